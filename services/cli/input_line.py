@@ -1,8 +1,7 @@
 """The line at the bottom of the terminal, in which one types while things are written above it."""
 
-import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Protocol
 
@@ -91,18 +90,10 @@ class InputLine:
         """Whether nothing is typed."""
         return not self._typed.text
 
-    async def run(self, greet: Callable[[], None]) -> None:
-        """Read lines until `leave`, or Ctrl-D; what is typed when it has greeted is not lost."""
-
-        def begin() -> None:
-            # Only after this does the terminal leave Ctrl-D to those who read from it.
-            asyncio.get_running_loop().call_soon(greet)
-
+    async def run(self) -> None:
+        """Read lines until `leave`, or Ctrl-D."""
         try:
             with patch_stdout(raw=True):  # for what does not know of this line
-                if self._is_plain:
-                    greet()
-                await self._read(None if self._is_plain else begin)
                 while not self._has_left:
                     await self._read()
         finally:
@@ -163,11 +154,11 @@ class InputLine:
             self.write(above)
         self.draw()
 
-    async def _read(self, begin: Callable[[], None] | None = None) -> None:
+    async def _read(self) -> None:
         """Read until the user leaves; a plain line only to its end."""
         self._is_at_label = self._is_plain
         try:
-            await self._session.prompt_async(pre_run=begin)
+            await self._session.prompt_async()
         except KeyboardInterrupt:
             self._typist.stopped()
         except EOFError:

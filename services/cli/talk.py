@@ -203,7 +203,8 @@ class Talk:
 
     async def _prompt(self) -> None:
         await self._recall()
-        await self._line.run(partial(self._note, WELCOME))
+        self._note(WELCOME)
+        await self._line.run()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 while self._waiting:

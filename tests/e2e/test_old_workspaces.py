@@ -14,6 +14,8 @@ from tests.e2e.terminal import CTRL_D, terminal
 
 ASKED = r"asked\s+again\.\s+\[y\s*/N\]"
 """How long the path is decides where the line is broken."""
+PROMPT = r"^>$"
+"""Before it is there, the terminal keeps Ctrl-D for itself."""
 
 
 @pytest.fixture
@@ -96,11 +98,13 @@ def test_they_are_offered_once(home: Home) -> None:
         chat.type("n")
         chat.wait_for("takes them all the same")
         chat.wait_for("Ctrl-C interrupts")
+        chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.process.wait(timeout=20) == 0
     with terminal(home, "chat") as chat:
         chat.wait_for("Ctrl-C interrupts")
         assert "Take them over" not in chat.screen
+        chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.process.wait(timeout=20) == 0
     refused = home.run("home", "import", "--sandboxes", home.path / "elsewhere")
@@ -115,6 +119,7 @@ def test_a_yes_takes_them_before_the_chat_begins(home: Home) -> None:
         chat.type("y")
         chat.wait_for(r"first is in /workspace/first of the session \S+: hermes chat --resume")
         chat.wait_for("Ctrl-C interrupts", timeout_s=40)
+        chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.process.wait(timeout=20) == 0
     assert home.run("home", "import", "--sandboxes", "--json").json == []

@@ -154,7 +154,7 @@ def test_the_last_session_goes_on(up: Deployment) -> None:
     up.client.ask("hello first")
     asked = up.client.ask("write the note", "--continue")
     with terminal(up.client, "chat", "--continue") as chat:
-        seen = chat.wait_for(r"^Ctrl-C .*\n>$")
+        seen = chat.wait_for(PROMPT)
         assert seen.index("> hello first") < seen.index("> write the note") < seen.index("Ctrl-C")
         assert "You said: hello first" in seen
         chat.type("show the note")
