@@ -10,6 +10,7 @@ import logging
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from services.clock import Clock
 from services.database import Database
@@ -31,13 +32,20 @@ class SearchUpkeep:
         self._clock = clock
 
     async def run(self) -> None:
-        """Do it until cancelled; SQLite sorts in at each message."""
+        """Do it until cancelled; SQLite sorts in at each message.
+
+        Where the role of the URL does not own the tables, autovacuum does it, and now and then a
+        message that finds the list full.
+        """
         while self._database.dialect == "postgresql":
             await self._clock.sleep(EVERY_S)
             try:
                 await self._database.write(sort_in)
             except DatabaseUnavailable as error:
                 _log.info("the index of words is kept later: %s", error)
+            except ProgrammingError as error:
+                _log.warning("PostgreSQL keeps its index of words alone: %s", error.orig)
+                return
 
 
 def sort_in(conn: Connection) -> int:
