@@ -204,8 +204,15 @@ class Curator:
             raise ServiceUnavailable(str(error)) from error
 
     async def _apply(self, lease: Lease, order: Order) -> Report:
-        # Who stood still for a while may have been taken over, and not know it yet.
-        await self._database.write(partial(self._leases.fence, lease=lease))
+        # A model may have thought for minutes: jobs may use other skills by now, and who stood
+        # still may have been taken over and not know it yet.
+        still = partial(
+            curator_runs.skills_of_jobs_held,
+            leases=self._leases,
+            lease=lease,
+            profile=order.run.profile,
+        )
+        order = replace(order, of_jobs=await self._database.write(still))
         return await self._libraries.apply(order)
 
     async def _plan(

@@ -134,6 +134,14 @@ def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
     return frozenset(_bare(name) for row in rows for name in options_of_text(row.options).skills)
 
 
+def skills_of_jobs_held(
+    connection: sa.Connection, leases: LeaseTable, lease: Lease, profile: str
+) -> frozenset[str]:
+    """Return the skills that jobs use at this moment, to who holds a run; raises Fenced."""
+    leases.fence(connection, lease)
+    return skills_of_jobs(connection, profile)
+
+
 def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
     """Call the skills of jobs again what they were called before a backup was made.
 

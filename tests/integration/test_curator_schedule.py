@@ -26,7 +26,8 @@ from scheduler_service.curator_records import (
     RunState,
     Settings,
 )
-from scheduler_service.storage import curator_runs
+from scheduler_service.options import JobOptions
+from scheduler_service.storage import curator_runs, jobs
 from scheduler_service.storage.schema import metadata
 from scheduler_service.transitions import SkillState, SkillUse
 from services.clock import SystemClock
@@ -40,6 +41,7 @@ from services.ids import new_id
 from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
+from tests.integration.test_scheduler_storage import job_of
 
 SOON = Settings(first_check_s=0.0, check_s=0.1)
 HOUR = timedelta(hours=1)
@@ -56,6 +58,7 @@ class Libraries:
         self.known = {each.profile: each for each in curations}
         self.begun: list[str] = []
         self.orders: list[Order] = []
+        self.jobs_told: list[set[str]] = []
         self.asked: Counter[str] = Counter()
         self.is_asked = asyncio.Event()
         self.may_answer = asyncio.Event()
@@ -76,6 +79,7 @@ class Libraries:
 
     async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
         self.asked[profile] += 1
+        self.jobs_told.append(set(jobs))
         self.is_asked.set()
         await self.may_answer.wait()
         return "a plan"
@@ -248,6 +252,39 @@ async def test_a_run_is_taken_over_with_the_plan_that_is_paid(database: Database
         (run,) = await ended(database)
         assert run.state is RunState.SUCCEEDED
         assert (last.asked, len(last.orders)) == (Counter(), 1)
+
+
+async def uses_old(database: Database) -> None:
+    """Have a job use the skill that there is."""
+    job = replace(job_of(1), options=JobOptions(skills=("old",)))
+    await database.write(partial(jobs.insert_job, new=job, request_digest=""))
+
+
+async def test_a_skill_that_a_job_uses_does_not_grow_old(database: Database) -> None:
+    libraries = Libraries(curation())
+    await database.migrate(metadata.create_all)
+    await uses_old(database)
+    async with schedulers(database, libraries):
+        await ended(database)
+    (order,) = libraries.orders
+    assert (list(order.transitions), order.of_jobs) == ([], {"old"})
+    assert libraries.jobs_told == [{"old"}]
+
+
+async def test_a_job_that_is_made_while_the_model_thinks_keeps_its_skill(
+    database: Database,
+) -> None:
+    libraries = Libraries(curation())
+    libraries.may_answer.clear()
+    async with schedulers(database, libraries):
+        async with asyncio.timeout(20):
+            await libraries.is_asked.wait()
+        await uses_old(database)
+        libraries.may_answer.set()
+        await ended(database)
+    (order,) = libraries.orders
+    # The library refuses what is asked for of a skill that is among these.
+    assert ([each.name for each in order.transitions], order.of_jobs) == (["old"], {"old"})
 
 
 async def _never(order: Order) -> Report:
