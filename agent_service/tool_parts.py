@@ -73,7 +73,7 @@ def tool_reach(
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
-    sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels, config.time_zone)
+    sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
     return Reach(web, vision, config.mixture, sending, chats, jobs, scanner)
 
 

@@ -29,6 +29,7 @@ from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.curator_runs import run_leases as curator_leases
 from scheduler_service.storage.schema import metadata
+from scheduler_service.zones import zones_of
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import Settings
@@ -71,7 +72,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,
     )
-    catalog = JobCatalog(database, clock, config.time_zone, agent, redactor)
+    zone_of = zones_of(settings)
+    catalog = JobCatalog(database, clock, zone_of, agent, redactor)
     curating = settings.load(CuratorConfig).settings
     libraries = CurationClient(channels, CurationLocks(settings.home))
     curator = Curator(
@@ -87,7 +89,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     mover = JobMover(
         database,
         clock,
-        time_zone=config.time_zone,
+        zone_of=zone_of,
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
         redactor=redactor,

@@ -3,14 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 import sqlalchemy as sa
-import tzlocal
 from msgspec import Struct
-from msgspec.structs import replace
 
 from scheduler_service import stopping
 from scheduler_service.errors import attack
@@ -18,8 +16,10 @@ from scheduler_service.jobs import Job, JobRequest, JobState, Run
 from scheduler_service.planner import CHANNEL
 from scheduler_service.redaction import without_secrets
 from scheduler_service.schedule import Schedule, next_after, parse, zone_of
+from scheduler_service.scheduling import following, planned, replanned
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
+from scheduler_service.zones import ZoneOf
 from services.clock import Clock
 from services.database import Database
 from services.errors import (
@@ -62,15 +62,15 @@ class JobCatalog:
         self,
         database: Database,
         clock: Clock,
-        time_zone: str | None,
+        zone_of: ZoneOf,
         agent: Agent,
         redactor: Redactor,
     ) -> None:
-        """Schedules that name no time zone are in `time_zone`; None means this machine's."""
+        """Schedules that name no time zone are in that of their profile, by `zone_of`."""
         self._database = database
         self._agent = agent
         self._clock = clock
-        self._time_zone = time_zone
+        self._zone_of = zone_of
         self._redactor = redactor
 
     async def create(self, request: JobRequest) -> Job:
@@ -80,7 +80,8 @@ class JobCatalog:
         if stored is None:
             clean = without_secrets(request, self._redactor)
             await self._check(clean)
-            job = await asyncio.to_thread(_planned, clean, self._zone, self._clock.now())
+            zone = await self._zone(clean)
+            job = await asyncio.to_thread(planned, clean, zone, self._clock.now())
             insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
             stored = await self._database.write(insert, notify=CHANNEL)
         if stored.deleted or stored.request_digest != request.digest:
@@ -123,8 +124,14 @@ class JobCatalog:
                 return before
             request = without_secrets(change(before), self._redactor)
             await self._check(request)
-            changed = await asyncio.to_thread(self._replanned, before, request, anew=anew)
-            is_rescheduled = anew or changed.options.max_runs != before.options.max_runs
+            changed = await asyncio.to_thread(
+                replanned, before, request, await self._zone(request), self._clock.now(), anew=anew
+            )
+            is_rescheduled = (
+                anew
+                or changed.schedule != before.schedule
+                or changed.options.max_runs != before.options.max_runs
+            )
             store = partial(
                 jobs.update_job,
                 changed=changed,
@@ -154,17 +161,17 @@ class JobCatalog:
         """Let a paused job run again, from now on."""
         now = self._clock.now()
         paused = await self.get(profile, job_id)
-        following = await asyncio.to_thread(_following, paused, now)
+        next_run_at = await asyncio.to_thread(following, paused, now)
         if paused.state is not JobState.PAUSED:
             return paused
-        if following is None:
+        if next_run_at is None:
             raise FailedPrecondition(
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"
             )
 
         def write(connection: sa.Connection) -> Job:
             _get(connection, profile, job_id)
-            jobs.resume_job(connection, job_id, following, now)
+            jobs.resume_job(connection, job_id, next_run_at, now)
             return _get(connection, profile, job_id)
 
         return await self._database.write(write, notify=CHANNEL)
@@ -206,18 +213,18 @@ class JobCatalog:
             else:
                 await self._clock.sleep(_WATCH_S)
 
-    async def preview(self, text: str, time_zone: str, count: int) -> Preview:
-        """Return when a schedule would be due next."""
+    async def preview(self, profile: str, text: str, time_zone: str, count: int) -> Preview:
+        """Return when a schedule of a profile would be due next."""
         now = self._clock.now()
 
         def plan() -> Preview:
-            zone = zone_of(text, self._zone(time_zone))
+            zone = zone_of(text, time_zone or self._zone_of(profile))
             schedule = parse(text, zone, now)
             times: list[datetime] = []
-            following = next_after(schedule, now)
-            while following is not None and len(times) < count:
-                times.append(following)
-                following = next_after(schedule, following)
+            at = next_after(schedule, now)
+            while at is not None and len(times) < count:
+                times.append(at)
+                at = next_after(schedule, at)
             return Preview(schedule, zone, tuple(times))
 
         return await asyncio.to_thread(plan)
@@ -255,59 +262,8 @@ class JobCatalog:
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
 
-    def _zone(self, time_zone: str) -> str:
-        return time_zone or self._time_zone or tzlocal.get_localzone_name()
-
-    def _replanned(self, before: Job, request: JobRequest, *, anew: bool) -> Job:
-        """The job as it is asked for by then."""
-        now = self._clock.now()
-        # Later than it was: it is what another change is told from this one by.
-        at_least = before.updated_at or before.created_at
-        changed = replace(
-            before,
-            name=request.name,
-            prompt=request.prompt,
-            origin=request.origin,
-            sandbox_template=request.sandbox_template,
-            unattended=request.unattended,
-            options=request.options,
-            denied=request.denied,
-            updated_at=max(now, at_least + timedelta(microseconds=1)),
-        )
-        if anew:
-            zone = zone_of(request.schedule, self._zone(request.time_zone))
-            schedule = parse(request.schedule, zone, now)
-            changed = replace(
-                changed,
-                schedule_text=request.schedule,
-                time_zone=zone,
-                schedule=schedule,
-                run_count=0,
-            )
-        is_paused = before.state is JobState.PAUSED
-        return replace(changed, next_run_at=None if is_paused else _following(changed, now))
-
-
-def _planned(request: JobRequest, zone: Callable[[str], str], now: datetime) -> Job:
-    time_zone = zone_of(request.schedule, zone(request.time_zone))
-    schedule = parse(request.schedule, time_zone, now)
-    return Job(
-        id=request.id,
-        profile=request.profile,
-        name=request.name,
-        prompt=request.prompt,
-        schedule_text=request.schedule,
-        time_zone=time_zone,
-        schedule=schedule,
-        origin=request.origin,
-        state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
-        next_run_at=None if request.is_paused else next_after(schedule, now),
-        created_at=now,
-        sandbox_template=request.sandbox_template,
-        unattended=request.unattended,
-        options=request.options,
-        denied=request.denied,
-    )
+    async def _zone(self, request: JobRequest) -> str:
+        return request.time_zone or await asyncio.to_thread(self._zone_of, request.profile)
 
 
 async def _check_words(agent: Agent, request: JobRequest) -> None:
@@ -317,13 +273,6 @@ async def _check_words(agent: Agent, request: JobRequest) -> None:
         for field, families in zip(("prompt", "name"), found, strict=True):
             if families:
                 raise InvalidArgument(attack(families), fields={field: attack(families)})
-
-
-def _following(job: Job, now: datetime) -> datetime | None:
-    """When a job that is due from now on is due first; None if it never is."""
-    if 0 < job.options.max_runs <= job.run_count:
-        return None
-    return next_after(job.schedule, now)
 
 
 def _get(connection: sa.Connection, profile: str, job_id: str) -> Job:

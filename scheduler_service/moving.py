@@ -8,7 +8,6 @@ from functools import partial
 from typing import Protocol
 
 import sqlalchemy as sa
-import tzlocal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -22,6 +21,7 @@ from scheduler_service.redaction import notes_on, without_secrets
 from scheduler_service.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
+from scheduler_service.zones import ZoneOf
 from services.clock import Clock
 from services.database import Database
 from services.errors import InvalidArgument, Unavailable
@@ -45,7 +45,7 @@ class JobFile(Struct, frozen=True):
     profile: str
     document: bytes
     time_zone: str = ""
-    """Of schedules that name none; empty is the configured one."""
+    """Of schedules that name none; empty is the profile's."""
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
     is_paused: bool = False
     dry_run: bool = False
@@ -73,7 +73,7 @@ class JobMover:
         database: Database,
         clock: Clock,
         *,
-        time_zone: str | None,
+        zone_of: ZoneOf,
         grace: timedelta,
         check: Callable[[Job], None],
         redactor: Redactor,
@@ -81,7 +81,7 @@ class JobMover:
         """`check` raises InvalidArgument for what no job may be."""
         self._database = database
         self._clock = clock
-        self._time_zone = time_zone
+        self._zone_of = zone_of
         self._grace = grace
         self._check = check
         self._redactor = redactor
@@ -117,7 +117,7 @@ class JobMover:
         return await asyncio.to_thread(document_of, jobs, self._clock.now()), len(jobs)
 
     def _read(self, file: JobFile) -> list[ReadJob]:
-        zone = file.time_zone or self._time_zone or tzlocal.get_localzone_name()
+        zone = file.time_zone or self._zone_of(file.profile)
         try:
             check_zone(zone)
         except ValueError as error:

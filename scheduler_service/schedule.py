@@ -120,7 +120,7 @@ def parse(text: str, zone: str, now: datetime) -> Schedule:
     now = -(-(now - _EPOCH) // _SECOND) * _SECOND + _EPOCH
     try:
         words, zone = _zoned(text, zone)
-        schedule = _read(" ".join(words.lower().split()).rstrip(".!"), zone, now)
+        schedule = _read(_plain(words), zone, now)
         first = next_after(schedule, now)
     except OverflowError as error:
         raise ScheduleError(text, "that is too far away") from error
@@ -149,6 +149,38 @@ def zone_of(text: str, zone: str) -> str:
         return _zoned(text, zone)[1]
     except ValueError as error:
         raise ScheduleError(text, str(error)) from error
+
+
+def in_zone(schedule: Schedule, text: str, zone: str, other: str) -> Schedule:
+    """A schedule that is written so in a zone, by the clock of another one; what goes by no clock,
+    such as `in 2 hours`, stays. Raises ScheduleError where the text names its zone itself."""
+    if zone_of(text, ""):
+        raise ScheduleError(text, "it names its time zone itself; give it a new schedule instead")
+    try:
+        check_zone(other)
+    except ValueError as error:
+        raise ScheduleError(text, str(error)) from error
+    match schedule:
+        case Cron(expression):
+            return Cron(expression, other)
+        case Once(at) if _goes_by_clock(text, at):
+            wall = at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+            return Once(instant_of(wall, ZoneInfo(other)))
+        case _:
+            return schedule
+
+
+def _goes_by_clock(text: str, now: datetime) -> bool:
+    """Whether a moment is another one in another zone: these two are never at the same hour."""
+    try:
+        first, second = (_read(_plain(text), zone, now) for zone in ("Etc/GMT+12", "Etc/GMT-14"))
+    except (ValueError, OverflowError):
+        return False
+    return first != second
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".!")
 
 
 def _zoned(text: str, zone: str) -> tuple[str, str]:

@@ -201,7 +201,10 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
             problem = f"must be 1 to {_MAX_DUE_TIMES}, or 0 for {_DUE_TIMES}"
             raise InvalidArgument(f"count {problem}", fields={"count": problem})
         preview = await self._catalog.preview(
-            request.schedule, request.time_zone, request.count or _DUE_TIMES
+            profile_of(request.profile),
+            request.schedule,
+            request.time_zone,
+            request.count or _DUE_TIMES,
         )
         return schedule_pb2.PreviewScheduleResponse(
             due_times=filter(None, map(timestamp_to_wire, preview.times)),

@@ -24,17 +24,13 @@ _Stub = job_pb2_grpc.JobServiceStub
 class SchedulerJobs:
     """Jobs by way of the scheduler's JobService."""
 
-    def __init__(
-        self, channels: Channels, time_zone: str = "", patience_s: float = PATIENCE_S
-    ) -> None:
-        """New schedules are in the time zone; empty is the scheduler's."""
-        self._time_zone = time_zone
+    def __init__(self, channels: Channels, patience_s: float = PATIENCE_S) -> None:
         self._channels = channels
         self._patience_s = patience_s
 
     async def create(self, new: NewJob) -> JobView:
         """Store a job."""
-        request = jobs.create_request(new, self._time_zone)
+        request = jobs.create_request(new)
         answer = await self._ask(lambda stub: stub.CreateJob(request, timeout=CALL_S))
         return jobs.view(answer.job, answer.notes)
 

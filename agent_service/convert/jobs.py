@@ -22,14 +22,13 @@ _SIMPLE_OPTIONS = (
 )
 
 
-def create_request(new: NewJob, time_zone: str) -> job_pb2.CreateJobRequest:
+def create_request(new: NewJob) -> job_pb2.CreateJobRequest:
     """The request that stores a job."""
     job = _job(new.wish)
     return job_pb2.CreateJobRequest(
         job_id=new.id,
         profile=new.profile,
         schedule=job.schedule,
-        time_zone=time_zone,
         prompt=job.prompt,
         name=job.name,
         origin=None if new.origin is None else _origin(new.origin),

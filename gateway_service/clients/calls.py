@@ -19,7 +19,8 @@ SCHEDULER_S = 10.0
 """How long the scheduler has for an answer: a person waits for it."""
 SCHEDULER_AWAY = (
     "The scheduler does not answer. Jobs and the curator need it: `hermes up` runs it, or "
-    "`hermes serve scheduler`."
+    "`hermes serve scheduler`. A chat of a profile by itself reaches that of its own home alone; "
+    "`hermes jobs --profile NAME` finds the jobs of a profile wherever they run."
 )
 
 _PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)

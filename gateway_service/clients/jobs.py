@@ -76,9 +76,9 @@ class JobsClient:
     def _stub(self) -> job_pb2_grpc.JobServiceStub:
         return job_pb2_grpc.JobServiceStub(self._channel_of("scheduler"))
 
-    async def due_times(self, schedule: str) -> Sequence[datetime] | None:
-        """When a schedule would be due next; None where it is no schedule."""
-        request = schedule_pb2.PreviewScheduleRequest(schedule=schedule, count=1)
+    async def due_times(self, schedule: str, profile: str) -> Sequence[datetime] | None:
+        """When a schedule of a profile would be due next; None where it is no schedule."""
+        request = schedule_pb2.PreviewScheduleRequest(schedule=schedule, count=1, profile=profile)
         try:
             found = await of_scheduler(self._stub.PreviewSchedule(request, timeout=SCHEDULER_S))
         except SchedulerRefused as error:

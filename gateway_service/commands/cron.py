@@ -46,7 +46,7 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
     # Said again after a crash, "2026-03-01T09:00" may have become the past.
     job = await tools.clients.jobs.get(job_id, chat.profile)
     if job is None:
-        schedule, prompt = await _split(tools, arguments)
+        schedule, prompt = await _split(tools, chat, arguments)
         if not schedule or not prompt:
             return wrong(HOW)
         denied = denied_here(tools, chat)
@@ -59,14 +59,14 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _split(tools: Tools, text: str) -> tuple[str, str]:
+async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
     """The schedule that a text begins with, in quotes or as long as it can be, and the rest."""
     if quoted := _QUOTED.fullmatch(text):
         return quoted[1].strip(), quoted[2].strip()
     words = [match.end() for match in re.finditer(r"\S+", text)][:SCHEDULE_WORDS]
     for end in reversed(words):
         schedule = text[:end].rstrip(":,;.")
-        if await tools.clients.jobs.due_times(schedule) is not None:
+        if await tools.clients.jobs.due_times(schedule, chat.profile) is not None:
             return schedule, text[end:].strip()
     return "", text
 

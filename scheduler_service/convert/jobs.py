@@ -115,7 +115,7 @@ def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
     if wrong or not paths or not update.update_mask.IsValidForDescriptor(job_pb2.Job.DESCRIPTOR):
         problem = f"must have one or more of {', '.join(_CHANGEABLE)} and fields of the options"
         raise InvalidArgument(f"update_mask {problem}", fields={"update_mask": problem})
-    return "schedule" in paths or "time_zone" in paths
+    return "schedule" in paths
 
 
 def _wrong(message: job_pb2.CreateJobRequest) -> dict[str, str]:

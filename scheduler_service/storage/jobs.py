@@ -254,6 +254,7 @@ def _asked_values(asked: Job) -> dict[str, object]:
     return {
         "name": asked.name,
         "prompt": asked.prompt,
+        "time_zone": asked.time_zone,
         "sandbox_template": asked.sandbox_template or None,
         "unattended": asked.unattended or None,
         "options": options_to_text(asked.options),
@@ -266,7 +267,6 @@ def _asked_values(asked: Job) -> dict[str, object]:
 def _due_values(due: Job) -> dict[str, object]:
     return {
         "schedule_text": due.schedule_text,
-        "time_zone": due.time_zone,
         "next_run_at": due.next_run_at,
         "run_count": due.run_count,
         **_NO_SCHEDULE,

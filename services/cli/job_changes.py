@@ -147,7 +147,10 @@ async def remove(settings: Settings, arguments: argparse.Namespace) -> int:
 
 async def _preview(settings: Settings, arguments: argparse.Namespace) -> int:
     request = schedule_pb2.PreviewScheduleRequest(
-        schedule=arguments.schedule, time_zone=arguments.time_zone or "", count=_SHOWN_TIMES
+        schedule=arguments.schedule,
+        time_zone=arguments.time_zone or "",
+        count=_SHOWN_TIMES,
+        profile=arguments.profile or "",
     )
     async with connected(settings, ("scheduler",)) as channels:
         found = await JobServiceStub(channels.to("scheduler")).PreviewSchedule(request)

@@ -117,7 +117,7 @@ class SchedulerUnderTest:
             timing=TIMING,
             observer=metrics,
         )
-        self.catalog = JobCatalog(database, clock, "Europe/Berlin", agent, Redactor())
+        self.catalog = JobCatalog(database, clock, lambda _: "Europe/Berlin", agent, Redactor())
         self._planning = asyncio.create_task(self.planner.run())
         self._stopping = asyncio.create_task(Stopper(database, agent).run())
 

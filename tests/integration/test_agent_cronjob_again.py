@@ -35,7 +35,7 @@ async def scheduling(folder: Path) -> AsyncGenerator[tuple[Tools, Channels]]:
         fake_model(answers({"text": "done"})) as model,
         everything(folder, model) as channels,
     ):
-        tool = Cronjob(SchedulerJobs(channels, "Europe/Berlin"), Guard(ThreatScanner()))
+        tool = Cronjob(SchedulerJobs(channels), Guard(ThreatScanner()))
         nowhere = UnixAddress(folder / "nobody.sock")
         async with open_tools(folder, nowhere, new_tokens(), more=(tool,)) as tools:
             await tools.text("cronjob", **TEA)

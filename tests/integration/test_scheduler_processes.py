@@ -205,7 +205,9 @@ async def test_a_turn_that_nobody_has_noted_is_stopped_with_its_job_whoever_is_k
 async def deleted(database: Database, wire: Wire, job_id: str) -> None:
     """Delete a job as a scheduler does that dies once that is stored."""
     async with Channels(Identity.SCHEDULER, {"agent": wire.address}, token="a token") as channels:
-        catalog = JobCatalog(database, SystemClock(), "UTC", AgentClient(channels), Redactor())
+        catalog = JobCatalog(
+            database, SystemClock(), lambda _: "UTC", AgentClient(channels), Redactor()
+        )
         await catalog.delete("default", job_id)
 
 

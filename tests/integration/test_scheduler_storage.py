@@ -109,9 +109,9 @@ async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str)
         await database.migrate(lambda connection: upgrade(connection, migrations, "0001"))
         await database.write(lambda connection: connection.execute(before.insert().values(row)))
         await prepare(database, metadata, migrations)
-        again = await JobCatalog(database, SystemClock(), None, NoAgent(), Redactor()).create(
-            request
-        )
+        again = await JobCatalog(
+            database, SystemClock(), lambda _: "UTC", NoAgent(), Redactor()
+        ).create(request)
     assert (again.prompt, again.sandbox_template, again.created_at) == ("say it", "", NOON)
 
 

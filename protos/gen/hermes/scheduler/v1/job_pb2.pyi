@@ -81,7 +81,7 @@ class CreateJobRequest(_message.Message):
     timestamp.
     """
     time_zone: _builtins.str
-    """IANA time zone of the schedule; empty means the configured one."""
+    """IANA time zone of the schedule; empty means the one that is configured for the profile."""
     prompt: _builtins.str
     """What the agent is asked at each run, at most 64 KiB; may be empty where a script is the whole run."""
     name: _builtins.str
@@ -303,8 +303,9 @@ class UpdateJobRequest(_message.Message):
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """What changes: of "name", "prompt", "schedule", "time_zone", "origin", "sandbox_template",
         "unattended", "options", "denied_commands", and fields of the options such as "options.model"; at
-        least one. A new schedule or time zone counts from now, and lets a completed job run again. What was
-        denied to its runs is lifted only by whom nothing is denied to, who names "denied_commands".
+        least one. A new schedule counts from now, and lets a completed job run again; another time zone
+        moves what goes by the clock, and nothing else. What was denied to its runs is lifted only by whom
+        nothing is denied to, who names "denied_commands".
         """
 
     @_builtins.property

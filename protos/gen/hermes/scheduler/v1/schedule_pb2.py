@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/scheduler/v1/schedule.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"L\n\x16PreviewScheduleRequest\x12\x10\n\x08schedule\x18\x01 \x01(\t\x12\x11\n\ttime_zone\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"\x8c\x01\n\x17PreviewScheduleResponse\x12-\n\tdue_times\x18\x01 \x03(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x04kind\x18\x02 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x03 \x01(\t*y\n\x0cScheduleKind\x12\x1d\n\x19SCHEDULE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12SCHEDULE_KIND_ONCE\x10\x01\x12\x1a\n\x16SCHEDULE_KIND_INTERVAL\x10\x02\x12\x16\n\x12SCHEDULE_KIND_CRON\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/scheduler/v1/schedule.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"]\n\x16PreviewScheduleRequest\x12\x10\n\x08schedule\x18\x01 \x01(\t\x12\x11\n\ttime_zone\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x0f\n\x07profile\x18\x04 \x01(\t\"\x8c\x01\n\x17PreviewScheduleResponse\x12-\n\tdue_times\x18\x01 \x03(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x04kind\x18\x02 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x03 \x01(\t*y\n\x0cScheduleKind\x12\x1d\n\x19SCHEDULE_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12SCHEDULE_KIND_ONCE\x10\x01\x12\x1a\n\x16SCHEDULE_KIND_INTERVAL\x10\x02\x12\x16\n\x12SCHEDULE_KIND_CRON\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.scheduler.v1.schedule_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCHEDULEKIND']._serialized_start=313
-  _globals['_SCHEDULEKIND']._serialized_end=434
+  _globals['_SCHEDULEKIND']._serialized_start=330
+  _globals['_SCHEDULEKIND']._serialized_end=451
   _globals['_PREVIEWSCHEDULEREQUEST']._serialized_start=92
-  _globals['_PREVIEWSCHEDULEREQUEST']._serialized_end=168
-  _globals['_PREVIEWSCHEDULERESPONSE']._serialized_start=171
-  _globals['_PREVIEWSCHEDULERESPONSE']._serialized_end=311
+  _globals['_PREVIEWSCHEDULEREQUEST']._serialized_end=185
+  _globals['_PREVIEWSCHEDULERESPONSE']._serialized_start=188
+  _globals['_PREVIEWSCHEDULERESPONSE']._serialized_end=328
 # @@protoc_insertion_point(module_scope)

@@ -57,22 +57,26 @@ class PreviewScheduleRequest(_message.Message):
     SCHEDULE_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     schedule: _builtins.str
     """The schedule as a person writes it, as in CreateJob."""
     time_zone: _builtins.str
-    """IANA time zone; empty means the configured one."""
+    """IANA time zone; empty means the profile's."""
     count: _builtins.int
     """How many due times, 1 to 100; 0 means 5."""
+    profile: _builtins.str
+    """Whose time zone it is where none is named; empty means "default"."""
     def __init__(
         self,
         *,
         schedule: _builtins.str = ...,
         time_zone: _builtins.str = ...,
         count: _builtins.int = ...,
+        profile: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "schedule", b"schedule", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "profile", b"profile", "schedule", b"schedule", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,104 @@
+"""The time zones of jobs: those of their profiles, and what another one changes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from hermes.scheduler.v1 import job_file_pb2, job_pb2, schedule_pb2
+from services.config import Settings, load_settings
+from services.errors import Reason
+from tests.integration.scheduler_parts import fake_services
+from tests.integration.scheduler_served import Serving, change, options, refused, request, serving
+
+NEXT_YEAR = datetime.now(UTC).year + 1
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "config.yaml").write_text("timezone: Europe/Berlin\n")
+    read = load_settings({}, {"HERMES_HOME": str(tmp_path)})
+    read.home.create()
+    return read
+
+
+@pytest.fixture
+async def served(settings: Settings) -> AsyncIterator[Serving]:
+    async with fake_services() as wire, serving(settings, wire) as running:
+        yield running
+
+
+@pytest.mark.parametrize("schedule", ["in 2 hours", "every 2h", f"{NEXT_YEAR}-03-01T09:00Z"])
+async def test_another_zone_moves_nothing_that_goes_by_no_clock(
+    served: Serving, schedule: str
+) -> None:
+    jobs = served.jobs()
+    asked = request(job_id="x", schedule=schedule, options=options(max_runs=1))
+    before = (await jobs.CreateJob(asked, wait_for_ready=True)).job
+    changed = (await jobs.UpdateJob(change("x", time_zone="Asia/Tokyo"))).job
+    assert changed.time_zone == "Asia/Tokyo"
+    assert changed.next_run_time == before.next_run_time
+
+
+@pytest.mark.parametrize(
+    "schedule", ["every day at 9:00", f"{NEXT_YEAR}-01-31T09:00", "tomorrow at 9:00"]
+)
+async def test_another_zone_moves_what_goes_by_the_clock(served: Serving, schedule: str) -> None:
+    jobs = served.jobs()
+    before = (await jobs.CreateJob(request(job_id="x", schedule=schedule), wait_for_ready=True)).job
+    changed = (await jobs.UpdateJob(change("x", time_zone="America/New_York"))).job
+    walls = [
+        job.next_run_time.ToDatetime(UTC).astimezone(ZoneInfo(job.time_zone)).hour
+        for job in (before, changed)
+    ]
+    assert walls == [9, 9]
+    assert changed.time_zone == "America/New_York"
+    assert changed.next_run_time != before.next_run_time
+
+
+async def test_a_zone_that_cannot_count_is_refused(served: Serving) -> None:
+    jobs = served.jobs()
+    named = request(job_id="x", schedule="every day at 9:00 Asia/Tokyo")
+    await jobs.CreateJob(named, wait_for_ready=True)
+    reason, message = await refused(jobs.UpdateJob(change("x", time_zone="Europe/Rome")))
+    assert (reason, "it names its time zone itself" in message) == (Reason.SCHEDULE_INVALID, True)
+    soon = datetime.now(ZoneInfo("Europe/Berlin")) + timedelta(hours=2)
+    await jobs.CreateJob(request(job_id="y", schedule=f"{soon:%Y-%m-%dT%H:%M}"))
+    reason, message = await refused(jobs.UpdateJob(change("y", time_zone="Mars/Olympus")))
+    assert '"Mars/Olympus" is not a time zone' in message
+    reason, message = await refused(jobs.UpdateJob(change("y", time_zone="Pacific/Auckland")))
+    assert "in Pacific/Auckland that is in the past" in message
+
+
+async def test_what_has_run_does_not_run_again_in_another_zone(served: Serving) -> None:
+    jobs = served.jobs()
+    await jobs.CreateJob(request(job_id="x", schedule="in 1 second"), wait_for_ready=True)
+    await served.wire.turns.started(1)
+    changed = (await jobs.UpdateJob(change("x", time_zone="Asia/Tokyo"))).job
+    assert (changed.state, changed.run_count) == (job_pb2.JOB_STATE_COMPLETED, 1)
+
+
+async def test_a_profile_has_the_zone_that_its_own_home_names(
+    settings: Settings, served: Serving
+) -> None:
+    for profile, text in (("work", "timezone: Asia/Tokyo\n"), ("plain", "")):
+        home = settings.home.profile(profile)
+        await asyncio.to_thread(home.root.mkdir, parents=True)
+        await asyncio.to_thread(home.config.write_text, text)
+    jobs, found = served.jobs(), dict[str, list[str]]()
+    for profile in ("", "work", "plain", "homeless"):
+        asked = request(profile=profile)
+        made = (await jobs.CreateJob(asked, wait_for_ready=True)).job
+        preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.schedule, profile=profile)
+        document = json.dumps([{"name": "a", "prompt": "b", "schedule": asked.schedule}]).encode()
+        await jobs.ImportJobs(job_file_pb2.ImportJobsRequest(profile=profile, document=document))
+        kept = (await jobs.ListJobs(job_pb2.ListJobsRequest(profile=profile))).jobs
+        shown = await jobs.PreviewSchedule(preview)
+        found[profile] = [made.time_zone, shown.time_zone, *(job.time_zone for job in kept)]
+    own = {profile: set(zones) for profile, zones in found.items()}
+    assert own.pop("work") == {"Asia/Tokyo"}
+    assert [*own.values()] == [{"Europe/Berlin"}] * 3
