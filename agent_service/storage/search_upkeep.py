@@ -10,7 +10,7 @@ import logging
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from services.clock import Clock
 from services.database import Database
@@ -41,11 +41,12 @@ class SearchUpkeep:
             await self._clock.sleep(EVERY_S)
             try:
                 await self._database.write(sort_in)
-            except DatabaseUnavailable as error:
-                _log.info("the index of words is kept later: %s", error)
             except ProgrammingError as error:
                 _log.warning("PostgreSQL keeps its index of words alone: %s", error.orig)
                 return
+            except (DatabaseUnavailable, DBAPIError) as error:
+                # Nothing hangs on it: a server that is away, or only a standby, will be back.
+                _log.debug("the index of words is kept later: %s", error)
 
 
 def sort_in(conn: Connection) -> int:
