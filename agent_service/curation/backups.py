@@ -4,8 +4,11 @@ import asyncio
 import io
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
+
+import msgspec
+from msgspec import Struct
 
 from agent_service.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, NotFound
@@ -18,9 +21,18 @@ MAX_BYTES = 256 * 1024 * 1024
 """Of all files together, which are in memory for a moment."""
 PREFIX = ".curator_"
 """What begins the names of files that are the curator's own, and in no backup."""
+_AFTER = ".curator_after.json"
 _PASSING = (".usage.json.lock", ".hub_journal.json")
 _SUFFIX = ".tar.gz"
 _ID = re.compile(r"\d{8}-\d{6}(?:-\d+)?")
+
+
+class Backup(Struct, frozen=True):
+    """What a library held before a change, and what the change made of it."""
+
+    library: Mapping[str, bytes]
+    after: Mapping[str, str]
+    """By what was changed, the digest of what it became; empty where it is gone."""
 
 
 async def content(files: SkillFiles) -> Mapping[str, bytes]:
@@ -40,13 +52,13 @@ async def content(files: SkillFiles) -> Mapping[str, bytes]:
     return found
 
 
-async def make(files: SkillFiles, library: Mapping[str, bytes], now: datetime) -> str:
+async def make(files: SkillFiles, backup: Backup, now: datetime) -> str:
     """Keep a copy of what a library holds, and return its id; the oldest ones go."""
     there = await ids(files)
     stamp = f"{now:%Y%m%d-%H%M%S}"
     tries = (stamp, *(f"{stamp}-{count}" for count in range(2, 100)))
     backup_id = next(each for each in tries if each not in there)
-    data = await asyncio.to_thread(_packed, library)
+    data = await asyncio.to_thread(_packed, backup)
     if len(data) > MAX_FILE_BYTES:
         raise FailedPrecondition(
             f"the library cannot be backed up: it has {len(data) >> 20} MiB when compressed, and "
@@ -68,13 +80,17 @@ async def ids(files: SkillFiles) -> Sequence[str]:
     return sorted((name for name in names if _ID.fullmatch(name)), key=_order, reverse=True)
 
 
-async def read(files: SkillFiles, backup_id: str) -> Mapping[str, bytes]:
-    """What a library held; NotFound where there is no such backup."""
+async def since(files: SkillFiles, backup_id: str) -> AsyncIterator[Backup]:
+    """A backup and those that were made after it, in their order; NotFound where it is not there.
+
+    Without a name it is the latest one.
+    """
     there = await ids(files)
     if not there or (backup_id and backup_id not in there):
         raise NotFound(f"there is no backup {backup_id}" if backup_id else "there is no backup")
-    data = await files.read(_path(backup_id or there[0]), MAX_FILE_BYTES)
-    return await asyncio.to_thread(_unpacked, data or b"")
+    for each in reversed(there[: there.index(backup_id or there[0]) + 1]):
+        data = await files.read(_path(each), MAX_FILE_BYTES)
+        yield await asyncio.to_thread(_unpacked, each, data or b"")
 
 
 def _path(backup_id: str) -> str:
@@ -86,8 +102,9 @@ def _order(backup_id: str) -> tuple[str, int]:
     return day + time, int(count[0]) if count else 1
 
 
-def _packed(library: Mapping[str, bytes]) -> bytes:
+def _packed(backup: Backup) -> bytes:
     packed = io.BytesIO()
+    library = {**backup.library, _AFTER: msgspec.json.encode(backup.after)}
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
         for path, data in library.items():
             member = tarfile.TarInfo(path)
@@ -96,8 +113,8 @@ def _packed(library: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _unpacked(data: bytes) -> Mapping[str, bytes]:
-    """Its files; it is never unpacked onto a disk, so that no path in it leads anywhere."""
+def _unpacked(backup_id: str, data: bytes) -> Backup:
+    """What is in it; it is never unpacked onto a disk, so that no path in it leads anywhere."""
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     try:
@@ -106,8 +123,15 @@ def _unpacked(data: bytes) -> Mapping[str, bytes]:
                 left -= member.size
                 stream = archive.extractfile(member) if member.isfile() else None
                 if left < 0 or stream is None:
-                    raise FailedPrecondition("the backup is damaged, or too large")
+                    raise FailedPrecondition(f"the backup {backup_id} is damaged, or too large")
                 found[member.name] = stream.read()
     except (tarfile.TarError, EOFError, OSError):
-        raise FailedPrecondition("the backup is damaged") from None
-    return found
+        raise FailedPrecondition(f"the backup {backup_id} is damaged") from None
+    try:
+        after = msgspec.json.decode(found.pop(_AFTER, b""), type=dict[str, str])
+    except msgspec.MsgspecError:
+        raise FailedPrecondition(
+            f"the backup {backup_id} does not say what was changed after it, so that this cannot "
+            f"be undone; what it holds is in skills/{_path(backup_id)}, to be unpacked with tar"
+        ) from None
+    return Backup(found, after)

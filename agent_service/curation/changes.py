@@ -1,6 +1,7 @@
 """What a run does to a library: files that are written, and folders that are put elsewhere."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -42,6 +43,7 @@ class Kind(StrEnum):
     PRUNED = "pruned"
     CREATED = "created"
     RESTORED = "restored"
+    REMOVED = "removed"
 
 
 class Done(Struct, frozen=True):
@@ -59,6 +61,21 @@ class Draft(Struct, frozen=True):
     changes: tuple[Change, ...]
     done: tuple[Done, ...]
     refused: tuple[Done, ...]
+
+
+def applied(library: Mapping[str, bytes], changes: Iterable[Change]) -> Mapping[str, bytes]:
+    """What a library holds after changes."""
+    there = dict(library)
+    for change in changes:
+        match change:
+            case Write(path, _, data):
+                there[path] = data
+            case Remove(path, _):
+                there.pop(path, None)
+            case Move(source, target):
+                for path in [path for path in there if path.startswith(f"{source}/")]:
+                    there[target + path.removeprefix(source)] = there.pop(path)
+    return there
 
 
 def digest(data: bytes | None) -> str:

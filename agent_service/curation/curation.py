@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.curation import backups, journal, reports, snapshot, state
-from agent_service.curation.changes import Draft
+from agent_service.curation.changes import Draft, applied
 from agent_service.curation.drafting import Drafting, Wanted
 from agent_service.curation.plan import BadPlan, Plan, parsed
 from agent_service.curation.prompt import Shown
 from agent_service.curation.reports import Report, report_of
-from agent_service.curation.restoring import restoring
 from agent_service.curation.snapshot import Held, Snapshot
 from agent_service.curation.state import CuratorState
+from agent_service.curation.undoing import Undoing, touched
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.frontmatter import split
 from agent_service.skills.library import Library
@@ -110,14 +110,16 @@ class Curation:
             return await self._commit(draft, report, began)
 
     async def restore(self, run_id: str, backup_id: str) -> Report:
-        """Give the library what a backup holds, once for each run."""
+        """Undo what the curator has changed since a backup, once for each run."""
         began = self._clock.monotonic()
         async with self._files.locked():
             if (earlier := await self._earlier(run_id)) is not None:
                 return earlier
-            wanted = await backups.read(self._files, backup_id)
+            undoing = Undoing()
+            async for backup in backups.since(self._files, backup_id):
+                await asyncio.to_thread(undoing.see, backup)
             now = await backups.content(self._files)
-            draft = await asyncio.to_thread(restoring, now, wanted)
+            draft = await asyncio.to_thread(undoing.draft, now)
             report = replace(self._report(run_id, draft, ""), is_restore=True)
             return await self._commit(draft, report, began)
 
@@ -153,7 +155,8 @@ class Curation:
         now = self._clock.now()
         if draft.changes:
             library = await backups.content(self._files)
-            report = replace(report, backup_id=await backups.make(self._files, library, now))
+            backup = await asyncio.to_thread(_backup, library, draft)
+            report = replace(report, backup_id=await backups.make(self._files, backup, now))
         folder = await reports.folder_for(self._reports, now)
         report = replace(
             report,
@@ -171,6 +174,10 @@ class Curation:
         after = before.changed(report.run_id, stored)
         if after != before:
             await state.write(self._files, after)
+
+
+def _backup(library: Mapping[str, bytes], draft: Draft) -> backups.Backup:
+    return backups.Backup(library, touched(library, applied(library, draft.changes)))
 
 
 def _drafted(found: Snapshot, order: Order, plan: Plan, now: datetime) -> Draft:

@@ -28,6 +28,7 @@ _TITLES = {
     Kind.STALE: "Not used for a while",
     Kind.ACTIVE: "In use again",
     Kind.RESTORED: "Restored",
+    Kind.REMOVED: "Taken away, as the curator had made them",
 }
 _COUNTED = {
     Kind.MERGED: "merged",
@@ -37,6 +38,7 @@ _COUNTED = {
     Kind.STALE: "stale",
     Kind.ACTIVE: "active again",
     Kind.RESTORED: "restored",
+    Kind.REMOVED: "removed",
 }
 
 

@@ -1,22 +1,23 @@
-"""Works out how a library becomes again what a backup holds."""
+"""Works out how a library becomes again what it was, with as few changes as that takes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from agent_service.curation.changes import Change, Done, Draft, Kind, Move, Remove, Write, digest
+from agent_service.curation.changes import Change, Move, Remove, Write, applied, digest
 from agent_service.skills.names import ARCHIVE, DOCUMENT
 
 
-def restoring(now: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> Draft:
+def restoring(
+    now: Mapping[str, bytes], wanted: Mapping[str, bytes], spare: Collection[str]
+) -> Sequence[Change]:
     """The changes by which files that are there now become those that are wanted.
 
     A skill that was put away moves back as a folder, with whatever is in it that no backup holds,
-    such as links and permissions.
+    such as links and permissions. `spare` are the folders of the archive that may.
     """
-    moves = list(_moves(now, wanted))
-    there = dict(now)
-    for move in moves:
-        for path in [path for path in there if path.startswith(f"{move.source}/")]:
-            there[move.target + path.removeprefix(move.source)] = there.pop(path)
+    moves = _moves(now, wanted, spare)
+    there = applied(now, moves)
+    away = tuple(f"{move.source}/" for move in moves)
+    wanted = {path: data for path, data in wanted.items() if not path.startswith(away)}
     changes: list[Change] = [*moves]
     for path, data in wanted.items():
         before = there.get(path)
@@ -25,31 +26,34 @@ def restoring(now: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> Draft:
     # The deepest first, so that no folder is left over.
     gone = sorted(set(there).difference(wanted), key=lambda path: (-path.count("/"), path))
     changes += [Remove(path, digest(there[path])) for path in gone]
-    skills = sorted({folder for change in changes if (folder := _skill_of(change))})
-    done = tuple(Done(Kind.RESTORED, folder) for folder in skills)
-    return Draft(tuple(changes), done, ())
+    return changes
 
 
-def _moves(now: Mapping[str, bytes], wanted: Mapping[str, bytes]) -> list[Move]:
+def folder_of(path: str) -> str:
+    """The folder of the skill whose SKILL.md a path is; empty where it is none."""
+    return path.removesuffix(f"/{DOCUMENT}") if path.endswith(f"/{DOCUMENT}") else ""
+
+
+def is_archived(folder: str) -> bool:
+    """Whether it is a folder of the archive."""
+    return folder.startswith(f"{ARCHIVE}/")
+
+
+def _moves(
+    now: Mapping[str, bytes], wanted: Mapping[str, bytes], spare: Collection[str]
+) -> list[Move]:
     """Folders of the archive that are skills again, as they were."""
-    archived = {folder: _files(now, folder) for folder in _folders(now, is_archived=True)}
-    new = [folder for folder in archived if not _files(wanted, folder)]
+    archived = {folder: _files(now, folder) for folder in sorted(spare)}
     moves: list[Move] = []
-    for folder in _folders(wanted, is_archived=False):
-        if _files(now, folder):
+    for folder in sorted(found for path in wanted if (found := folder_of(path))):
+        if is_archived(folder) or _files(now, folder):
             continue
         files = _files(wanted, folder)
-        same = next((each for each in new if archived[each] == files), None)
+        same = next((each for each, theirs in archived.items() if theirs == files), None)
         if same is not None:
-            new.remove(same)
+            del archived[same]
             moves.append(Move(same, folder))
     return moves
-
-
-def _folders(library: Mapping[str, bytes], *, is_archived: bool) -> list[str]:
-    """The folders of skills."""
-    found = (path.removesuffix(f"/{DOCUMENT}") for path in library if path.endswith(f"/{DOCUMENT}"))
-    return sorted(each for each in found if each.startswith(f"{ARCHIVE}/") is is_archived)
 
 
 def _files(library: Mapping[str, bytes], folder: str) -> Mapping[str, bytes]:
@@ -58,13 +62,3 @@ def _files(library: Mapping[str, bytes], folder: str) -> Mapping[str, bytes]:
         for path, data in library.items()
         if path.startswith(f"{folder}/")
     }
-
-
-def _skill_of(change: Change) -> str:
-    """The skill whose folder changes; empty for records and the archive."""
-    path = f"{change.target}/" if isinstance(change, Move) else change.path
-    parts = path.split("/")
-    if parts[0].startswith(".") or len(parts) < 2:
-        return ""
-    kinds = ("references", "templates", "scripts", "assets", DOCUMENT, "")
-    return next((parts[at - 1] for at in range(1, len(parts)) if parts[at] in kinds), parts[0])

@@ -125,6 +125,11 @@ class UsageFile:
         found = self._kept.get(name)
         return _usage(cast("dict[str, Any]", found)) if isinstance(found, dict) else Usage()
 
+    @property
+    def records(self) -> Mapping[str, Any]:
+        """All that the file has, as it has it."""
+        return self._kept
+
     def put(self, name: str, usage: Usage) -> None:
         """Record it, with what its record had that we do not know."""
         found = self._kept.get(name)

@@ -51,12 +51,28 @@ async def _resume(tools: Tools, chat: Chat, _arguments: str) -> Answer:
 
 
 async def _roll_back(tools: Tools, chat: Chat, arguments: str) -> Answer:
-    backup = arguments.strip("` ")
+    words = arguments.replace("`", " ").split()
+    is_agreed = words[-1:] == ["yes"]
+    backup = " ".join(words[:-1] if is_agreed else words)
     if not re.fullmatch(r"[\w.:-]*", backup):
         return wrong("Say /curator rollback BACKUP, one of those that /curator status has.")
+    if not is_agreed:
+        return await _asked(tools, chat, backup)
     # Asked for again, the same run is found by its id, whatever is the latest backup by then.
     report = await tools.clients.curators.roll_back(chat.profile, chat.effect_id("cur"), backup)
     return Answer(_told(report))
+
+
+async def _asked(tools: Tools, chat: Chat, backup: str) -> Answer:
+    """What a roll-back would do."""
+    there = (await tools.clients.curators.get(chat.profile)).backup_ids
+    if backup not in (*there, "") or not there:
+        return wrong(f"there is no backup {backup}".strip())
+    which = f"since {backup}" if backup else f"in its latest change, since {there[0]}"
+    return Answer(
+        f"That undoes what the curator changed {which}. Skills that others made or changed since "
+        f"stay as they are. To do it: /curator rollback {backup and f'{backup} '}yes"
+    )
 
 
 async def _reports(tools: Tools, chat: Chat, _arguments: str) -> Answer:
@@ -86,7 +102,7 @@ def _standing(found: CuratorInfo) -> str:
         lines.append(f"- the latest run failed: {shortened(found.error, 300)}")
     if found.backup_ids:
         kept = ", ".join(f"`{each}`" for each in found.backup_ids[:BACKUPS_SHOWN])
-        lines.append(f"- backups: {kept}; /curator rollback goes back to the first")
+        lines.append(f"- backups: {kept}; /curator rollback undoes what came after the first")
     return "\n".join(lines)
 
 
@@ -116,9 +132,9 @@ COMMANDS: tuple[Command, ...] = (
             Verb("resume", "let it begin by itself again", _resume, who=_ADMINS, changes=True),
             Verb(
                 "rollback",
-                "give the skills what they were before a change",
+                "undo what the curator has changed",
                 _roll_back,
-                "[BACKUP]",
+                "[BACKUP] [yes]",
                 _ADMINS,
                 changes=True,
             ),

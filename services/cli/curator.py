@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         change = actions.add(name, help_text)
         change.add_argument("--json", action="store_true", help="one JSON object")
-    rollback = actions.add("rollback", "give the skills what they were before a change")
+    rollback = actions.add("rollback", "undo what the curator has changed")
     rollback.add_argument("backup", metavar="BACKUP", nargs="?", default="", help="the latest")
     rollback.add_argument("--yes", action="store_true", help="do not ask")
     rollback.add_argument("--json", action="store_true", help="one JSON object")
@@ -135,9 +135,10 @@ async def _roll_back(settings: Settings, arguments: argparse.Namespace) -> None:
         answer = await stub.GetCurator(curator_pb2.GetCuratorRequest(profile=profile))
         if not arguments.backup and not answer.curator.backup_ids:
             raise NotFound("there is no backup: the curator has changed nothing yet")
-        which = f"at {arguments.backup}" if arguments.backup else "before the latest change"
+        which = f"since {arguments.backup}" if arguments.backup else "in its latest change"
         if not arguments.yes and not await agreed(
-            f"Give the skills what they were {which}?", "say --yes to go back all the same"
+            f"Undo what the curator changed {which}? What others changed since stays.",
+            "say --yes to go back all the same",
         ):
             complain("nothing was changed")
             return

@@ -157,6 +157,14 @@ async def test_the_curator_is_seen_and_steered(tmp_path: Path) -> None:
         assert await running.rows("scheduler", runs) == [(1,)]
         assert re.search(TIMES, await said(terminal, "/curator reports"))
         assert "there is no backup" in await refused(terminal, "/curator rollback 20200101-000000")
+        own = await asyncio.to_thread(put_skill, tmp_path / "skills", "my-own")
+        asked = await said(terminal, "/curator rollback")
+        assert asked.endswith("/curator rollback yes")
+        count = "SELECT count(*) FROM roll_back"
+        assert await running.rows("scheduler", count) == [(0,)]
+        assert "nothing to change" in await said(terminal, "/curator rollback yes")
+        assert await running.rows("scheduler", count) == [(1,)]
+        assert await asyncio.to_thread(own.exists)
 
 
 async def test_skills_are_listed_and_shown(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RestoreSkills(self, request, context):
-        """Gives a library the content of a backup, after a backup of what there is; all or nothing.
+        """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
+        others have changed since, or made, stays and is among the refusals.
         Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
         such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """

@@ -42,7 +42,8 @@ class CurationServiceStub:
     after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
     """
     RestoreSkills: _aio.UnaryUnaryMultiCallable[_curation_pb2.RestoreSkillsRequest, _curation_pb2.RestoreSkillsResponse]
-    """Gives a library the content of a backup, after a backup of what there is; all or nothing.
+    """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
+    others have changed since, or made, stays and is among the refusals.
     Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
     such backup, and with FAILED_PRECONDITION as ApplyCuration does.
     """
@@ -113,7 +114,8 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curation_pb2.RestoreSkillsRequest,
         context: _aio.ServicerContext[_curation_pb2.RestoreSkillsRequest, _abc.Awaitable[_curation_pb2.RestoreSkillsResponse]],
     ) -> _abc.Awaitable[_curation_pb2.RestoreSkillsResponse]:
-        """Gives a library the content of a backup, after a backup of what there is; all or nothing.
+        """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
+        others have changed since, or made, stays and is among the refusals.
         Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
         such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """

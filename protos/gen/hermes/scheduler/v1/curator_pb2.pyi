@@ -531,7 +531,9 @@ class CuratorChange(_message.Message):
     INTO_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """"active", "stale" or "archived" for a transition, "merged", "pruned", "created" or "restored"."""
+    """"active", "stale" or "archived" for a transition, "merged", "pruned", "created", "restored" or
+    "removed".
+    """
     name: _builtins.str
     """The skill."""
     into: _builtins.str

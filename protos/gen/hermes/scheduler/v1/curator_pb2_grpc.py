@@ -110,8 +110,8 @@ class CuratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RollBack(self, request, context):
-        """Gives the library the content that it had before a run, and jobs the names that they had. What it
-        has now is backed up before. Idempotent by `run_id`. Fails with NOT_FOUND, and with
+        """Undoes what the curator has changed in the library since before a run, and gives jobs the names that
+        they had. What others have changed since stays. What the library has now is backed up before. Idempotent by `run_id`. Fails with NOT_FOUND, and with
         FAILED_PRECONDITION while a run of the profile is under way.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
