@@ -10,16 +10,20 @@ from scheduler_service.wallclock import instant_of
 
 _DAY = timedelta(days=1)
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_PART = r"(?:morning|afternoon|evening|night|noon|midnight)"
+_PART = r"(?:morning|afternoon|evening|night)"
 _AT = re.compile(
     rf"(?P<day>.*?),? ?(?:\bat )?(?P<time>{TIME})(?: (?:in the |at )?(?P<part>{_PART}))?"
 )
 _TIME_FIRST = re.compile(rf"(?:at )?(?P<time>{TIME}),? (?:on )?(?P<day>[a-z\d].*)")
 _PART_ONLY = re.compile(rf"(?P<day>.+?) (?:in the |at )?(?P<part>{_PART})")
 _HALF = re.compile(r" ?\b(?:in the )?(morning|afternoon|evening|night)$")
+_TWO_TIMES = re.compile(
+    rf"(?P<day>.*?),? ?(?:\bat )?(?P<first>{TIME}),? (?:at )?(?P<time>noon|midday|midnight)"
+)
 _ISO_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _SLASHED = re.compile(r"\b\d{1,4}/\d{1,2}(?:/\d{1,4})?\b")
+_DAWN = (6, 0)
 _NO_TIME = 'it does not say at what time; say it, such as "tomorrow at 9:00"'
 
 
@@ -32,29 +36,44 @@ def moment(words: str, zone: str, now: datetime) -> datetime | None:
     today = now.astimezone(ZoneInfo(zone)).date()
     words = re.sub(r"^(?:on|at) (?=\S)", "", words.replace("tonight", "today night"))
     words = re.sub(r"^(?:the )", "", words)
-    if (match := _PART_ONLY.fullmatch(words)) is not None and not re.search(r"\d$", match["day"]):
+    later = timedelta()
+    if (match := _PART_ONLY.fullmatch(words)) is not None and _is_day(match["day"]):
         day, at = match["day"], time_of_day(match["part"])
     elif (match := _AT.fullmatch(words)) is not None and _is_day(_HALF.sub("", match["day"])):
-        day, at = _with_half(match["day"], match["time"], match["part"] or "")
-    elif (match := _TIME_FIRST.fullmatch(words)) is not None and _is_day(match["day"]):
-        day, at = _with_half(match["day"], match["time"], "")
+        day, at, later = _with_half(match["day"], match["time"], match["part"] or "")
+    elif (match := _TIME_FIRST.fullmatch(words)) is not None and _is_day(
+        _HALF.sub("", match["day"])
+    ):
+        day, at, later = _with_half(match["day"], match["time"], "")
+    elif (match := _TWO_TIMES.fullmatch(words)) is not None and _is_day(match["day"]):
+        if not match["first"].startswith("12"):
+            raise ValueError(
+                f'it names two times, "{match["first"]}" and "{match["time"]}"; say one'
+            )
+        day, at, later = _with_half(match["day"], match["time"], "")
     else:
         if words and not words.startswith("in ") and _is_day(words):
             raise ValueError(_NO_TIME)
         return None
-    return _placed(day, at, zone, now, today)
+    return _placed(day, at, zone, now, today, later)
 
 
-def _with_half(day: str, text: str, part: str) -> tuple[str, tuple[int, int]]:
-    """A day without the part of it that says which half a time is in."""
+def _with_half(day: str, text: str, part: str) -> tuple[str, tuple[int, int], timedelta]:
+    """A day without the part of it that says which half a time is in, the time, and how much later
+    the day is that it falls on: a night goes on after midnight."""
     found = _HALF.search(day)
     if found is not None:
         day, part = day[: found.start()], found[1]
-    return day or ("today" if found else ""), time_of_day(text, HALVES.get(part, ""))
+    at = time_of_day(text, HALVES.get(part, ""))
+    is_past_midnight = at < _DAWN and part == "night"
+    if day == "today" and (is_past_midnight or text == "midnight"):
+        # Of the night that comes, or that it is: the next time that a clock shows this.
+        return "", at, timedelta()
+    return day or ("today" if found else ""), at, _DAY if is_past_midnight else timedelta()
 
 
 def _placed(
-    day: str, at: tuple[int, int], zone: str, now: datetime, today: date
+    day: str, at: tuple[int, int], zone: str, now: datetime, today: date, later: timedelta
 ) -> datetime | None:
     wall = time(*at)
     if not day:
@@ -68,14 +87,15 @@ def _placed(
     found = _date(day, today)
     if found is None:
         return None
+    found += later
     instant = instant_of(datetime.combine(found, wall), ZoneInfo(zone))
     if instant <= now and day in DAYS:
         # Today is the day, but the time has passed.
         instant = instant_of(datetime.combine(found + 7 * _DAY, wall), ZoneInfo(zone))
     if instant <= now and _has_no_year(day):
-        later = _date(day, today + _DAY)
-        assert later is not None
-        instant = instant_of(datetime.combine(later, wall), ZoneInfo(zone))
+        next_year = _date(day, today + _DAY)
+        assert next_year is not None
+        instant = instant_of(datetime.combine(next_year, wall), ZoneInfo(zone))
     return instant
 
 

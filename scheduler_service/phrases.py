@@ -92,6 +92,7 @@ _UNSAID = {
     ),
 }
 _MINUTES_OF_HOUR = 60
+_MOST_DAYS = 31
 _HOURS_OF_DAY = 24
 
 
@@ -134,6 +135,8 @@ def crontab_of(words: str) -> str:
 
 def _no_schedule(words: str) -> str:
     """What people say of times that come again and no schedule can be; empty where it is not."""
+    if words.isdecimal() and int(words) > _MOST_DAYS:
+        return f'"{words}" has no unit; say it, such as "every {words} minutes"'
     if re.match(r"-\d", words):
         return 'a length of time is not negative; say it without the minus, such as "every 2h"'
     if (match := _TIME_EACH.fullmatch(words)) is not None:
@@ -248,7 +251,7 @@ def _days_of_month(text: str) -> str:
     days: list[int] = []
     for part in re.split(r",? and |, ?| & ", text):
         match = _DAY_NUMBER.fullmatch(part.strip())
-        if match is None or not 1 <= int(match[1]) <= 31:
+        if match is None or not 1 <= int(match[1]) <= _MOST_DAYS:
             raise ValueError(f'"{part}" is not a day of the month from 1 to 31')
         days.append(int(match[1]))
     return ",".join(map(str, sorted(set(days))))

@@ -53,6 +53,7 @@ _ABBREVIATIONS = {
 _CRON_FIELD = re.compile(r"[\d*?,/a-z#-]+")
 _CRON_FIELDS = 5
 _ISO = re.compile(r"(?P<date>\d{4}-?\d{2}-?\d{2})(?:[t ]\d.*)?")
+_LONG_NUMBER = re.compile(r"\d{10,}")
 _NOTHING = (
     "it is no delay, interval, crontab expression or ISO timestamp, and no words that say when"
 )
@@ -219,6 +220,8 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
     _check_fields(words)
     if at := _timestamp(words, zone):
         return Once(at)
+    if (number := _LONG_NUMBER.search(words)) is not None:
+        raise ValueError(f'"{number[0]}" is too large a number')
     words = words.removeprefix("@")
     if is_recurring(words):
         return _every(without_every(words), zone, now)

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler_service.errors import ScheduleError
 from scheduler_service.schedule import Cron, Interval, Once, Schedule, parse, zone_of
-from tests.unit.scheduler.phrase_table import AGAIN, ONCE, REFUSED, rows
+from tests.unit.scheduler.phrase_table import AGAIN, ONCE, rows
+from tests.unit.scheduler.refused_table import REFUSED
 
 NOW = datetime(2026, 11, 21, 22, 15, 36, 500_000, tzinfo=UTC)
 SECOND = datetime(2026, 11, 21, 22, 15, 37, tzinfo=UTC)  # the next whole one
