@@ -32,7 +32,7 @@ class SchedulerConfig(ConfigModel):
         int, Field(ge=0), Yaml("cron.misfire_grace_s"), Env("HERMES_CRON_MISFIRE_GRACE_S")
     ] = 86_400
     """Seconds after which a due time that nobody was awake for is no longer made up for; a job
-    that runs only once is always made up for."""
+    that runs only once is made up for unless it has a grace of its own."""
 
 
 class CuratorConfig(ConfigModel):

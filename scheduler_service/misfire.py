@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from scheduler_service.jobs import Job
 from scheduler_service.options import Missed
 from scheduler_service.schedule import Once, Schedule, next_after
 
@@ -36,12 +37,29 @@ class Firing(Struct, frozen=True):
     """Whether a due time gets no run of its own."""
 
 
+def policy_of(job: Job, grace: timedelta) -> Policy:
+    """What a job wants, where due times are made up for within `grace`.
+
+    What runs only once is made up for however late that is, unless the job says how late it may be.
+    """
+    options = job.options
+    if options.missed_grace_s is not None:
+        grace = timedelta(seconds=options.missed_grace_s)
+    elif isinstance(job.schedule, Once):
+        grace = timedelta.max
+    return Policy(
+        grace=grace,
+        missed=options.missed,
+        most=options.max_missed_runs,
+        runs_left=options.max_runs - job.run_count if options.max_runs else None,
+    )
+
+
 def fire(schedule: Schedule, due: datetime, now: datetime, policy: Policy) -> Firing:
     """Decide about a job that was due at `due`, which is not after `now`."""
     match policy.missed:
         case Missed.ONCE:
-            grace = timedelta.max if isinstance(schedule, Once) else policy.grace
-            firing = _latest_only(schedule, due, now, grace)
+            firing = _latest_only(schedule, due, now, policy.grace)
         case Missed.SKIP:
             firing = _latest_only(schedule, due, now, TOLERANCE)
         case Missed.ALL:

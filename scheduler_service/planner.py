@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job
-from scheduler_service.misfire import Firing, Policy, fire
+from scheduler_service.misfire import Firing, fire, policy_of
 from scheduler_service.options import Missed
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
@@ -249,18 +249,7 @@ class Planner:
 
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
     return [
-        (job, fire(job.schedule, job.next_run_at, now, _policy_of(job, grace)))
+        (job, fire(job.schedule, job.next_run_at, now, policy_of(job, grace)))
         for job in due
         if job.next_run_at is not None
     ]
-
-
-def _policy_of(job: Job, grace: timedelta) -> Policy:
-    options = job.options
-    own_grace = options.missed_grace_s
-    return Policy(
-        grace=grace if own_grace is None else timedelta(seconds=own_grace),
-        missed=options.missed,
-        most=options.max_missed_runs,
-        runs_left=options.max_runs - job.run_count if options.max_runs else None,
-    )

@@ -132,7 +132,7 @@ def _add_timing(parser: argparse.ArgumentParser) -> None:
         "place (forbid)",
     )
     for name, meaning in (
-        ("--grace", "with --missed once, what is longer ago is not made up for (a day)"),
+        ("--grace", "with --missed once, how late a run may be (a day; no limit if it runs once)"),
         ("--jitter", "start up to so much later, each time another"),
         ("--timeout", "stop a run that takes longer"),
         ("--backoff", "wait so long before the first retry, then twice as long each time (30s)"),

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.misfire import Firing, Policy, fire
+from scheduler_service.jobs import Job, JobState
+from scheduler_service.misfire import Firing, Policy, fire, policy_of
+from scheduler_service.options import JobOptions
 from scheduler_service.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
@@ -41,14 +43,46 @@ def _days(count: float) -> timedelta:
             NINE + _days(3) + GRACE,
             Firing(NINE + _days(3), NINE + _days(4), missed=True),
         ),
-        # Too late for any, but what runs only once.
+        # Too late for any.
         (DAILY, NINE + GRACE * 1.1, Firing(None, NINE + _days(1), missed=True)),
         (DAILY, NINE + _days(3.5), Firing(None, NINE + _days(4), missed=True)),
-        (Once(NINE), NINE + _days(30), Firing(NINE, None, missed=False)),
+        (Once(NINE), NINE + GRACE * 1.1, Firing(None, None, missed=True)),
     ],
 )
 def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
     assert fire(schedule, NINE, now, POLICY) == expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "own_grace_s", "late", "runs"),
+    [
+        (DAILY, None, GRACE * 1.1, False),
+        (DAILY, 3 * 3600, GRACE * 1.1, True),
+        (Once(NINE), None, _days(3000), True),
+        (Once(NINE), 3600, timedelta(minutes=59), True),
+        (Once(NINE), 3600, timedelta(minutes=61), False),
+        (Once(NINE), 0, timedelta(seconds=1), False),
+    ],
+)
+def test_a_job_runs_late_within_its_own_grace_and_once_without_one(
+    schedule: Schedule, own_grace_s: int | None, late: timedelta, runs: bool
+) -> None:
+    job = Job(
+        id="x",
+        profile="default",
+        name="x",
+        prompt="x",
+        schedule_text="x",
+        time_zone="UTC",
+        schedule=schedule,
+        origin=None,
+        state=JobState.SCHEDULED,
+        next_run_at=NINE,
+        created_at=NINE,
+        options=JobOptions(missed_grace_s=own_grace_s),
+    )
+    firing = fire(schedule, NINE, NINE + late, policy_of(job, GRACE))
+    assert (firing.run_for is not None) == runs
 
 
 def test_a_due_time_in_the_gap_and_one_after_it_are_one_firing() -> None:

@@ -30,7 +30,7 @@ class _MissedRunPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Misse
     """Not set; treated as ONCE."""
     MISSED_RUN_POLICY_ONCE: _MissedRunPolicy.ValueType  # 1
     """One run makes up for all, for the latest of them, unless that is longer ago than the grace. A job
-    that runs only once is always made up for.
+    that runs only once is made up for however late that is, unless it has a grace of its own.
     """
     MISSED_RUN_POLICY_SKIP: _MissedRunPolicy.ValueType  # 2
     """None is made up for: what is more than 15 s late does not run."""
@@ -46,7 +46,7 @@ MISSED_RUN_POLICY_UNSPECIFIED: MissedRunPolicy.ValueType  # 0
 """Not set; treated as ONCE."""
 MISSED_RUN_POLICY_ONCE: MissedRunPolicy.ValueType  # 1
 """One run makes up for all, for the latest of them, unless that is longer ago than the grace. A job
-that runs only once is always made up for.
+that runs only once is made up for however late that is, unless it has a grace of its own.
 """
 MISSED_RUN_POLICY_SKIP: MissedRunPolicy.ValueType  # 2
 """None is made up for: what is more than 15 s late does not run."""
