@@ -161,9 +161,9 @@ class JobCatalog:
         """Let a paused job run again, from now on."""
         now = self._clock.now()
         paused = await self.get(profile, job_id)
-        next_run_at = await asyncio.to_thread(following, paused, now)
-        if paused.state is not JobState.PAUSED:
+        if paused.state is JobState.SCHEDULED:
             return paused
+        next_run_at = await asyncio.to_thread(following, paused, now)
         if next_run_at is None:
             raise FailedPrecondition(
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"

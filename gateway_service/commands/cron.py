@@ -1,6 +1,8 @@
 """`/cron`: jobs at set times."""
 
+import asyncio
 import re
+from datetime import datetime
 
 from gateway_service.authorization import Who
 from gateway_service.clients.jobs import JobInfo, NewJob
@@ -15,7 +17,7 @@ from gateway_service.commands.base import (
     denied_here,
     wrong,
 )
-from gateway_service.commands.texts import code, listed, moment, shortened
+from gateway_service.commands.texts import code, listed, moment_in, shortened
 from gateway_service.errors import SchedulerRefused
 from services.errors import InvalidArgument, NotFound, Reason
 
@@ -38,7 +40,8 @@ async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     jobs = await tools.clients.jobs.all(chat.profile)
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
-    return Answer(listed([_line(job) for job in jobs], "hermes jobs list shows all of them"))
+    lines = await asyncio.to_thread(lambda: [_line(job) for job in jobs])
+    return Answer(listed(lines, "hermes jobs list shows all of them"))
 
 
 async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
@@ -54,7 +57,7 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
             NewJob(job_id, chat.profile, schedule, prompt, chat.source, denied)
         )
     return Answer(
-        f"Job `{job.job_id}`: {job.schedule}, next {moment(job.next_run_at)} "
+        f"Job `{job.job_id}`: {job.schedule}, next {await _time(job, job.next_run_at)} "
         f"({job.time_zone}). Its output comes here."
     )
 
@@ -76,11 +79,11 @@ async def _show(tools: Tools, chat: Chat, arguments: str) -> Answer:
     runs = await tools.clients.jobs.runs(job.job_id, chat.profile, RUNS_SHOWN)
     facts = [
         f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {job.state}",
-        f"- when: {job.schedule} ({job.time_zone}), next {moment(job.next_run_at)}",
+        f"- when: {job.schedule} ({job.time_zone}), next {await _time(job, job.next_run_at)}",
         f"- output to: {job.destination}",
         f"- asks: {code(job.prompt, 400)}",
     ]
-    told = [f"- {moment(run.due_at)}: {run.state}{_why(run.problem)}" for run in runs]
+    told = [f"- {await _time(job, run.due_at)}: {run.state}{_why(run.problem)}" for run in runs]
     return Answer("\n".join([*facts, *(["\nLast runs:", *told] if told else [])]))
 
 
@@ -93,7 +96,7 @@ async def _pause(tools: Tools, chat: Chat, arguments: str) -> Answer:
 async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "resume")
     job = await tools.clients.jobs.resume(job.job_id, chat.profile)
-    return Answer(f"{_called(job)} runs again, next {moment(job.next_run_at)}.")
+    return Answer(f"{_called(job)} runs again, next {await _time(job, job.next_run_at)}.")
 
 
 async def _run(tools: Tools, chat: Chat, arguments: str) -> Answer:
@@ -129,7 +132,7 @@ async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> JobInfo:
     """
     named = given.strip('`"“” ')
     if not named:
-        raise NotFound(f"Say which: `/cron {verb} ID`; /cron lists the jobs.")
+        raise InvalidArgument(f"Say which: `/cron {verb} ID`; /cron lists the jobs.")
     found = [
         job
         for job in await tools.clients.jobs.all(chat.profile)
@@ -146,12 +149,20 @@ async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> JobInfo:
     return (exactly or found)[0]
 
 
+async def _time(job: JobInfo, time: datetime | None) -> str:
+    return await asyncio.to_thread(moment_in, job.time_zone, time)
+
+
 def _no_job(named: str) -> str:
     return f"There is no job {code(named)}; /cron lists them."
 
 
 def _line(job: JobInfo) -> str:
-    when = f"next {moment(job.next_run_at)}" if job.state == "scheduled" else job.state
+    when = (
+        f"next {moment_in(job.time_zone, job.next_run_at)}"
+        if job.state == "scheduled"
+        else job.state
+    )
     failed = " ⚠ failed last time" if job.problem else ""
     return f"`{job.job_id}` {shortened(job.name, NAME_CHARS)}: {job.schedule}, {when}{failed}"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 QUOTE_CHARS = 120
 MOST_LINES = 20
@@ -10,6 +11,11 @@ MOST_LINES = 20
 def moment(time: datetime | None) -> str:
     """A time as people read it, in the zone of this machine."""
     return f"{time.astimezone():%a %d %b, %H:%M}" if time is not None else "never"
+
+
+def moment_in(zone: str, time: datetime | None) -> str:
+    """A time as people read it in a zone, which is read from the disk."""
+    return f"{time.astimezone(ZoneInfo(zone)):%a %d %b, %H:%M %Z}" if time is not None else "never"
 
 
 def shortened(text: str, chars: int = QUOTE_CHARS) -> str:

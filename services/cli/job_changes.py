@@ -125,7 +125,7 @@ async def pause(settings: Settings, arguments: argparse.Namespace) -> int:
         print_json(list(map(described, changed)))
         return failed
     for job in changed:
-        told = "is paused" if pausing else f"runs next {local(job.next_run_time)}"
+        told = "is paused" if pausing else f"runs next {local(job.next_run_time, job.time_zone)}"
         say(printable(f"{job.job_id}  {job.name}: {told}"))
     if arguments.all:
         say(f"{counted(len(changed), 'job')} {'paused' if pausing else 'resumed'}")

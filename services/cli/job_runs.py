@@ -51,7 +51,7 @@ async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
         run = (await jobs.stub.RunJob(request)).run
         if waits:
             try:
-                run = await _ended(jobs, run)
+                run = await _ended(jobs, run, job.time_zone)
             except asyncio.CancelledError:
                 again = f"goes on when hermes runs again ({start_command(settings)})"
                 how = again if here else "goes on"
@@ -60,7 +60,7 @@ async def begin(settings: Settings, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(described_run(run, output=waits))
     elif waits:
-        _tell(run)
+        _tell(run, job.time_zone)
     else:
         say(f"{run.run_id}  see it with: {_see(run)}")
         if here:
@@ -75,37 +75,37 @@ async def show(settings: Settings, arguments: argparse.Namespace) -> int:
         job = await jobs.find(arguments.job)
         if arguments.run:
             run = await jobs.find_run(job, arguments.run)
-            _show_one(run, arguments)
+            _show_one(run, job.time_zone, arguments)
             return 0
         runs = await jobs.runs(job.job_id, arguments.limit)
     if arguments.json:
         print_json([described_run(run, output=False) for run in runs])
     elif runs:
-        show_runs(runs)
+        show_runs(runs, job.time_zone)
     else:
         say(printable(f"{job.name} has not run yet; run it now with: hermes jobs run {job.job_id}"))
     return 0
 
 
-def _show_one(run: run_pb2.Run, arguments: argparse.Namespace) -> None:
+def _show_one(run: run_pb2.Run, zone: str, arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(described_run(run, output=True))
         return
-    show_runs([run])
+    show_runs([run], zone)
     if run.session_id:
         say(f"session  {run.session_id}")
     say("")
-    _tell(run)
+    _tell(run, zone)
 
 
-def _tell(run: run_pb2.Run) -> None:
+def _tell(run: run_pb2.Run, zone: str) -> None:
     """What came of a run: the output, and on standard error what went wrong."""
     if run.output:
         say(printable(run.output))
     elif run.finish_time.seconds and not run.error:
         complain("the run had nothing to say")
     elif not run.finish_time.seconds:
-        doing = waiting(run) or _DOING.get(run.state, run_state_of(run.state))
+        doing = waiting(run, zone) or _DOING.get(run.state, run_state_of(run.state))
         complain(f"the run has not ended: {doing}")
     if run.error:
         complain(f"{_what_failed(run)}: {run.error}")
@@ -123,10 +123,10 @@ def _see(run: run_pb2.Run) -> str:
     return f"hermes jobs runs {run.job_id} {run.run_id}"
 
 
-async def _ended(jobs: Jobs, run: run_pb2.Run) -> run_pb2.Run:
+async def _ended(jobs: Jobs, run: run_pb2.Run, zone: str) -> run_pb2.Run:
     """Watch a run to its end."""
     latest = run
-    async with _progress() as progress, aclosing(_states(jobs, run.run_id)) as states:
+    async with _progress(zone) as progress, aclosing(_states(jobs, run.run_id)) as states:
         async for state in states:
             latest = progress.run = state
     return latest
@@ -152,14 +152,15 @@ async def _states(jobs: Jobs, run_id: str) -> AsyncGenerator[run_pb2.Run]:
 class _Progress:
     """What a run does, and for how long, on one line of a terminal that is gone in the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: str) -> None:
+        self._zone = zone
         self.run = run_pb2.Run(state=run_pb2.RUN_STATE_CLAIMED)
         self._began = monotonic()
 
     async def show(self) -> None:
         """Show it until cancelled."""
         while True:
-            waits = waiting(self.run)
+            waits = waiting(self.run, self._zone)
             doing = waits or _DOING.get(self.run.state, "")
             again = f", attempt {self.run.attempt}" if self.run.attempt > 1 and not waits else ""
             self._write(f"{doing}{again}  {monotonic() - self._began:.0f} s")
@@ -175,8 +176,8 @@ class _Progress:
 
 
 @asynccontextmanager
-async def _progress() -> AsyncGenerator[_Progress]:
-    progress = _Progress()
+async def _progress(zone: str) -> AsyncGenerator[_Progress]:
+    progress = _Progress(zone)
     if not sys.stderr.isatty():
         yield progress
         return

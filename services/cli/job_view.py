@@ -122,7 +122,7 @@ def show_list(jobs: Sequence[job_pb2.Job]) -> None:
         [
             (
                 job.job_id,
-                local(job.next_run_time),
+                local(job.next_run_time, job.time_zone),
                 printable(job.schedule),
                 printable(job.name),
                 state_of(job),
@@ -137,15 +137,15 @@ def show_list(jobs: Sequence[job_pb2.Job]) -> None:
             say(f"{job.job_id} failed last time: {printable(error)}")
 
 
-def show_runs(runs: Sequence[run_pb2.Run]) -> None:
-    """Runs for a person."""
+def show_runs(runs: Sequence[run_pb2.Run], zone: str) -> None:
+    """Runs for a person, in the zone of their job."""
     print_table(
         ("run", "due", "state", "late", "took", "error"),
         [
             (
                 run.run_id,
-                local(run.scheduled_for),
-                (waiting(run) or run_state_of(run.state))
+                local(run.scheduled_for, zone),
+                (waiting(run, zone) or run_state_of(run.state))
                 + (" (asked for)" if run.is_requested else ""),
                 _length(_lateness_s(run)),
                 _length(_between(run.start_time, run.finish_time)),
@@ -156,14 +156,15 @@ def show_runs(runs: Sequence[run_pb2.Run]) -> None:
     )
 
 
-def waiting(run: run_pb2.Run) -> str:
+def waiting(run: run_pb2.Run, zone: str) -> str:
     """What a run waits for that is put off; empty where it is not."""
     starts = run.not_before_time
     if run.state != run_pb2.RUN_STATE_CLAIMED or starts.ToDatetime(UTC) <= datetime.now(UTC):
         return ""
     # What is left of a day: whoever reads it knows which.
     is_soon = starts.ToDatetime(UTC) - datetime.now(UTC) < timedelta(hours=12)
-    at = local(starts)[-8:] if is_soon else local(starts)
+    at = local(starts, zone)
+    at = at.partition(" ")[2] if is_soon else at
     return f"waits, attempt {run.attempt} at {at}" if run.attempt > 1 else f"waits, starts at {at}"
 
 
@@ -178,11 +179,11 @@ def iso(moment: Timestamp) -> str | None:
     return moment.ToJsonString() if moment.seconds else None
 
 
-def local(moment: Timestamp) -> str:
-    """A time for a person, by the clock of this machine."""
+def local(moment: Timestamp, zone: str) -> str:
+    """A time for a person, by the clock of a zone."""
     if not moment.seconds:
         return NOTHING
-    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{moment.ToDatetime(UTC).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _places(job: job_pb2.Job) -> list[str]:
@@ -199,8 +200,8 @@ def _lines(job: job_pb2.Job) -> Iterator[tuple[str, str]]:
     yield "name", job.name
     yield "state", state_of(job)
     yield "schedule", f"{job.schedule}  ({job.time_zone})"
-    yield "next run", local(job.next_run_time)
-    ran = f"{run_state_of(job.last_run_state)} at {local(job.last_run_time)}"
+    yield "next run", local(job.next_run_time, job.time_zone)
+    ran = f"{run_state_of(job.last_run_state)} at {local(job.last_run_time, job.time_zone)}"
     yield "last run", ran if job.last_run_time.seconds else NOTHING
     if error := last_error(job):
         yield "error", error

@@ -75,7 +75,7 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
             ("what is on my calendar?", "every weekday at 9:00")
         ]
         line = await said(terminal, "/cron list")
-        assert re.fullmatch(rf"- `{job_id}` what is on my calendar\?: .*, next {TIMES}", line)
+        assert re.fullmatch(rf"- `{job_id}` what is on my calendar\?: .*, next {TIMES} \S+", line)
         shown = await said(terminal, f"/cron show {job_id[4:9]}")
         assert "asks: `what is on my calendar?`" in shown
         assert "is paused" in await said(terminal, "/cron pause What is on my calendar?")
@@ -99,14 +99,20 @@ async def test_what_is_no_schedule_or_no_job_is_explained(tmp_path: Path) -> Non
         for wrong in ("", "look for mail", "every 2h", '"every blursday" look'):
             told = await refused(terminal, f"/cron add {wrong}")
             assert "every" in told or "schedule" in told
+        added = await said(terminal, "/cron add every day at 9:00 Asia/Tokyo: tea")
+        assert re.search(r"next \w+ \d+ \w+, 09:00 JST \(Asia/Tokyo\)", added)
+        assert ", 09:00 JST" in await said(terminal, "/cron list")
+        await said(terminal, f"/cron remove {added.split('`')[1]}")
         for text in ("/cron add in 2 hours tea", '/cron add "0 9 * * mon-fri" tea'):
             await said(terminal, text)
         assert "Several jobs are meant" in await refused(terminal, "/cron pause tea")
         assert "There is no job `x`" in await refused(terminal, "/cron run x")
-        assert "Say which" in await refused(terminal, "/cron show")
+        for verb in ("show", "pause", "remove"):
+            assert f"Say which: `/cron {verb} ID`" in await refused(terminal, f"/cron {verb}")
         assert "`/cron list` or `/cron add`" in await refused(terminal, "/cron nonsense")
         rows = await running.rows(
-            "scheduler", "SELECT prompt, schedule_text FROM job ORDER BY schedule_text"
+            "scheduler",
+            "SELECT prompt, schedule_text FROM job WHERE deleted_at IS NULL ORDER BY schedule_text",
         )
         assert rows == [("tea", "0 9 * * mon-fri"), ("tea", "in 2 hours")]
 

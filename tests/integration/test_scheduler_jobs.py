@@ -128,11 +128,14 @@ async def test_a_job_of_more_runs_goes_on_and_one_of_fewer_ends(served: Serving)
     await served.wire.deliveries.delivered(2)
     ended = (await jobs.GetJob(job_pb2.GetJobRequest(job_id="x"))).job
     assert (ended.state, ended.run_count) == (job_pb2.JOB_STATE_COMPLETED, 1)
+    reason, message = await refused(jobs.ResumeJob(job_pb2.ResumeJobRequest(job_id="x")))
+    assert reason is Reason.FAILED_PRECONDITION
+    assert "no due time any more; give it another schedule, or run it now" in message
 
 
 async def test_a_paused_job_does_not_run_until_it_is_resumed(served: Serving) -> None:
     jobs, pause = served.jobs(), job_pb2.PauseJobRequest(job_id="x")
-    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+    soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=4)
     await jobs.CreateJob(request(job_id="x", schedule=soon.isoformat()), wait_for_ready=True)
     for _ in range(2):
         paused = (await jobs.PauseJob(pause)).job
@@ -144,7 +147,7 @@ async def test_a_paused_job_does_not_run_until_it_is_resumed(served: Serving) ->
         assert resumed.state == job_pb2.JOB_STATE_SCHEDULED
         assert resumed.next_run_time.ToDatetime(UTC) == soon
     await jobs.PauseJob(pause)
-    await jobs.CreateJob(request(job_id="probe", schedule="3s", prompt="answer probe"))
+    await jobs.CreateJob(request(job_id="probe", schedule="5s", prompt="answer probe"))
     assert await served.wire.deliveries.delivered(1) == ["probe"]
     reason, message = await refused(jobs.ResumeJob(resume))
     assert reason is Reason.FAILED_PRECONDITION

@@ -2,14 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_options_pb2 as pb
-from hermes.scheduler.v1 import run_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.cli.job_options import duration_text, given_options, target, target_text
-from services.cli.job_view import described_run, show_runs
+from services.cli.job_view import described_run, show, show_list, show_runs
 from services.cli.main import parser_of
 from services.errors import InvalidArgument
 
@@ -102,6 +103,7 @@ def test_a_length_of_time_is_written_as_it_is_read(text: str) -> None:
 
 def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     soon, late = datetime.now(UTC) + timedelta(minutes=7), datetime.now(UTC) + timedelta(days=2)
+    tokyo = ZoneInfo("Asia/Tokyo")
     again = run_pb2.Run(
         run_id="run_a", state=run_pb2.RUN_STATE_CLAIMED, attempt=4, error="no\nmore"
     )
@@ -110,10 +112,21 @@ def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFix
     first.not_before_time.FromDatetime(late)
     works = run_pb2.Run(run_id="run_c", state=run_pb2.RUN_STATE_RUNNING, attempt=4)
     works.not_before_time.FromDatetime(soon)
-    show_runs([again, first, works])
+    show_runs([again, first, works], "Asia/Tokyo")
     lines = capsys.readouterr().out.splitlines()[-3:]
-    assert f"waits, attempt 4 at {soon.astimezone():%H:%M:%S}" in lines[0]
+    assert f"waits, attempt 4 at {soon.astimezone(tokyo):%H:%M:%S} JST" in lines[0]
     assert lines[0].rstrip().endswith("no")
-    assert f"waits, starts at {late.astimezone():%Y-%m-%d %H:%M:%S}" in lines[1]
+    assert f"waits, starts at {late.astimezone(tokyo):%Y-%m-%d %H:%M:%S} JST" in lines[1]
     assert "waits" not in lines[2]
     assert described_run(first, output=False)["not_before"].startswith(f"{late:%Y-%m-%dT%H:%M}")
+
+
+def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[str]) -> None:
+    job = job_pb2.Job(job_id="job_a", time_zone="Asia/Tokyo", schedule="every day at 9:00")
+    job.next_run_time.FromDatetime(datetime(2026, 11, 28, tzinfo=UTC))
+    job.last_run_time.FromDatetime(datetime(2026, 11, 27, tzinfo=UTC))
+    show(job)
+    show_list([job])
+    told = capsys.readouterr().out
+    assert told.count("2026-11-28 09:00:00 JST") == 2
+    assert "at 2026-11-27 09:00:00 JST" in told

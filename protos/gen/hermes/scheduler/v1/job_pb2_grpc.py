@@ -156,8 +156,8 @@ class JobServiceServicer:
 
     def ResumeJob(self, request, context):
         """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
-        job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
-        schedule has no due time any more.
+        job that is scheduled stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+        schedule has no due time any more, as that of a completed one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -39,8 +39,8 @@ class JobServiceStub:
     """
     ResumeJob: _aio.UnaryUnaryMultiCallable[_job_pb2.ResumeJobRequest, _job_pb2.ResumeJobResponse]
     """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
-    job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
-    schedule has no due time any more.
+    job that is scheduled stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+    schedule has no due time any more, as that of a completed one.
     """
     RunJob: _aio.UnaryUnaryMultiCallable[_run_pb2.RunJobRequest, _run_pb2.RunJobResponse]
     """Runs a job now, once, also a paused or completed one; its schedule stays as it is. Idempotent by
@@ -133,8 +133,8 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_job_pb2.ResumeJobRequest, _abc.Awaitable[_job_pb2.ResumeJobResponse]],
     ) -> _abc.Awaitable[_job_pb2.ResumeJobResponse]:
         """Lets a paused job run again from now on: what came due meanwhile is not made up for. Idempotent; a
-        job that is not paused stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
-        schedule has no due time any more.
+        job that is scheduled stays as it is. Fails with NOT_FOUND, or with FAILED_PRECONDITION where its
+        schedule has no due time any more, as that of a completed one.
         """
 
     @_abc_1.abstractmethod
