@@ -1,6 +1,7 @@
 """What program text sends: whether it tells the network more than addresses that stand in it."""
 
 import re
+from collections import Counter
 
 from agent_service.security.addresses import URL, is_local
 
@@ -64,7 +65,10 @@ def sends(code: str) -> bool:
         return False
     found = list(URL.finditer(code))
     calls = list(_CALL.finditer(code))
-    if any(_is_made(code, url) for url in found) or any(_says_more(code, call) for call in calls):
+    constants = _constants(code) if calls else frozenset[str]()
+    if any(_is_made(code, url) for url in found):
+        return True
+    if any(_says_more(code, call, constants) for call in calls):
         return True
     if found and all(is_local(url[0]) for url in found):
         return False
@@ -88,16 +92,19 @@ def _is_made(code: str, url: re.Match[str]) -> bool:
     )
 
 
-def _says_more(code: str, call: re.Match[str]) -> bool:
+def _says_more(code: str, call: re.Match[str], constants: frozenset[str]) -> bool:
     """Whether a call that asks somebody elsewhere says more than a constant address."""
     at_once = _AT_ONCE.match(code, call.end())
     if at_once is not None and (url := URL.search(at_once[0])) and is_local(url[0]):
         return False
     asked = (_SAVED_PLAINLY if call[1] else _ASKED_PLAINLY).match(code, call.end())
-    return asked is None or (asked[1].isidentifier() and not _is_constant(code, asked[1]))
+    return asked is None or (asked[1].isidentifier() and asked[1] not in constants)
 
 
-def _is_constant(code: str, name: str) -> bool:
-    """Whether a name is set just once, and to a constant."""
-    set_to = [match.end() for match in _NAMED.finditer(code) if match[1] == name]
-    return len(set_to) == 1 and _LITERAL.match(code, set_to[0]) is not None
+def _constants(code: str) -> frozenset[str]:
+    """The names that are set just once, and to a constant."""
+    found = list(_NAMED.finditer(code))
+    times = Counter(match[1] for match in found)
+    return frozenset(
+        match[1] for match in found if times[match[1]] == 1 and _LITERAL.match(code, match.end())
+    )

@@ -167,6 +167,7 @@ def test_an_option_of_a_program_means_one_thing(name: str) -> None:
             "requests.get(u)\nu=" * 1_500,
             "https://a.io+'" * 2_000,
             "x = 'a'\n" * 3_000 + "fetch(x)",
+            "import requests\nu='https://a.b'\n" + "get(u)\n" * 2_500,
         ),
     ],
 )
