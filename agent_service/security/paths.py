@@ -67,10 +67,9 @@ _DEVICE = re.compile(
 )
 # File systems that make no difference between letters have `.ssh` as `.SSH`, too.
 _CREDENTIAL = re.compile(
-    r"(?:^|/)(?:\.ssh(?:/(?:id_[\w-]+|[\w.-]*(?:_rsa|_ed25519|_ecdsa|_dsa|key)|identity|\*|id_?\*"
-    r"|authorized_keys2?|config))?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
+    r"(?:^|/)(?:\.ssh(?:/(?!config$).*)?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
     r"\.git-credentials"
-    r"|\.aws/(?:credentials|\*|config)|\.aws|\.azure(?:/.*)?|\.config/gcloud(?:/.*)?|"
+    r"|\.aws(?:/.*)?|\.(?:cache/)?huggingface/(?:stored_)?tokens?|\.credentials(?:\.json)?|\.azure(?:/.*)?|\.config/gcloud(?:/.*)?|"
     r"\.kube/config"
     r"|\.docker/config\.json|\.npmrc|\.pypirc|\.vault-token|\.config/gh/hosts\.yml|"
     r"\.password-store"
@@ -81,17 +80,17 @@ _CREDENTIAL = re.compile(
     r"\.irssi/config"
     r"|(?:\.config/)?(?:google-chrome|chromium|BraveSoftware)/.*(?:Cookies|Login Data)|"
     r"wallet\.dat"
-    r"|\.electrum(?:/.*)?|\.bitcoin(?:/.*)?|\.ethereum/keystore(?:/.*)?|\.env(?:\.(?:local|"
-    r"prod\w*"
-    r"|dev\w*|staging))?|Library/Keychains(?:/.*)?|auth\.json)$"
+    r"|\.electrum(?:/.*)?|\.bitcoin(?:/.*)?|\.ethereum/keystore(?:/.*)?|\.env(?:\.[\w.*-]+)?|Library/Keychains(?:/.*)?|auth\.json)$"
     r"|^/etc/(?:g?shadow-?|sudoers(?:\.d(?:/.*)?)?|master\.passwd|security/opasswd|krb5\.keytab"
     r"|ssh/ssh_host_\w+_key|ssl/private(?:/.*)?|ppp/(?:chap|pap)-secrets|wireguard(?:/.*)?"
     r"|NetworkManager/system-connections(?:/.*)?|kubernetes/admin\.conf|rancher/k3s/k3s\.yaml)$"
     r"|^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps)$|^/(?:var/)?run/secrets(?:/.*)?$"
-    r"|^/var/lib/kubelet/pki|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$",
+    r"|^/var/lib/kubelet/pki|^/etc/letsencrypt/(?:.*/)?(?:keys/.*|privkey[\w*]*\.pem)$|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$",
     re.IGNORECASE,
 )
-_PUBLIC = re.compile(r"\.pub$|/known_hosts$|\.example$|\.sample$|\.template$|\.dist$")
+_PUBLIC = re.compile(
+    r"\.pub$|/known_hosts(?:\.old)?$|\.(?:example|sample|template|tpl|dist|defaults?|schema)$"
+)
 _STARTUP = re.compile(
     r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
     r"|zprofile|zlogin|zlogout|kshrc|cshrc|tcshrc|login|logout|inputrc|xinitrc|xprofile|xsession"
@@ -321,7 +320,7 @@ def written_family(path: str, cwd: str = "") -> str:
     if _OWN.search(bare):
         return "own-config"
     if _CREDENTIAL.search(bare) and not _PUBLIC.search(bare) and not bare.endswith(".env"):
-        return "credential-files" if not re.search(r"\.env[\w.]*$", bare) else ""
+        return "credential-files" if not re.search(r"\.env[\w.*-]*$", bare) else ""
     if _CONFIG.match(found) and not is_device(found):
         return "system-config"
     return ""
