@@ -36,6 +36,8 @@ def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     args = list(invocation.args)
+    if not args:
+        return UNKNOWN  # every variable
     is_told = "--" in args
     args = args[args.index("--") + 1 :] if is_told else args
     if args and (is_told or not args[0].startswith(("-", "+"))):
@@ -48,7 +50,7 @@ def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     if invocation.name in ("mapfile", "readarray"):
         names = invocation.without_options(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))
-        shell.words.keep_elements((names or ["MAPFILE"])[-1], pipes.stdin.splitlines())
+        shell.words.keep_elements((names or ["MAPFILE"])[-1], pipes.stdin.splitlines() or [UNKNOWN])
         return ""
     names = invocation.without_options(("-d", "-n", "-N", "-p", "-t", "-u", "-i"))
     is_remote = shell.scene.has_socket and bool(invocation.value_of("-u"))
@@ -73,13 +75,14 @@ def _alias(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         if equals:
             shell.scene.aliases[name] = value
             run_text(shell, value, Pipes())
-    return ""
+    return "" if "=" in invocation.text else UNKNOWN
 
 
 def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     if len(invocation.operands) > 1:
         run_text(shell, invocation.operands[0], pipes)
-    return ""
+        return ""
+    return UNKNOWN
 
 
 def _hash(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:

@@ -26,6 +26,8 @@ class Invocation(Struct, frozen=True):
     """Variables that are set for it alone."""
     is_fed: bool = False
     """Whether anything is piped or redirected into it."""
+    guesses: frozenset[str] = frozenset()
+    """What stands for variables that the text does not tell, wherever it stands."""
     _letters: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     _operands: list[list[str]] = field(default_factory=list[list[str]])
 

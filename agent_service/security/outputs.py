@@ -29,6 +29,8 @@ _PASSING = listed(
     "fmt expand "
     "iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
 )
+_JOINING = listed("cat tac sort pv nl")
+"""Print the whole of every file that they are given."""
 _UNPACKING = listed(
     "gunzip zcat gzip bzip2 bunzip2 bzcat xz unxz xzcat zstd zstdcat lz4 lzma unlzma uncompress "
     "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
@@ -54,6 +56,8 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
     if name in FETCHERS or (name == "openssl" and invocation.has("s_client")):
         return REMOTE
     given = _given(invocation, read)
+    if given and name in _JOINING and not all(map(read, set(invocation.operands) - {"-"})):
+        given += UNKNOWN
     if name in _PASSING:
         if name in ("sed", "awk", "gawk", "jq", "yq", "cut", "tr", "dd"):
             return marks(given) or UNKNOWN
@@ -187,6 +191,8 @@ def _tr(invocation: Invocation, read: Callable[[str], str]) -> str:
     operands = [decode_escapes(operand) for operand in invocation.operands]
     if marks(given) or not operands:
         return given
+    if not given:
+        return UNKNOWN
     first = _characters(operands[0])
     if invocation.short("d"):
         return given.translate({ord(char): None for char in first})
@@ -242,7 +248,7 @@ def _matcher(pattern: str, *, is_extended: bool) -> re.Pattern[str] | None:
 
 
 def _paste(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = _given(invocation, read)
+    given = _given(invocation, read) or UNKNOWN
     glue = next((arg[-1] for arg in invocation.args if re.search(r"d.$|=.$", arg)), "\t")
     return given.strip("\n").replace("\n", glue) if invocation.short("s") else given
 
@@ -252,6 +258,8 @@ def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 
 def _find(invocation: Invocation, read: Callable[[str], str]) -> str:
+    if invocation.has("-printf", "-ls"):
+        return UNKNOWN
     roots: list[str] = []
     for arg in invocation.args:
         if arg.startswith(("-", "(", "!")):
@@ -302,9 +310,15 @@ def _children(invocation: Invocation, read: Callable[[str], str]) -> str:
     return UNKNOWN if is_some else _ls(invocation, read)
 
 
+_PRINTED = re.compile(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", re.DOTALL)
+_DOES = re.compile(r"\w{2}|\$")
+
+
 def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
-    literals = re.findall(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", invocation.text, re.DOTALL)
-    return "\n".join(text for _, text in literals) or marks(invocation.stdin) or UNKNOWN
+    literals = [match[2] for match in _PRINTED.finditer(invocation.text)]
+    # Whatever else it does may print, too.
+    more = UNKNOWN if _DOES.search(_PRINTED.sub("", invocation.text)) else ""
+    return "\n".join(literals) + more if literals else marks(invocation.stdin) or UNKNOWN
 
 
 def _tee(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -312,7 +326,7 @@ def _tee(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 
 def _rot(invocation: Invocation, read: Callable[[str], str]) -> str:
-    return codecs.encode(invocation.stdin, "rot13")
+    return codecs.encode(invocation.stdin, "rot13") or UNKNOWN
 
 
 def _constant(text: str) -> Callable[[Invocation, Callable[[str], str]], str]:

@@ -125,6 +125,7 @@ class Programs:
             fed=pipes.fed,
             settings=tuple(settings),
             is_fed=pipes.is_fed,
+            guesses=frozenset(shell.words.fallbacks),
         )
         judge_origin(scene, argv[0])
         if (handled := self._defined(shell, argv, invocation, pipes)) is not None:
@@ -217,12 +218,12 @@ class Programs:
         if argv:
             output += self.call(shell, argv, pipes, inner.settings)
         elif not scripts and invocation.name in _TO_SHELL:
-            return run_stdin(shell, pipes)
+            return run_stdin(shell, pipes) or UNKNOWN
         elif invocation.name == "exec" and pipes.feeds | pipes.fed:
             self._judge(shell.scene, _renamed(invocation, "exec"))
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
-        return output
+        return output if argv or scripts else pipes.stdin or UNKNOWN
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         if invocation.name in ("make", "gmake"):

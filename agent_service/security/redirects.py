@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tree_sitter import Node
 
 from agent_service.security.invocation import listed, program_name
-from agent_service.security.marks import REMOTE, without_marks
+from agent_service.security.marks import REMOTE, UNKNOWN, without_marks
 from agent_service.security.scene import Pipes, Scene
 from agent_service.security.words import Words
 
@@ -80,7 +80,8 @@ class Redirects(Struct):
             elif operator == "<&" and scene.has_socket:
                 stdin = REMOTE
             elif operator in ("<", "<>"):
-                stdin, is_fed = scene.read(target) or stdin, True
+                unread = "" if target == "/dev/null" else UNKNOWN
+                stdin, is_fed = scene.read(target) or unread, True
         sources = (f"<{target}" for operator, target in self.targets if "<" in operator)
         sinks = (f">{target}" for operator, target in self.targets if ">" in operator)
         return replace(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent_service.security.invocation import Invocation
 from agent_service.security.marks import DECODED, REMOTE, UNKNOWN, is_known, without_marks
-from agent_service.security.scene import Pipes, Scene
+from agent_service.security.scene import NO_PIPES, Pipes, Scene
 from agent_service.security.shell import Shell
 
 SOURCED = ("/dev/stdin", "-", "/dev/fd/0", "/proc/self/fd/0")
@@ -14,14 +14,19 @@ SOURCED = ("/dev/stdin", "-", "/dev/fd/0", "/proc/self/fd/0")
 def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
     """Follow text that is given to a shell."""
     judge_origin(shell.scene, text)
-    return shell.script(without_marks(text) if not is_known(text) else text, pipes)
+    if is_known(text):
+        return shell.script(text, pipes)
+    # What is not told may be nothing, and may be what a program of the text is told.
+    shell.script(without_marks(text), pipes)
+    return try_text(shell, text, pipes) or UNKNOWN
 
 
-def try_text(shell: Shell, text: str) -> None:
+def try_text(shell: Shell, text: str, pipes: Pipes = NO_PIPES) -> str:
     """Follow text that may be a command; that it is none says nothing."""
     broken = shell.scene.is_broken
-    shell.script(text)
+    printed = shell.script(text, pipes)
     shell.scene.is_broken = broken
+    return printed
 
 
 def judge_origin(scene: Scene, text: str) -> None:

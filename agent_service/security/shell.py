@@ -200,7 +200,8 @@ class Shell:
                 name, equals, value = field.partition("=")
                 if equals and name.isidentifier():
                     self.words.variables[name] = value
-        return ""
+        names = [text_of(child) for child in node.named_children]
+        return UNKNOWN if _lists_variables(names) else ""
 
     def _pipeline(self, node: Node, pipes: Pipes) -> str:
         stages = [child for child in node.named_children if child.type != "comment"]
@@ -260,7 +261,7 @@ class Shell:
         body = node.child_by_field_name("body")
         redirects = [child for child in node.named_children if child != body]
         is_empty = body is None or bool(_SAYS_NOTHING.fullmatch(text_of(body)[-64:].strip()))
-        run: _Run = (lambda given: self._run(body, given)) if body else (lambda _: "")
+        run: _Run = (lambda given: self._run(body, given)) if body else _read_by_itself
         return self._redirected(redirects, pipes, run, is_empty=is_empty)
 
     def _redirected(
@@ -347,3 +348,15 @@ def _touching(node: Node) -> list[str]:
 
 def _nothing(node: Node, pipes: Pipes) -> str:
     return ""
+
+
+def _read_by_itself(given: Pipes) -> str:
+    """What a redirection without a program prints, as in `$(<file)`."""
+    return given.stdin if given.is_fed else ""
+
+
+def _lists_variables(words: Sequence[str]) -> bool:
+    """Whether a declaration that sets nothing prints values."""
+    return all(word.startswith("-") for word in words) or any(
+        word.startswith("-") and set(word) & set("pf") for word in words
+    )

@@ -60,8 +60,7 @@ _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))
 _LONGEST = 65_536
 _EACH = 10
 """What expanding a word takes, however short it is."""
-_DEEPEST = 24
-"""How deep the parameters of words may hold others."""
+_DEEPEST = 24  # how deep the parameters of words may hold others
 _TRIMMING = 2_000
 """What looking for the beginning or the end of a value takes."""
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
@@ -80,6 +79,8 @@ class Words(Struct):
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
     arrays: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """The elements of variables that have several."""
+    fallbacks: set[str] = field(default_factory=set[str])
+    """What stands for variables that the text does not tell."""
     depth: int = 0
 
     def keep_elements(self, name: str, elements: list[str]) -> None:
@@ -150,12 +151,15 @@ class Words(Struct):
             return UNKNOWN if value is None else value
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
+            if value is None:
+                fallback = fallback or UNKNOWN
+                self.fallbacks.add(fallback)
             if "=" in other[0] and not value:
                 self.variables[name] = fallback
             return value or fallback
         if (other := re.match(r":?\+", rest)) is not None:
-            other_value = self._nested(rest[other.end() :])
-            return other_value if value else ""
+            told = self._nested(rest[other.end() :])
+            return told if value or (value is None and marks(told)) else ""
         if re.match(r":?\?", rest):
             self._nested(rest)
             return value or UNKNOWN

@@ -78,7 +78,13 @@ def _posts(invocation: Invocation) -> bool:
 
 def _says_unknown(invocation: Invocation) -> bool:
     """Whether an address has in it what the command itself does not say, such as a file's text."""
-    return not _is_here(invocation) and not all(map(is_known, invocation.args))
+    talk = talk_of(invocation)
+    if talk is None or talk.is_here:
+        return False
+    # A pattern becomes the names of files.
+    untold = ("*", *invocation.guesses)
+    is_untold = any(part in address for address in talk.addresses for part in untold)
+    return is_untold or not all(map(is_known, invocation.args))
 
 
 def _copies(invocation: Invocation) -> bool:
