@@ -127,7 +127,8 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
     prompt = text_of(given, "prompt")
     if not prompt.strip() and not options.script_only:
         raise _Problem("it has no prompt")
-    name = text_of(given, "name") or " ".join((prompt or options.script).split())[:_NAME_CHARS]
+    name = " ".join(text_of(given, "name").split())
+    name = name or " ".join((prompt or options.script).split())[:_NAME_CHARS]
     completed = part_of(given, "repeat").get("completed")
     job = Job(
         id=_id(given, reading.profile, f"{name}\0{prompt}\0{text}"),

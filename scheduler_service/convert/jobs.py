@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from datetime import UTC, datetime
 
 from hermes.agent.v1 import turn_pb2
@@ -32,6 +33,7 @@ _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
 _MAX_TEMPLATE_CHARS = 64
+_NOT_IN_A_LINE = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029]")
 
 _UNATTENDED = {
     "": approval_pb2.UNATTENDED_POLICY_UNSPECIFIED,
@@ -129,6 +131,8 @@ def _wrong(message: job_pb2.CreateJobRequest) -> dict[str, str]:
         wrong["prompt"] = f"must have at most {_MAX_PROMPT_BYTES} bytes"
     if len(message.name) > _MAX_NAME_CHARS:
         wrong["name"] = f"must have at most {_MAX_NAME_CHARS} characters"
+    elif _NOT_IN_A_LINE.search(message.name):
+        wrong["name"] = "must be one line, without control characters"
     if message.HasField("origin") and not (message.origin.platform and message.origin.chat_id):
         wrong["origin"] = "must name a platform and a chat, or be left out"
     for field, value in message.ListFields():

@@ -16,13 +16,13 @@ def add_home(parser: argparse.ArgumentParser, **how: Any) -> None:
     parser.add_argument("--profile", metavar="NAME", help="a profile of the home", **how)
 
 
-def up_to(most: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number from 0 on."""
+def up_to(most: int, least: int = 0) -> Callable[[str], int]:
+    """The type of an argument that is a whole number from `least` on."""
 
     def number(text: str) -> int:
         value = int(text)
-        if not 0 <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between 0 and {most}")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
         return value
 
     return number

@@ -16,6 +16,7 @@ from services.cli.console import complain, counted, print_json, printable, say
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.job_lookup import Jobs
+from services.cli.job_notes import missing, needs_agent
 from services.cli.job_options import CLEARED, UNATTENDED, given_options
 from services.cli.job_view import described, due_times, local
 from services.config import Settings
@@ -65,7 +66,7 @@ async def add(settings: Settings, arguments: argparse.Namespace) -> int:
             is_paused=arguments.paused,
         )
         made = await jobs.stub.CreateJob(request)
-        job, notes = made.job, list(made.notes)
+        job, notes = made.job, [*made.notes, *await missing(channels, arguments)]
         times = await _due(jobs.stub, job)
     if arguments.json:
         due = [at.isoformat() for at in times]
@@ -85,15 +86,15 @@ async def edit(settings: Settings, arguments: argparse.Namespace) -> int:
         await _check_template(settings, arguments.sandbox)
     # Who holds runs to a budget is to hear that there is none any more.
     # And it looks through what is asked of it.
-    needs_agent = arguments.prompt is not None or arguments.name or "budget" in arguments.clear
-    needed = ("scheduler", "agent") if needs_agent else ("scheduler",)
+    is_judged = arguments.prompt is not None or arguments.name or "budget" in arguments.clear
+    needed = ("scheduler", "agent") if is_judged or needs_agent(arguments) else ("scheduler",)
     async with connected(settings, needed) as channels:
         jobs = Jobs(JobServiceStub(channels.to("scheduler")), arguments.profile or "")
         job = await jobs.find(arguments.job)
         contexts = await _contexts(jobs, arguments.context_from)
         request = _change(arguments, job, contexts)
         answer = await jobs.stub.UpdateJob(request)
-        changed, notes = answer.job, list(answer.notes)
+        changed, notes = answer.job, [*answer.notes, *await missing(channels, arguments)]
         times = await _due(jobs.stub, changed)
     if arguments.json:
         print_json(described(changed) | {"notes": notes})

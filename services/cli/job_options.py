@@ -115,7 +115,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def _add_timing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--runs", metavar="N", type=up_to(1_000_000), help="end after so many runs (without end)"
+        "--runs", metavar="N", type=up_to(1_000_000, 1), help="end after so many runs (without end)"
     )
     parser.add_argument(
         "--missed",
@@ -123,7 +123,10 @@ def _add_timing(parser: argparse.ArgumentParser) -> None:
         help="due times that nobody was awake for get one run together, none, or one each (once)",
     )
     parser.add_argument(
-        "--max-missed", metavar="N", type=up_to(100), help="with --missed all, at most so many (10)"
+        "--max-missed",
+        metavar="N",
+        type=up_to(100, 1),
+        help="with --missed all, at most so many (10)",
     )
     parser.add_argument(
         "--overlap",

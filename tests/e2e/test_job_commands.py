@@ -100,6 +100,25 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
     assert client.run("jobs", "list", "--json").json == []
 
 
+def test_what_a_job_names_and_is_not_there_is_remarked_on(client: Home) -> None:
+    wanted = ("--skill", "plans", "--toolset", "wep", "--to", "foo:1")
+    lacks = (
+        "nothing can go to foo:1: there is no platform 'foo', but telegram",
+        "there is no skill 'plans' now",
+        "there is no toolset 'wep' now; did you mean web?",
+    )
+    added = client.run("jobs", "add", "every 2h", "look", "--name", "lacks", *wanted)
+    assert added.status == 0
+    changed = client.run("jobs", "edit", "lacks", *wanted)
+    job_id = added.out.split()[0]
+    for each in (added, changed):
+        assert each.complaints == [f"hermes: {job_id}: {lack}" for lack in lacks]
+    there = ("--toolset", "web", "--to", "telegram:1")
+    told = client.run("jobs", "edit", "lacks", *there, "--json")
+    assert (told.json["notes"], told.complaints) == ([], [])
+    assert client.run("jobs", "remove", "lacks").status == 0
+
+
 def test_a_schedule_is_tried_without_a_job(client: Home) -> None:
     told = client.run("jobs", "add", "every 90m", "--dry-run", "--json").json
     first, second, third = map(datetime.fromisoformat, told["due"])

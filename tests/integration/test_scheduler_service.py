@@ -132,6 +132,8 @@ async def test_a_job_says_what_becomes_of_what_a_person_would_have_to_allow(
         ({"options": options(skills=[" "])}, "options.skills", "at most 128 characters"),
         ({"options": options(model="m" * 201)}, "options.model", "at most 200"),
         ({"options": options(script="ä" * 33_000)}, "options.script", "65536 bytes"),
+        ({"name": "mail\nnews"}, "name", "one line"),
+        ({"name": "mail\x1b[2J"}, "name", "one line"),
         ({"options": options(script="a\0")}, "options.script", "no NUL"),
         ({"options": options(script_mode=1)}, "options.script", "what to run"),
         ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE or ONLY"),
