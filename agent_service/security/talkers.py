@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from agent_service.security.addresses import URL, is_local, leads_away
-from agent_service.security.interpreters import language_of
+from agent_service.security.addresses import is_local, leads_away
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import UNKNOWN, is_known, without_marks
+from agent_service.security.named import new_hosts
 
 NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -110,8 +110,9 @@ def new_addresses(invocation: Invocation) -> list[str]:
     found: list[str] = []
     if (talk := talk_of(invocation)) is not None:
         found += talk.addresses
-    elif invocation.name in _NAMERS or language_of(invocation.name):
-        found += _named(invocation)
+    else:
+        found += new_hosts(invocation)
+        found += _other_machines(invocation)
     return [each for each in found if each and is_known(each) and not is_local(each)]
 
 
@@ -266,7 +267,12 @@ _ARIA = Talker(
     headers=listed("--header"),
     reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
 )
-_LWP = Talker(quiet=listed("-t -i -o"), leads=listed("-p -b"), gives=listed("-H -C -c"))
+_LWP = Talker(
+    quiet=listed("-t -i -o"),
+    leads=listed("-p -b"),
+    gives=listed("-H -C -c"),
+    methods=listed("-m"),
+)
 _PINGS = Talker(quiet=listed("-c -i -W -w -s -I -t -m -l -Q -M -S -T -n -C -r"), gives=listed("-p"))
 _ROUTES = Talker(quiet=listed("-m -q -w -f -i -p -N -z -c -s -M -t"))
 _NETCAT = Talker(
@@ -285,7 +291,7 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
         "axel": Talker(
             quiet=listed("-o -n -s -T --output"), gives=listed("-U"), headers=listed("-H")
         ),
-        **dict.fromkeys(("GET", "HEAD"), _LWP),
+        **dict.fromkeys(("GET", "HEAD", "lwp-request", "lwp-download"), _LWP),
         "POST": Talker(
             _LWP.quiet, _LWP.leads, _LWP.gives, operands=lambda i: Talk(tuple(i), gives=True)
         ),
@@ -342,11 +348,6 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
 )
 """How each program is told."""
 
-_NAMERS = listed(
-    "git svn hg pip pip3 npm npx pnpm yarn uv uvx go cargo gem docker podman skopeo yt-dlp "
-    "youtube-dl ffmpeg ffprobe scp rsync sftp"
-)
-"""Fetch what an address among their arguments names."""
 _REMOTE = re.compile(
     r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[a-z]{2,}|\d+(?:\.\d+){3}):(?!//)", re.IGNORECASE
 )
@@ -354,9 +355,7 @@ _REMOTE = re.compile(
 _COPIERS = frozenset({"git", "scp", "rsync", "sftp", "hg"})
 
 
-def _named(invocation: Invocation) -> Iterator[str]:
-    """The addresses among arguments that are told in no other way."""
-    for word in invocation.args:
-        yield from (match[0] for match in URL.finditer(word))
-        if invocation.name in _COPIERS and (match := _REMOTE.match(word)):
-            yield match[1]
+def _other_machines(invocation: Invocation) -> Iterator[str]:
+    """The machines among the arguments of what copies from one to another."""
+    if invocation.name in _COPIERS:
+        yield from (match[1] for match in map(_REMOTE.match, invocation.args) if match)
