@@ -16,6 +16,7 @@ from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator import Curator
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_metrics import CuratorMetrics
+from scheduler_service.home_channels import channels_of
 from scheduler_service.home_import import HomeImporter
 from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.metrics import SchedulerMetrics
@@ -73,7 +74,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         observer=metrics,
     )
     zone_of = zones_of(settings)
-    catalog = JobCatalog(database, clock, zone_of, agent, redactor)
+    homes = channels_of(settings)
+    catalog = JobCatalog(database, clock, zone_of, agent, redactor, homes)
     curating = settings.load(CuratorConfig).settings
     libraries = CurationClient(channels, CurationLocks(settings.home))
     curator = Curator(
@@ -93,14 +95,12 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
         redactor=redactor,
+        channels_of=homes,
     )
     keeper = JobKeeper(settings.home, config_url)
     importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
-    servicers = (
-        JobServicer(catalog, mover, agent, keeper),
-        CuratorServicer(desk),
-    )
+    servicers = (JobServicer(catalog, mover, agent, keeper), CuratorServicer(desk))
     return SchedulerService(database, workers, (importer, planner, curator, stopper), servicers)
 
 

@@ -9,9 +9,11 @@ from typing import Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler_service import stopping
 from scheduler_service.errors import attack
+from scheduler_service.home_channels import ChannelsOf, no_channels
 from scheduler_service.jobs import Job, JobRequest, JobState, Run
 from scheduler_service.planner import CHANNEL
 from scheduler_service.redaction import without_secrets
@@ -65,6 +67,7 @@ class JobCatalog:
         zone_of: ZoneOf,
         agent: Agent,
         redactor: Redactor,
+        channels_of: ChannelsOf = no_channels,
     ) -> None:
         """Schedules that name no time zone are in that of their profile, by `zone_of`."""
         self._database = database
@@ -72,13 +75,14 @@ class JobCatalog:
         self._clock = clock
         self._zone_of = zone_of
         self._redactor = redactor
+        self._channels_of = channels_of
 
     async def create(self, request: JobRequest) -> Job:
         """Store a job, or return it if the same request has come before."""
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
         stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
         if stored is None:
-            clean = without_secrets(request, self._redactor)
+            clean = await self._placed(without_secrets(request, self._redactor))
             await self._check(clean)
             zone = await self._zone(clean)
             job = await asyncio.to_thread(planned, clean, zone, self._clock.now())
@@ -123,6 +127,11 @@ class JobCatalog:
             if update_id and stored.update_id == update_id:
                 return before
             request = without_secrets(change(before), self._redactor)
+            # What a file has left open may stay open while something else is changed.
+            if request.options.deliver_to != before.options.deliver_to:
+                request = await self._placed(request)
+            why = before.options.pause_reason
+            request = replace(request, options=replace(request.options, pause_reason=why))
             await self._check(request)
             changed = await asyncio.to_thread(
                 replanned, before, request, await self._zone(request), self._clock.now(), anew=anew
@@ -169,9 +178,13 @@ class JobCatalog:
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"
             )
 
+        channels = await asyncio.to_thread(self._channels_of, profile)
+
         def write(connection: sa.Connection) -> Job:
-            _get(connection, profile, job_id)
-            jobs.resume_job(connection, job_id, next_run_at, now)
+            options = _get(connection, profile, job_id).options.at_home(channels)
+            if options.unplaced:
+                raise FailedPrecondition(f"job {job_id} stays paused: {options.unplaced}")
+            jobs.resume_job(connection, job_id, replace(options, pause_reason=""), next_run_at, now)
             return _get(connection, profile, job_id)
 
         return await self._database.write(write, notify=CHANNEL)
@@ -261,6 +274,14 @@ class JobCatalog:
         if others and (unknown := await self._database.read(missing)):
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
+
+    async def _placed(self, request: JobRequest) -> JobRequest:
+        """The same with home channels for platforms alone; InvalidArgument where there is none."""
+        channels = await asyncio.to_thread(self._channels_of, request.profile)
+        options = request.options.at_home(channels)
+        if problem := options.unplaced:
+            raise InvalidArgument(problem, fields={"options.deliver_to": problem})
+        return replace(request, options=options)
 
     async def _zone(self, request: JobRequest) -> str:
         return request.time_zone or await asyncio.to_thread(self._zone_of, request.profile)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from scheduler_service.errors import ScheduleError
 from scheduler_service.home_values import list_of, part_of, text_of, time_of
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
-from scheduler_service.options import JobOptions, Target
+from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
 from scheduler_service.schedule import (
     Cron,
     Interval,
@@ -48,7 +48,6 @@ OWN = (
 _ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
 _NAME_CHARS = 60
 _STATES = ("scheduled", "paused", "completed", "error")
-_WHOLE_CHATS = ("!", "@", "#")
 _SCRIPT_FOLDERS = re.compile(r"^(?:~/\.hermes/|\./)?(?:scripts/)?")
 
 
@@ -65,6 +64,8 @@ class Reading(Struct, frozen=True):
     """The files of the home's `scripts`, by their path in it."""
     is_paused: bool = False
     """All jobs are taken as paused ones."""
+    channels: Mapping[str, str] = {}
+    """The chats that are meant where only a platform is named."""
 
 
 class ReadJob(Struct, frozen=True):
@@ -166,8 +167,13 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
         why = [f"{' and '.join(why)}, which jobs cannot choose here; give it a model"]
     if state == "error":
         why.append("it had stopped with an error")
-    if (missing := _unplaced(given)) and not job.options.deliver_to:
-        why.append(f"where {missing} is cannot be known; say it as {missing}:CHAT")
+    if state == "paused" and not why and (told := text_of(given, "paused_reason")):
+        why.append(told)
+    if why:
+        options = msgspec.structs.replace(job.options, pause_reason="; ".join(why))
+        job = msgspec.structs.replace(job, options=options)
+    if unplaced := job.options.unplaced:
+        why.append(unplaced)
     if why:
         notes.append(f"it is paused: {'; '.join(why)}")
     if why or reading.is_paused or state == "paused" or given.get("enabled") is False:
@@ -285,7 +291,7 @@ def _options(
         workdir=text_of(given, "workdir"),
         max_runs=times if counts else options.max_runs,
         deliver_to=options.deliver_to or _targets(given),
-    )
+    ).at_home(reading.channels)
 
 
 def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) -> str:
@@ -306,28 +312,15 @@ def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) 
 def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
     """Where its output goes, where that is not only its origin."""
     places: list[Target] = []
-    for text in _places(given):
-        platform, _, chat = text.partition(":")
-        thread = ""
-        if not chat.startswith(_WHOLE_CHATS):
-            chat, _, thread = chat.partition(":")
-        if text == "local" and _origin(given) is not None and len(_places(given)) == 1:
-            return (Target("local"),)
-        if text == "origin":
-            places.append(Target("origin"))
-        elif chat:
-            places.append(Target(platform, chat, thread))
-    return () if places == [Target("origin")] else tuple(dict.fromkeys(places))
-
-
-def _unplaced(given: Mapping[str, Any]) -> str:
-    """A platform that its output goes to without a chat, which its origin is not on."""
-    origin = _origin(given)
-    for text in _places(given):
-        alone = ":" not in text and text not in ("origin", "local")
-        if alone and (origin is None or origin.platform != text):
-            return text
-    return ""
+    origin, named = _origin(given), _places(given)
+    if named == ["local"] and origin is not None:
+        return (Target(LOCAL),)
+    for target in map(Target.of, named):
+        if target.is_bare and origin is not None and origin.platform == target.platform:
+            places.append(Target(ORIGIN))
+        elif target.platform != LOCAL:
+            places.append(target)
+    return () if places == [Target(ORIGIN)] else tuple(dict.fromkeys(places))
 
 
 def _places(given: Mapping[str, Any]) -> list[str]:

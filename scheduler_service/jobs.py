@@ -96,6 +96,12 @@ class Job(Struct, frozen=True):
     last_run: LastRun | None = None
 
     @property
+    def pause_reason(self) -> str:
+        """Why it is paused, where that was nobody's wish; empty where it was, or it is not."""
+        why = (self.options.pause_reason, self.options.unplaced)
+        return "; ".join(filter(None, why)) if self.state is JobState.PAUSED else ""
+
+    @property
     def may_overlap(self) -> bool:
         """Whether its runs need not wait for one another."""
         return self.options.overlap is not Overlap.FORBID

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scheduler_service.errors import attack
+from scheduler_service.home_channels import ChannelsOf
 from scheduler_service.home_jobs import Reading, ReadJob, read_document
 from scheduler_service.home_jobs_text import document_of
 from scheduler_service.jobs import Job
@@ -77,6 +78,7 @@ class JobMover:
         grace: timedelta,
         check: Callable[[Job], None],
         redactor: Redactor,
+        channels_of: ChannelsOf,
     ) -> None:
         """`check` raises InvalidArgument for what no job may be."""
         self._database = database
@@ -85,6 +87,7 @@ class JobMover:
         self._grace = grace
         self._check = check
         self._redactor = redactor
+        self._channels_of = channels_of
 
     async def take(self, file: JobFile, scanner: Scanner | None = None) -> list[Moved]:
         """Store the jobs of a file that are not there yet, all at once; what became of each.
@@ -129,6 +132,7 @@ class JobMover:
             grace=self._grace,
             scripts=file.scripts,
             is_paused=file.is_paused,
+            channels=self._channels_of(file.profile),
         )
         read, seen = list[ReadJob](), set[str]()
         for each in read_document(file.document, reading):

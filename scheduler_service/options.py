@@ -1,5 +1,6 @@
 """How a job's runs are made: everything about a job that has a default."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -33,6 +34,9 @@ class Overlap(StrEnum):
 
 ORIGIN, LOCAL = "origin", "local"
 """Targets that are no platform's."""
+HOME_VARIABLES: Mapping[str, str] = {"telegram": "TELEGRAM_HOME_CHANNEL"}
+"""What says which chat of a platform is meant where none is named."""
+_WHOLE_CHATS = ("!", "@", "#")
 
 
 class Target(Struct, frozen=True):
@@ -41,6 +45,25 @@ class Target(Struct, frozen=True):
     platform: str
     chat_id: str = ""
     thread_id: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Target":
+        """A target as people write it, such as `telegram:12345:17`."""
+        platform, _, chat = text.partition(":")
+        if chat.startswith(_WHOLE_CHATS):
+            return cls(platform, chat)
+        chat, _, thread = chat.partition(":")
+        return cls(platform, chat, thread)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is a platform, and no chat of it."""
+        return not self.chat_id and self.platform not in (ORIGIN, LOCAL)
+
+    def at_home(self, channels: Mapping[str, str]) -> "Target":
+        """The home channel of its platform, where it names no chat and there is one."""
+        channel = channels.get(self.platform, "")
+        return Target.of(f"{self.platform}:{channel}") if channel and self.is_bare else self
 
 
 class JobOptions(Struct, frozen=True, omit_defaults=True):
@@ -67,6 +90,22 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
     retry_backoff_s: int = DEFAULT_BACKOFF_S
     budget_micro_usd: int = 0
     budget_tokens: int = 0
+    pause_reason: str = ""
+    """Why it came paused from a file; empty where it did not, or was resumed."""
+
+    @property
+    def unplaced(self) -> str:
+        """What to do about a platform that no chat is known of; empty where there is none."""
+        bare = next((target.platform for target in self.deliver_to if target.is_bare), "")
+        variable = HOME_VARIABLES.get(bare)
+        home = f"set {variable} in .env and start Hermes again, or " if variable else ""
+        said = f"no chat of {bare} is named, and it has no home channel: {home}say {bare}:CHAT"
+        return said if bare else ""
+
+    def at_home(self, channels: Mapping[str, str]) -> "JobOptions":
+        """The same with home channels for the platforms that no chat is named of."""
+        places = tuple(target.at_home(channels) for target in self.deliver_to)
+        return msgspec.structs.replace(self, deliver_to=places)
 
     @property
     def has_budget(self) -> bool:

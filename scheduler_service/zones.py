@@ -17,13 +17,13 @@ def zones_of(settings: Settings) -> ZoneOf:
     own = settings.load(SchedulerConfig).time_zone
 
     def zone_of(profile: str) -> str:
-        named = _there(settings, profile).load(SchedulerConfig).time_zone
+        named = settings_of(settings, profile).load(SchedulerConfig).time_zone
         return named or own or tzlocal.get_localzone_name()
 
     return zone_of
 
 
-def _there(settings: Settings, profile: str) -> Settings:
+def settings_of(settings: Settings, profile: str) -> Settings:
     """The settings in the home of a profile, as its own scheduler would have them."""
     home = settings.home
     is_inside = home.name == DEFAULT_PROFILE != profile and is_profile_name(profile)

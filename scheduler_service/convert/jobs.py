@@ -187,6 +187,7 @@ def job_to_wire(job: Job) -> job_pb2.Job:
         last_error=last.error if last else "",
         last_delivery_error=last.delivery_error if last else "",
         denied_commands=job.denied,
+        pause_reason=job.pause_reason,
     )
 
 

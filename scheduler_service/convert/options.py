@@ -188,8 +188,11 @@ def _wrong_targets(targets: Iterable[job_options_pb2.DeliveryTarget]) -> str:
     given = list(targets)
     for target in given:
         is_word = target.platform in (ORIGIN, LOCAL)
-        if not target.platform or is_word == bool(target.chat_id):
-            return 'must each be "origin", "local", or a platform with a chat'
+        is_lost = target.thread_id and not target.chat_id
+        if not target.platform or (is_word and target.chat_id) or is_lost:
+            return (
+                'must each be "origin", "local", or a platform with a chat, or with a home channel'
+            )
     if len(given) > 1 and any(target.platform == LOCAL for target in given):
         return 'must have nothing else beside "local"'
     return ""

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from msgspec import Struct, json
 
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
-from scheduler_service.options import options_of_text, options_to_text
+from scheduler_service.options import JobOptions, options_of_text, options_to_text
 from scheduler_service.schedule import Cron, Interval, Once, Schedule
 from scheduler_service.storage.schema import job, open_run, run
 from services.database.sql import UtcTime, insert_ignore
@@ -181,11 +181,17 @@ def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
 
 
 def resume_job(
-    connection: sa.Connection, job_id: str, next_run_at: datetime, now: datetime
+    connection: sa.Connection,
+    job_id: str,
+    options: JobOptions,
+    next_run_at: datetime,
+    now: datetime,
 ) -> None:
-    """Let a paused job run again; another one stays as it is."""
+    """Let a paused job run again, with these options; another one stays as it is."""
     update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_not(None))
-    connection.execute(update.values(paused_at=None, updated_at=now, next_run_at=next_run_at))
+    stored = options_to_text(options)
+    values = {"paused_at": None, "updated_at": now, "next_run_at": next_run_at, "options": stored}
+    connection.execute(update.values(values))
 
 
 def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[str]) -> list[str]:

@@ -71,8 +71,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--to",
         action="append",
         metavar="PLATFORM:CHAT[:THREAD]",
-        help="where the output goes, or 'origin' or 'local' for nowhere; once for each place "
-        "(this terminal)",
+        help="where the output goes, a platform alone for its home channel, 'origin', or 'local' "
+        "for nowhere; once for each place (this terminal)",
     )
     _add_work(parser)
     _add_timing(parser)
@@ -176,7 +176,8 @@ def given_options(arguments: argparse.Namespace, context_ids: list[str]) -> dict
 def target(text: str) -> pb.DeliveryTarget:
     """A place that output goes to; InvalidArgument says how one is written."""
     platform, _, chat = text.partition(":")
-    if text in ("origin", "local"):
+    if re.fullmatch(r"[a-z][a-z_]*", text):
+        # Where a platform has a home channel, that is meant.
         return pb.DeliveryTarget(platform=text)
     if not platform or not chat:
         raise InvalidArgument(

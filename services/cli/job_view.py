@@ -50,6 +50,7 @@ def described(job: job_pb2.Job) -> dict[str, Any]:
         "job_id": job.job_id,
         "name": job.name,
         "state": state_of(job),
+        "pause_reason": job.pause_reason or None,
         "schedule": job.schedule,
         "kind": schedule_pb2.ScheduleKind.Name(job.kind).removeprefix("SCHEDULE_KIND_").lower(),
         "time_zone": job.time_zone,
@@ -135,6 +136,8 @@ def show_list(jobs: Sequence[job_pb2.Job]) -> None:
     for job in jobs:
         if error := last_error(job):
             say(f"{job.job_id} failed last time: {printable(error)}")
+        if job.pause_reason:
+            say(f"{job.job_id} is paused: {printable(job.pause_reason)}")
 
 
 def show_runs(runs: Sequence[run_pb2.Run], zone: str) -> None:
@@ -199,6 +202,8 @@ def _lines(job: job_pb2.Job) -> Iterator[tuple[str, str]]:
     yield "job", job.job_id
     yield "name", job.name
     yield "state", state_of(job)
+    if job.pause_reason:
+        yield "because", job.pause_reason
     yield "schedule", f"{job.schedule}  ({job.time_zone})"
     yield "next run", local(job.next_run_time, job.time_zone)
     ran = f"{run_state_of(job.last_run_state)} at {local(job.last_run_time, job.time_zone)}"

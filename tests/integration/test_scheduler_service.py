@@ -151,7 +151,11 @@ async def test_a_job_says_what_becomes_of_what_a_person_would_have_to_allow(
         ({"options": options(budget_tokens=-1)}, "options.budget_tokens", "0 to 10"),
         ({"options": options(timeout=Duration())}, "options.timeout", "1 to 604800 seconds"),
         ({"options": options(jitter=Duration(nanos=5))}, "options.jitter", "whole ones"),
-        ({"options": options(deliver_to=[{"platform": "telegram"}])}, *_TARGET),
+        (
+            {"options": options(deliver_to=[{"platform": "telegram"}])},
+            *("options.deliver_to", "set TELEGRAM_HOME_CHANNEL in .env"),
+        ),
+        ({"options": options(deliver_to=[{"platform": "x", "thread_id": "1"}])}, *_TARGET),
         ({"options": options(deliver_to=[{"platform": "origin", "chat_id": "1"}])}, *_TARGET),
         (
             {"options": options(deliver_to=[{"platform": "origin"}, {"platform": "local"}])},

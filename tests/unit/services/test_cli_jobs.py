@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.cli.job_options import duration_text, given_options, target, target_text
-from services.cli.job_view import described_run, show, show_list, show_runs
+from services.cli.job_view import described, described_run, show, show_list, show_runs
 from services.cli.main import parser_of
 from services.errors import InvalidArgument
 
@@ -69,6 +69,7 @@ def test_a_wrong_value_is_refused_with_what_is_right(
         ("matrix:!room:example.org", "matrix", "!room:example.org", ""),
         ("origin", "origin", "", ""),
         ("local", "local", "", ""),
+        ("telegram", "telegram", "", ""),
     ],
 )
 def test_a_place_is_read_and_written(text: str, platform: str, chat: str, thread: str) -> None:
@@ -77,7 +78,7 @@ def test_a_place_is_read_and_written(text: str, platform: str, chat: str, thread
     assert target_text(place) == text
 
 
-@pytest.mark.parametrize("text", ["telegram", "telegram:", ":42", ""])
+@pytest.mark.parametrize("text", ["Telegram", "12345", "telegram:", ":42", ""])
 def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidArgument, match="such as telegram:12345"):
         target(text)
@@ -131,3 +132,12 @@ def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[
     told = capsys.readouterr().out
     assert told.count("2026-11-28 09:00:00 JST") == 2
     assert "at 2026-11-27 09:00:00 JST" in told
+
+
+def test_a_job_that_came_paused_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    why = "no chat of telegram is named"
+    job = job_pb2.Job(job_id="a", state=job_pb2.JOB_STATE_PAUSED, time_zone="UTC", pause_reason=why)
+    for shown in (lambda: show_list([job]), lambda: show(job)):
+        shown()
+        assert why in capsys.readouterr().out
+    assert described(job)["pause_reason"] == why

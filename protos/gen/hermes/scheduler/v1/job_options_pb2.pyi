@@ -126,7 +126,9 @@ class DeliveryTarget(_message.Message):
     that is known; "local" for nowhere, alone.
     """
     chat_id: _builtins.str
-    """The platform's id of the chat; empty with "origin" and "local", and only there."""
+    """The platform's id of the chat; empty with "origin" and "local", and where the platform's home
+    channel is meant, such as TELEGRAM_HOME_CHANNEL: INVALID_ARGUMENT where there is none.
+    """
     thread_id: _builtins.str
     """The thread or topic inside the chat; empty means none."""
     def __init__(

@@ -532,6 +532,7 @@ class Job(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     LAST_DELIVERY_ERROR_FIELD_NUMBER: _builtins.int
     DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
+    PAUSE_REASON_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
@@ -562,6 +563,10 @@ class Job(_message.Message):
     """Why its turn failed; empty when it did not."""
     last_delivery_error: _builtins.str
     """Why its output could not be delivered; empty when it was, or nothing was to be."""
+    pause_reason: _builtins.str
+    """Why it is paused where nobody has asked for that, such as a platform that no chat is known of;
+    empty where somebody has, or it is not paused.
+    """
     @_builtins.property
     def next_run_time(self) -> _timestamp_pb2.Timestamp:
         """When it runs next; unset when it never will."""
@@ -617,10 +622,11 @@ class Job(_message.Message):
         last_error: _builtins.str = ...,
         last_delivery_error: _builtins.str = ...,
         denied_commands: _abc.Iterable[_builtins.str] | None = ...,
+        pause_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_run_time", b"last_run_time", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "denied_commands", b"denied_commands", "job_id", b"job_id", "kind", b"kind", "last_delivery_error", b"last_delivery_error", "last_error", b"last_error", "last_run_state", b"last_run_state", "last_run_time", b"last_run_time", "name", b"name", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "prompt", b"prompt", "run_count", b"run_count", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "denied_commands", b"denied_commands", "job_id", b"job_id", "kind", b"kind", "last_delivery_error", b"last_delivery_error", "last_error", b"last_error", "last_run_state", b"last_run_state", "last_run_time", b"last_run_time", "name", b"name", "next_run_time", b"next_run_time", "options", b"options", "origin", b"origin", "pause_reason", b"pause_reason", "prompt", b"prompt", "run_count", b"run_count", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "state", b"state", "time_zone", b"time_zone", "unattended", b"unattended", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
