@@ -74,8 +74,11 @@ class Usage(Struct, frozen=True):
         return replace(self.anew(at), created_by="agent")
 
     def anew(self, at: str) -> "Usage":
-        """When another skill has the name: what is known of those in the archive stays."""
-        return Usage(created_at=at, pinned=self.pinned, archived_from=self.archived_from)
+        """When another skill has the name: what is known of those in the archive stays.
+
+        A pin was of the one before.
+        """
+        return Usage(created_at=at, archived_from=self.archived_from)
 
     def archived(self, at: str, folder: str, target: str) -> "Usage":
         """After its folder was put away as another one of the archive."""

@@ -58,7 +58,7 @@ class Hub:
             entry = shelf.lock.of(name)
             if entry is None:
                 yield Outcome(name, Status.REFUSED, _not_of_a_hub(shelf, name))
-            elif shelf.provenance.usage.of(name).pinned:
+            elif shelf.folder(name) and shelf.provenance.usage.of(name).pinned:
                 status = Status.REFUSED if names else Status.UNCHANGED
                 why = f"it is pinned; `hermes skills unpin {name}` lets it change"
                 yield Outcome(name, status, why, entry.source)
