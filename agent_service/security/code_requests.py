@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 from agent_service.security.addresses import URL, is_local
+from agent_service.security.code_addresses import makes_address
 
 SENDS = re.compile(
     r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|http\.client|"
@@ -61,6 +62,8 @@ _AROUND = 12
 def sends(code: str) -> bool:
     """Whether text that reaches the network tells it more than addresses that stand in it."""
     gives = SENDS.search(code) is not None
+    if makes_address(code):
+        return True
     if not gives and not _TALKS.search(code):
         return False
     found = list(URL.finditer(code))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from agent_service.security import code
+from agent_service.security.addresses import URL
 from agent_service.security.builtins import BUILTINS
 from agent_service.security.families import SENDS
 from agent_service.security.interpreters import POWERSHELLS, SHELLS, code_of, language_of
@@ -259,6 +260,8 @@ class Programs:
         for text in texts:
             scene.spend(len(text) * _CODE)
             judge_origin(scene, text)
+            if not all(is_known(address[0]) for address in URL.finditer(text)):
+                scene.find(SENDS)
             if invocation.name in (*POWERSHELLS, "cmd"):
                 try_text(shell, as_shell(text))
             if any(home in text for home in scene.own):

@@ -168,6 +168,8 @@ def test_an_option_of_a_program_means_one_thing(name: str) -> None:
             "https://a.io+'" * 2_000,
             "x = 'a'\n" * 3_000 + "fetch(x)",
             "import requests\nu='https://a.b'\n" + "get(u)\n" * 2_500,
+            "run(['dig', " * 1_500,
+            "u='https://a.b'\n" * 1_000 + "u + u\n" * 1_000,
         ),
     ],
 )
