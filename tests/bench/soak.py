@@ -6,12 +6,14 @@
 
 A turn begins each second in one of several conversations. Each of these ends after some turns and
 makes room for one in a new session; one of them runs commands. What is measured once caches are
-warm is compared with what is measured at the end; the exit status is 1 where a bar is missed.
+warm is compared with what is measured at the end; the exit status is 1 where a bar is missed, and
+75 where nothing but turns were missed: the machine was held up, and another try may tell more.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,8 +33,8 @@ from tests.bench.startup import descriptors, memory_mb
 
 DAY_MINUTES = 24 * 60
 MOST_GROWTH = 0.05
-MOST_MORE_DESCRIPTORS = 4.0
-"""On average: connections and sandboxes come and go."""
+MOST_MORE_DESCRIPTORS = 1.0
+"""On average: connections and sandboxes come and go, one at a time once all is warm."""
 LEAST_RATE = 0.9
 """Of the turns that are due; with fewer it was another load that was measured."""
 CONVERSATIONS = 8
@@ -90,18 +92,28 @@ class Figures(Struct, frozen=True):
         )
 
     @property
-    def missed(self) -> list[str]:
-        """The bars that were not reached."""
+    def grown(self) -> list[str]:
+        """The bars that were not reached of what is to stay as it is."""
         bars = {
             f"memory grew by {self.growth:.1%}": self.growth >= MOST_GROWTH,
             f"descriptors went from {self.descriptors_first} to {self.descriptors_last}": (
                 self.descriptors_last - self.descriptors_first > MOST_MORE_DESCRIPTORS
             ),
-            f"{self.turns} of {self.turns_due} turns were had": (
-                self.turns < LEAST_RATE * self.turns_due
-            ),
         }
         return [what for what, is_missed in bars.items() if is_missed]
+
+    @property
+    def missed(self) -> list[str]:
+        """The bars that were not reached."""
+        lacks = self.turns < LEAST_RATE * self.turns_due
+        return self.grown + [f"{self.turns} of {self.turns_due} turns were had"] * lacks
+
+    @property
+    def status(self) -> int:
+        """The exit status; only that of too few turns says that it may be tried again."""
+        if self.grown:
+            return 1
+        return os.EX_TEMPFAIL if self.missed else os.EX_OK
 
 
 class Load:
@@ -190,7 +202,7 @@ def main() -> int:
         arguments.json.write_text(json.dumps(structs.asdict(figures)) + "\n", encoding="utf-8")
     for what in figures.missed:
         say(f"missed: {what}")
-    return 1 if figures.missed else 0
+    return figures.status
 
 
 if __name__ == "__main__":
