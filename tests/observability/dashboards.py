@@ -202,14 +202,14 @@ GATEWAY = (
 SCHEDULER = (
     figure(
         "Next job in",
-        "Time until the next job is due.",
-        Query("max(hermes_cron_next_due_timestamp_seconds) - time()", "next"),
+        "Time until the next job is due; nothing where there is none.",
+        Query("max(hermes_cron_next_due_timestamp_seconds > 0) - time()", "next"),
         unit="s",
     ),
     figure(
         "Curator ran",
-        "How long ago it last did, in any profile.",
-        Query("time() - max(hermes_curator_last_run_timestamp_seconds)", "ago"),
+        "How long ago it last did, in any profile; nothing where it never did.",
+        Query("time() - max(hermes_curator_last_run_timestamp_seconds > 0)", "ago"),
         unit="s",
     ),
     graph("Runs", "Ended a second.", rate("hermes_cron_runs_total", "outcome"), unit="ops"),

@@ -19,11 +19,20 @@ from tests.observability.dashboards import PANELS
 from tests.observability.declared import WANTED, declared
 from tests.observability.load import ROUNDS, loaded
 from tests.observability.panels import RATE
-from tests.observability.prometheus import prometheus
+from tests.observability.prometheus import Prometheus, prometheus
 
 pytestmark = pytest.mark.timeout(240)
 
 SCRAPE_MS, SERIES = 50.0, 3000
+QUERIES = {
+    f"{name}: {panel.title}: {query.expr}": (query.expr, panel.unit)
+    for name, panels in PANELS.items()
+    for panel in panels
+    for query in panel.queries
+}
+"""Each panel's expressions, and their unit."""
+LONGEST_S = 24 * 3600.0
+"""More than any time that a panel shows of this load."""
 PATIENCE_S = 30.0
 OF_ACCIDENTS = {
     "hermes_turn_resumes_total",
@@ -32,9 +41,8 @@ OF_ACCIDENTS = {
     "hermes_stale_epoch_rejections_total",
     "hermes_cron_missed_total",
     "hermes_curator_transitions_total",
-    "hermes_curator_last_run_timestamp_seconds",
 }
-"""What no load makes happen; tests of what they count kill replicas, or run the curator."""
+"""What no load makes happen; tests of what they count kill replicas, or let skills grow old."""
 BRIEF = {
     "hermes_turns_active",
     "hermes_subagents_active",
@@ -65,8 +73,10 @@ class Observed:
     texts: Mapping[str, str]
     """What each service has served."""
     scrapes: Mapping[str, "Scrapes"]
-    panels: Mapping[str, bool]
-    """Whether each query has come to a figure."""
+    idle: Mapping[str, list[float]]
+    """What figures each query came to before the load."""
+    panels: Mapping[str, list[float]]
+    """What it has come to."""
     most: Mapping[str, float]
     """The highest values of gauges that go down again."""
 
@@ -93,6 +103,7 @@ async def observe(folder: Path) -> Observed:
     """Run the load, and look."""
     async with loaded(folder) as load, prometheus(folder, load.ports) as server:
         await server.until('count(up{job="hermes"} == 1) == 4', PATIENCE_S)
+        idle = await shown(server)
         for number in range(ROUNDS):
             await load.one_round(number)
             await server.until("max(hermes_approvals_pending) >= 1", PATIENCE_S)
@@ -101,15 +112,9 @@ async def observe(folder: Path) -> Observed:
         await server.until("sum(hermes_cron_runs_total) >= 1", PATIENCE_S)
         await server.until("sum(hermes_reviews_total) >= 2", PATIENCE_S)
         await server.until("sum(hermes_skills) >= 1", PATIENCE_S)
-        panels = {
-            f"{name}: {panel.title}: {query.expr}": any(
-                math.isfinite(float(series["value"][1]))
-                for series in await server.query(query.expr.replace(RATE, "5m"))
-            )
-            for name, shown in PANELS.items()
-            for panel in shown
-            for query in panel.queries
-        }
+        for metric in ("hermes_curator_last_run", "hermes_cron_next_due"):
+            await server.until(f"max({metric}_timestamp_seconds) > 0", PATIENCE_S)
+        panels = await shown(server)
         most: dict[str, float] = {}
         for metric in sorted(BRIEF):
             found = await server.query(f"max(max_over_time({metric}[10m]))")
@@ -119,9 +124,19 @@ async def observe(folder: Path) -> Observed:
     return Observed(
         {name: text for name, (text, _) in scraped.items()},
         {name: scrapes for name, (_, scrapes) in scraped.items()},
+        idle,
         panels,
         most,
     )
+
+
+async def shown(server: Prometheus) -> dict[str, list[float]]:
+    """What the panels show now."""
+    found: dict[str, list[float]] = {}
+    for name, (expr, _) in QUERIES.items():
+        figures = [float(each["value"][1]) for each in await server.query(expr.replace(RATE, "5m"))]
+        found[name] = list(filter(math.isfinite, figures))
+    return found
 
 
 async def scrape(port: int, pid: int) -> tuple[str, Scrapes]:
@@ -170,7 +185,18 @@ def test_every_metric_is_declared(observed: Observed) -> None:
 
 def test_every_panel_shows_something(observed: Observed) -> None:
     assert len(observed.panels) > 60
-    assert [panel for panel, has_data in observed.panels.items() if not has_data] == []
+    assert [panel for panel, figures in observed.panels.items() if not figures] == []
+
+
+def test_no_time_on_a_panel_begins_in_1970(observed: Observed) -> None:
+    for found in (observed.idle, observed.panels):
+        times = {name: found[name] for name, (_, unit) in QUERIES.items() if unit == "s"}
+        assert {name: all_ for name, all_ in times.items() if any(map(is_too_long, all_))} == {}
+
+
+def is_too_long(seconds: float) -> bool:
+    """Whether nothing here can have taken so long."""
+    return abs(seconds) > LONGEST_S
 
 
 def test_a_scrape_is_cheap(observed: Observed) -> None:
