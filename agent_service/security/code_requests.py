@@ -7,7 +7,7 @@ from agent_service.security.addresses import URL, is_local
 from agent_service.security.code_addresses import makes_address
 
 SENDS = re.compile(
-    r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|http\.client|"
+    r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|"
     r"CURLOPT_(?:URL|POST|READ|INFILE|UPLOAD|CUSTOM|HTTPHEADER|COOKIE|USER)|"
     r"Net::HTTP(?:::|\.)(?:Post|Put|post)|sendall|\.send\(|UploadFile|smtplib|\.post\(|"
     r"(?:httpx|axios|session|client)\.(?:put|patch|delete|request)\(|ftplib|paramiko|"

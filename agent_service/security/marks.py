@@ -46,6 +46,11 @@ def marks(text: str) -> str:
     return "".join(mark for mark in ANY if mark in text)
 
 
+def is_one(text: str) -> bool:
+    """Whether what is not known of a text is one piece, which is not taken apart into words."""
+    return sum(map(text.count, ANY)) <= 1
+
+
 def is_known(text: str) -> bool:
     """Whether nothing in the text is unknown."""
     return not any(mark in text for mark in ANY)

@@ -20,6 +20,8 @@ Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
 Written = Callable[[Scene, str, str], None]
 
 _DEEPEST_NODE = 100
+_ITEMS = 6
+"""Items of a loop that is followed for each of them; of more, and in other loops, at once."""
 _NEAR = 64
 """Programs of a pipeline before and behind one that are looked at."""
 # The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
@@ -58,6 +60,7 @@ class Shell:
         self._call = call
         self._written = written
         self._node_depth = 0
+        self._is_looping = False
         self._visits: dict[str, Callable[[Node, Pipes], str]] = {
             **dict.fromkeys(WORDS, self._lone),
             "command": self._command,
@@ -225,7 +228,17 @@ class Shell:
         if name is not None:
             self.words.variables[text_of(name)] = " ".join(values) or UNKNOWN
         body = node.child_by_field_name("body")
-        return self._run(body, pipes) if body is not None else self._children(node, pipes)
+        if body is None:
+            return self._children(node, pipes)
+        if name is None or not 1 < len(values) <= _ITEMS or self._is_looping:
+            return self._run(body, pipes)
+        self._is_looping = True
+        printed = ""
+        for value in values:
+            self.words.variables[text_of(name)] = value
+            printed += self._run(body, pipes)
+        self._is_looping = False
+        return printed
 
     def _function(self, node: Node, pipes: Pipes) -> str:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agent_service.security.addresses import is_local, leads_away
 from agent_service.security.invocation import Invocation, listed
-from agent_service.security.marks import UNKNOWN, is_known, without_marks
+from agent_service.security.marks import UNKNOWN, is_known, is_one, without_marks
 from agent_service.security.named import new_hosts
 
 NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
@@ -22,10 +22,15 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _USUAL_HEADER = re.compile(
     r"(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*|"
     r"markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
-    r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache",
+    r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache|"
+    r"accept-encoding\s*:\s*(?:(?:gzip|deflate|br|zstd|identity)\b,?\s*)+|"
+    r"accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
     re.IGNORECASE,
 )
 """A header that tells nobody anything."""
+_RANGES = frozenset({"-r", "--range"})
+_PART = re.compile(r"\d{0,6}-\d{0,6}")
+"""A piece of a file."""
 _SHORTEST = 6
 """Letters of a long option that is known by its beginning."""
 
@@ -116,7 +121,18 @@ def new_addresses(invocation: Invocation) -> list[str]:
     return [each for each in found if each and is_known(each) and not is_local(each)]
 
 
+def says_unknown(invocation: Invocation) -> bool:
+    """Whether it says what is not known, other than as the one value of an option that is quiet."""
+    talker = TALKERS[invocation.name]
+    return any(
+        not is_known(option) or not (is_known(value) or (option in talker.quiet and is_one(value)))
+        for option, value in _told(talker, invocation.args)
+    )
+
+
 def _gives(talker: Talker, option: str, value: str) -> bool:
+    if option in _RANGES:
+        return _PART.fullmatch(value) is None
     if option in talker.headers:
         return _USUAL_HEADER.fullmatch(value.strip()) is None
     if option in talker.methods:

@@ -98,7 +98,7 @@ class Words(Struct):
 
     def one(self, word: str) -> str:
         """The word as one text, such as the value of an assignment or the name of a file."""
-        return " ".join(self.fields(word))
+        return " ".join(self.fields(word)).replace(UNKNOWN * 2, UNKNOWN)
 
     def quoted(self, text: str) -> str:
         """Text as between double quotes, such as a here-document's."""
@@ -345,7 +345,7 @@ class _Word:
         for number, part in enumerate(parts):
             if number:
                 self._end()
-            self._add(part)
+            self._add(part + UNKNOWN if marks(part) else part)  # it may be several words
         if parts and value[-1].isspace():
             self._end()
 

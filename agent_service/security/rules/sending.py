@@ -5,12 +5,11 @@ import re
 from agent_service.security.addresses import is_local
 from agent_service.security.families import SENDS
 from agent_service.security.invocation import Invocation
-from agent_service.security.marks import is_known
 from agent_service.security.named import is_told_whole, told
 from agent_service.security.rules.base import Rule, unless_asking
 from agent_service.security.rules.network import REMOTE_PATH
 from agent_service.security.rules.transfers import STORE
-from agent_service.security.talkers import NETCATS, TALKERS, talk_of
+from agent_service.security.talkers import NETCATS, TALKERS, says_unknown, talk_of
 
 _VERBS = {
     "git": r"^(?:-\S+\s+(?:\S+\s+)??)*"
@@ -33,8 +32,10 @@ _VERBS = {
     "uv": r"^publish\b",
     "cargo": r"^publish\b",
     "gem": r"^push\b",
-    "aws": r"\bs3(?:api)? (?:cp|sync|mv|put-object)\b|\b(?:put|send|publish|invoke)-?[\w-]*\b",
-    "gcloud": r"\bstorage (?:cp|rsync|mv)\b|\bpublish\b|\bdeploy\b",
+    "aws": r"\bs3 mv\b|\bs3api put-object\b|\b(?:put|send|publish|invoke)-?[\w-]*\b|"
+    r"\bs3 (?:cp|sync) (?!(?:-\S+ )*s3://\S+ (?!s3://)(?:[^-\s]|-(?: |$)))",
+    "gcloud": r"\bstorage mv\b|\bpublish\b|\bdeploy\b|"
+    r"\bstorage (?:cp|rsync) (?!(?:-\S+ )*gs://\S+ (?!gs://)(?:[^-\s]|-(?: |$)))",
     "az": r"\bupload(?:-batch)?\b|\bdeploy\b",
     "huggingface-cli": r"^upload\b",
     "hf": r"^upload\b",
@@ -93,7 +94,7 @@ def _says_unknown(invocation: Invocation) -> bool:
     # A pattern becomes the names of files.
     untold = ("*", *invocation.guesses)
     is_untold = any(part in address for address in talk.addresses for part in untold)
-    return is_untold or not all(map(is_known, invocation.args))
+    return is_untold or says_unknown(invocation)
 
 
 def _copies(invocation: Invocation) -> bool:
