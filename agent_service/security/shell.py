@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from agent_service.security.addresses import leads_away
 from agent_service.security.families import SENDS
-from agent_service.security.marks import UNKNOWN
+from agent_service.security.marks import UNKNOWN, is_known
 from agent_service.security.parsing import ShellParser
 from agent_service.security.paths import is_kept
 from agent_service.security.quoting import split_words
@@ -34,6 +34,12 @@ _SAYS_NOTHING = re.compile(
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
     re.DOTALL,
 )
+# Where tools fetch packages from.
+_SOURCE = re.compile(
+    r"(?:pip|uv|npm|yarn|go|cargo|gem|bundle|poetry|conda|hf|git)\w*"
+    r"(?:url|index|registry|registries|proxy|links|mirror|endpoint|source)\w*",
+    re.IGNORECASE,
+)
 _Settings = Sequence[tuple[str, str]]
 _Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
@@ -46,7 +52,7 @@ _UNTRACED = frozenset(
 def _judge_setting(scene: Scene, name: str, value: str) -> None:
     if (name, value) in _UNTRACED:
         scene.find("traces")
-    if leads_away(name, value):
+    if leads_away(name, value) or (_SOURCE.fullmatch(name) and not is_known(value)):
         scene.find(SENDS)
 
 
@@ -203,8 +209,7 @@ class Shell:
                 name, equals, value = field.partition("=")
                 if equals and name.isidentifier():
                     self.words.variables[name] = value
-        names = [text_of(child) for child in node.named_children]
-        return UNKNOWN if _lists_variables(names) else ""
+        return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
 
     def _pipeline(self, node: Node, pipes: Pipes) -> str:
         stages = [child for child in node.named_children if child.type != "comment"]
@@ -218,26 +223,16 @@ class Shell:
         return output
 
     def _for(self, node: Node, pipes: Pipes) -> str:
-        name = node.child_by_field_name("variable")
-        values = [
-            field
-            for child in node.named_children
-            if child.type in WORDS and child != name
-            for field in self.words.fields(text_of(child))
-        ]
-        if name is not None:
-            self.words.variables[text_of(name)] = " ".join(values) or UNKNOWN
-        body = node.child_by_field_name("body")
-        if body is None:
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        if name is None or body is None:
             return self._children(node, pipes)
-        if name is None or not 1 < len(values) <= _ITEMS or self._is_looping:
-            return self._run(body, pipes)
-        self._is_looping = True
-        printed = ""
-        for value in values:
-            self.words.variables[text_of(name)] = value
-            printed += self._run(body, pipes)
-        self._is_looping = False
+        words = [child for child in node.named_children if child.type in WORDS and child != name]
+        values = [field for word in words for field in self.words.fields(text_of(word))]
+        if self._is_looping or not 1 < len(values) <= _ITEMS:
+            values = [" ".join(values) or UNKNOWN]
+        was_looping, self._is_looping = self._is_looping, True
+        printed = _for_each(self.words, text_of(name), values, partial(self._run, body, pipes))
+        self._is_looping = was_looping
         return printed
 
     def _function(self, node: Node, pipes: Pipes) -> str:
@@ -318,6 +313,15 @@ def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, p
     cwd = scene.cwd
     printed = follow(node, pipes)
     scene.cwd = cwd
+    return printed
+
+
+def _for_each(words: Words, name: str, values: Sequence[str], follow: Callable[[], str]) -> str:
+    """Follow the body of a loop with each value of its variable."""
+    printed = ""
+    for value in values:
+        words.variables[name] = value
+        printed += follow()
     return printed
 
 

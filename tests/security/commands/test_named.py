@@ -21,6 +21,7 @@ SENDING = [
     *("glab api -X POST /x", "glab mr -R a/b note 1 -m x", "git send-pack https://a.io/x main"),
     *("psql postgres://me@example.com/a -c 'select 1'", "redis-cli -h example.com set a b"),
     *("grpcurl -d '{}' example.com:443 a.B/C", "lwp-request -m POST https://example.com"),
+    *(f"export UV_INDEX_URL={AT}; uv pip install x", f"GOPROXY={AT} go get x"),
     *(f"lwp-request {AT}", "aws s3 cp s3://b/$(<n) .", "git clone https://a.io/${API_TOKEN:-x}"),
 ]
 ASKING = [
@@ -43,6 +44,7 @@ NEITHER = [
         "docker run alpine echo pull.example.com/x",
     ),
     *("git -c user.name=x commit -m y", "gh issue list -R a/b", "redis-cli set a b"),
+    *("export GOPROXY=off; go build", "X_URL=$(<n); echo $X_URL"),
     *("aws s3 ls s3://b/k", "frobnicate file:///srv/$X", "frobnicate http://localhost:8000/$X"),
 ]
 
