@@ -19,7 +19,9 @@ from services.cli.cluster_checks import (
     network_checks,
     pod_check,
     tables_check,
+    trial_check,
 )
+from services.cli.sandbox_trial import Trial
 from services.config import load_settings
 from services.database import Database
 from services.migrations import prepare
@@ -97,3 +99,21 @@ async def test_tables_of_another_version_are_told(empty_postgres_url: str) -> No
     assert (found.verdict, migrations.HEAD in found.message) == (Verdict.OK, True)
     away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
     assert (await tables_check(away, "scheduler")).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("backend", "status", "reached", "verdict", "told"),
+    [
+        ("kubernetes", 0, [], Verdict.OK, "reached nothing outside"),
+        ("kubernetes", 0, ["1.1.1.1 443"], Verdict.FAILED, "reached 1.1.1.1 443"),
+        ("kubernetes", 1, [], Verdict.FAILED, "ended with status 1: no such user"),
+        ("ssh", 0, ["1.1.1.1 443"], Verdict.OK, "whose network is that machine's"),
+        ("ssh", None, [], Verdict.FAILED, "ended with status None"),
+    ],
+)
+def test_a_sandbox_may_reach_only_what_its_backend_leaves_open(
+    backend: str, status: int | None, reached: list[str], verdict: Verdict, told: str
+) -> None:
+    trial = Trial("executor-0:7402", backend, "container", "cold", status, "no such user", reached)
+    found = trial_check(trial)
+    assert (found.verdict, told in found.message) == (verdict, True), found.message
