@@ -98,6 +98,31 @@ def test_each_service_gets_its_own_secrets(home: Path, engine: Path) -> None:
     assert Path(settings["HERMES_EXECUTOR_HOME"]).stat().st_uid == owner.st_uid
 
 
+def test_secrets_that_all_services_would_get_are_refused(home: Path, engine: Path) -> None:
+    secret = {
+        "providers": {"mine": {"base_url": "http://a.test", "api_key": "hidden-1"}},
+        "platforms": {"telegram": {"token": "hidden-2"}},
+        "services": {
+            "tracing": {"headers": "authorization=hidden-3"},
+            "database": {"url": "postgresql://hermes:hidden-4@db/hermes"},
+            "tls": {"key": "/a/path/of.key"},
+        },
+        "executor": {"secrets": {"A_TOKEN": {"hosts": ["a.test"]}}},
+    }
+    (home / "config.yaml").write_text(yaml.safe_dump(secret))
+    done = prepare(home, engine)
+    assert (done.returncode, done.stdout) == (1, "")
+    told = done.stderr.partition("its own: ")[2].partition(";")[0]
+    assert sorted(told.split(", ")) == [
+        "platforms.telegram.token (as TELEGRAM_BOT_TOKEN)",
+        "providers.mine.api_key (as MINE_API_KEY)",
+        "services.database.url (as HERMES_DATABASE_URL)",
+        "services.tracing.headers (as HERMES_TRACING_HEADERS)",
+    ]
+    assert "hidden" not in done.stderr
+    assert not (home / "compose").exists()
+
+
 def test_each_service_gets_what_it_is_configured_with(home: Path, engine: Path) -> None:
     names = EVERYWHERE.union(OF_ANOTHER_PLACE, *OF_ONE_OR_MORE.values())
     (home / ".env").write_text("".join(f"{name}=1\n" for name in sorted(names)))
