@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
@@ -108,6 +109,14 @@ async def read(files: SkillFiles) -> CuratorState:
     if not isinstance(loaded, dict):
         raise FailedPrecondition(f"{PATH} of the skills is no JSON; move it away, or mend it")
     return CuratorState(cast("dict[str, Any]", loaded))
+
+
+async def forget_first_look(files: SkillFiles) -> None:
+    """Remove the file where it says no more than when the library was looked at first."""
+    async with files.locked():
+        with suppress(FailedPrecondition):
+            if set((await read(files)).kept) == {"last_run_at"}:
+                await files.remove(PATH)
 
 
 async def write(files: SkillFiles, state: CuratorState) -> None:

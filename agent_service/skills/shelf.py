@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
+from agent_service.curation.state import forget_first_look
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.bundling import BundledSkills, Own
 from agent_service.skills.changes import Wanted
@@ -97,11 +98,15 @@ class ProfileSkills:
 
     @asynccontextmanager
     async def without_bundled(self) -> AsyncGenerator[None]:
-        """Be without what is as it came with Hermes, until somebody uses the library again."""
+        """Be without what is as it came with Hermes, until somebody uses the library again.
+
+        Nor does it say when the curator looked at it first, which it does within seconds.
+        """
         async with self._copying:
             if self._bundled is not None:
                 await self._bundled.withdraw(self._library.files)
                 self._has_bundled, self._recent = False, None
+            await forget_first_look(self._library.files)
             yield
 
     async def offered(self) -> Catalogue:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.curation.state import PATH as CURATED
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.bundling import STAGE, BundledSkills, Manifest
 from agent_service.skills.files import FileRefused, SkillFiles
@@ -297,3 +298,19 @@ async def test_a_library_that_cannot_be_written_is_read_all_the_same(
     assert "not all skills that come with Hermes are copied: count: " in caplog.text
     with pytest.raises(FileRefused):
         await copy(files, package)
+
+
+@pytest.mark.parametrize(
+    ("state", "stays"),
+    [
+        ('{"last_run_at": "2026-01-01T00:00:00+00:00"}', False),
+        ('{"last_run_at": "2026-01-01T00:00:00+00:00", "paused": true}', True),
+        ("{", True),
+    ],
+)
+async def test_what_only_says_when_curation_began_is_in_no_ones_way(
+    files: SkillFiles, package: Path, state: str, *, stays: bool
+) -> None:
+    await write(files, CURATED, state.encode())
+    async with serving(files, package) as skills, skills.without_bundled():
+        assert (CURATED in await files.tree()) is stays
