@@ -29,7 +29,7 @@ def test_what_stays_as_it_is_reaches_the_bars() -> None:
     ("samples", "turns", "told", "status"),
     [
         (sampled(growth=0.12), 600, ["memory grew by 6."], 1),
-        (sampled(opened=3), 600, ["descriptors went from"], 1),
+        (sampled(opened=6), 600, ["descriptors went from"], 1),
         (sampled(), 500, ["500 of 600 turns were had"], os.EX_TEMPFAIL),
         (sampled(growth=0.12), 500, ["memory grew by 6.", "500 of 600 turns were had"], 1),
     ],
