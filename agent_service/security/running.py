@@ -17,7 +17,10 @@ def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
     if is_known(text):
         return shell.script(text, pipes)
     # What is not told may be nothing, and may be what a program of the text is told.
-    shell.script(without_marks(text), pipes)
+    known = without_marks(text)
+    if not known.strip():
+        return UNKNOWN
+    shell.script(known, pipes)
     return try_text(shell, text, pipes) or UNKNOWN
 
 
