@@ -20,7 +20,7 @@ from hermes.agent.v1 import (
 from hermes.agent.v1 import catalog_pb2 as catalog
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import conversation_pb2, delivery_pb2
-from hermes.scheduler.v1 import curator_pb2, job_file_pb2, job_pb2, run_pb2
+from hermes.scheduler.v1 import curator_pb2, job_file_pb2, job_pb2, run_pb2, schedule_pb2
 from tests.security import profile_requests as requests
 from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
 
@@ -390,7 +390,9 @@ ROWS: Mapping[str, Row] = {
     SCHEDULER + "JobService/WatchRun": Alike(
         lambda t: run_pb2.WatchRunRequest(profile=BOB, run_id=t.run)
     ),
-    SCHEDULER + "JobService/PreviewSchedule": Common(),
+    SCHEDULER + "JobService/PreviewSchedule": Apart(
+        lambda _: schedule_pb2.PreviewScheduleRequest(profile=BOB, schedule="0 9 * * *")
+    ),
     SCHEDULER + "JobService/ImportJobs": Apart(requests.job_file),
     SCHEDULER + "JobService/ExportJobs": Apart(
         lambda _: job_file_pb2.ExportJobsRequest(profile=BOB)
