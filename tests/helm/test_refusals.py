@@ -43,6 +43,23 @@ BY_TEMPLATE: dict[str, tuple[Json, str]] = {
     "no database": ({"database__existingSecret": ""}, "postgresql.enabled: true"),
     "two databases": ({"postgresql__enabled": True}, "only one of postgresql.enabled"),
     "sandboxes beside the services": ({"sandbox__namespace__name": "hermes"}, "another namespace"),
+    "secrets that all services would get": (
+        {
+            "config": {
+                "model": {"default": "scripted", "max_tokens": 100},
+                "platforms": {"telegram": {"token": "1:two"}},
+                "providers": {"mine": {"api_key": "three", "key_env": "MY_KEY"}},
+                "services": {
+                    "database": {"url": "postgresql://a:four@db/hermes"},
+                    "tracing": {"headers": "authorization=five"},
+                },
+            }
+        },
+        (
+            "secrets: config.platforms.telegram.token config.providers.mine.api_key "
+            "config.services.database.url config.services.tracing.headers;"
+        ),
+    ),
     "keys of no Secret": (
         {"agent__secret__keys": ["OPENAI_API_KEY"]},
         "agent.secret.existingSecret",

@@ -90,3 +90,17 @@ modal:
   image: {{ . | quote }}
   {{- end }}
 {{- end -}}
+
+{{/* Keys of a part of config.yaml that have secrets, by their names and as passwords in URLs. */}}
+{{- define "hermes.config.secrets" -}}
+{{- $at := .at -}}
+{{- range $name, $value := .part -}}
+{{- $key := printf "%s%s" $at $name -}}
+{{- $named := and (regexMatch "(?i)(^|_)(api_?keys?|key|token|secret|password|passwd|passphrase)(_|$)" $name) (not (regexMatch "(?i)(_(dir|path|file|env|url|name)|public_?key)$" $name)) -}}
+{{- if kindIs "map" $value -}}
+{{- include "hermes.config.secrets" (dict "at" (printf "%s." $key) "part" $value) -}}
+{{- else if and $value (ne $key "services.tls.key") (or $named (eq $key "services.tracing.headers") (regexMatch "://[^\\s/:@]*:[^\\s/@]+@" (toString $value))) -}}
+{{- printf "config.%s " $key -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
