@@ -16,13 +16,13 @@ from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator import Curator
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_metrics import CuratorMetrics
-from scheduler_service.home_channels import channels_of
 from scheduler_service.home_import import HomeImporter
 from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.moving import JobMover
 from scheduler_service.outputs import OutputFolders
 from scheduler_service.planner import Planner, Timing
+from scheduler_service.profile_homes import homes_of
 from scheduler_service.runner import Runner
 from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
 from scheduler_service.stopping import Stopper
@@ -30,7 +30,6 @@ from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.curator_runs import run_leases as curator_leases
 from scheduler_service.storage.schema import metadata
-from scheduler_service.zones import zones_of
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import Settings
@@ -73,9 +72,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         observer=metrics,
     )
-    zone_of = zones_of(settings)
-    homes = channels_of(settings)
-    catalog = JobCatalog(database, clock, zone_of, agent, redactor, homes)
+    home_of = homes_of(settings)
+    catalog = JobCatalog(database, clock, home_of, agent, redactor)
     curating = settings.load(CuratorConfig).settings
     libraries = CurationClient(channels, CurationLocks(settings.home))
     curator = Curator(
@@ -91,11 +89,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     mover = JobMover(
         database,
         clock,
-        zone_of=zone_of,
+        home_of=home_of,
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
         redactor=redactor,
-        channels_of=homes,
     )
     keeper = JobKeeper(settings.home, config_url)
     importer = HomeImporter(database, mover, clock, settings.home, keeper)

@@ -13,15 +13,14 @@ from msgspec.structs import replace
 
 from scheduler_service import stopping
 from scheduler_service.errors import attack
-from scheduler_service.home_channels import ChannelsOf, no_channels
 from scheduler_service.jobs import Job, JobRequest, JobState, Run
 from scheduler_service.planner import CHANNEL
+from scheduler_service.profile_homes import HomeOf, ProfileHome
 from scheduler_service.redaction import without_secrets
 from scheduler_service.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.scheduling import following, planned, replanned
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
-from scheduler_service.zones import ZoneOf
 from services.clock import Clock
 from services.database import Database
 from services.errors import (
@@ -64,27 +63,26 @@ class JobCatalog:
         self,
         database: Database,
         clock: Clock,
-        zone_of: ZoneOf,
+        home_of: HomeOf,
         agent: Agent,
         redactor: Redactor,
-        channels_of: ChannelsOf = no_channels,
     ) -> None:
-        """Schedules that name no time zone are in that of their profile, by `zone_of`."""
+        """Schedules that name no time zone are in that of their profile's home, by `home_of`."""
         self._database = database
         self._agent = agent
         self._clock = clock
-        self._zone_of = zone_of
+        self._home_of = home_of
         self._redactor = redactor
-        self._channels_of = channels_of
 
     async def create(self, request: JobRequest) -> Job:
         """Store a job, or return it if the same request has come before."""
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
         stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
         if stored is None:
-            clean = await self._placed(without_secrets(request, self._redactor))
+            home = await self._home(request.profile)
+            clean = _placed(without_secrets(request, self._redactor), home)
             await self._check(clean)
-            zone = await self._zone(clean)
+            zone = clean.time_zone or home.time_zone
             job = await asyncio.to_thread(planned, clean, zone, self._clock.now())
             insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
             stored = await self._database.write(insert, notify=CHANNEL)
@@ -129,12 +127,13 @@ class JobCatalog:
             request = without_secrets(change(before), self._redactor)
             # What a file has left open may stay open while something else is changed.
             if request.options.deliver_to != before.options.deliver_to:
-                request = await self._placed(request)
+                request = _placed(request, await self._home(profile))
             why = before.options.pause_reason
             request = replace(request, options=replace(request.options, pause_reason=why))
             await self._check(request)
+            zone = request.time_zone or (await self._home(profile)).time_zone
             changed = await asyncio.to_thread(
-                replanned, before, request, await self._zone(request), self._clock.now(), anew=anew
+                replanned, before, request, zone, self._clock.now(), anew=anew
             )
             is_rescheduled = (
                 anew
@@ -178,7 +177,7 @@ class JobCatalog:
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"
             )
 
-        channels = await asyncio.to_thread(self._channels_of, profile)
+        channels = (await self._home(profile)).channels
 
         def write(connection: sa.Connection) -> Job:
             options = _get(connection, profile, job_id).options.at_home(channels)
@@ -231,7 +230,7 @@ class JobCatalog:
         now = self._clock.now()
 
         def plan() -> Preview:
-            zone = zone_of(text, time_zone or self._zone_of(profile))
+            zone = zone_of(text, time_zone or self._home_of(profile).time_zone)
             schedule = parse(text, zone, now)
             times: list[datetime] = []
             at = next_after(schedule, now)
@@ -275,16 +274,16 @@ class JobCatalog:
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
 
-    async def _placed(self, request: JobRequest) -> JobRequest:
-        """The same with home channels for platforms alone; InvalidArgument where there is none."""
-        channels = await asyncio.to_thread(self._channels_of, request.profile)
-        options = request.options.at_home(channels)
-        if problem := options.unplaced:
-            raise InvalidArgument(problem, fields={"options.deliver_to": problem})
-        return replace(request, options=options)
+    async def _home(self, profile: str) -> ProfileHome:
+        return await asyncio.to_thread(self._home_of, profile)
 
-    async def _zone(self, request: JobRequest) -> str:
-        return request.time_zone or await asyncio.to_thread(self._zone_of, request.profile)
+
+def _placed(request: JobRequest, home: ProfileHome) -> JobRequest:
+    """The same with home channels for platforms alone; InvalidArgument where there is none."""
+    options = request.options.at_home(home.channels)
+    if problem := options.unplaced:
+        raise InvalidArgument(problem, fields={"options.deliver_to": problem})
+    return replace(request, options=options)
 
 
 async def _check_words(agent: Agent, request: JobRequest) -> None:

@@ -12,17 +12,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scheduler_service.errors import attack
-from scheduler_service.home_channels import ChannelsOf
 from scheduler_service.home_jobs import Reading, ReadJob, read_document
 from scheduler_service.home_jobs_text import document_of
 from scheduler_service.jobs import Job
 from scheduler_service.planner import CHANNEL
+from scheduler_service.profile_homes import HomeOf
 from scheduler_service.prompts import own_words
 from scheduler_service.redaction import notes_on, without_secrets
 from scheduler_service.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
-from scheduler_service.zones import ZoneOf
 from services.clock import Clock
 from services.database import Database
 from services.errors import InvalidArgument, Unavailable
@@ -74,20 +73,18 @@ class JobMover:
         database: Database,
         clock: Clock,
         *,
-        zone_of: ZoneOf,
+        home_of: HomeOf,
         grace: timedelta,
         check: Callable[[Job], None],
         redactor: Redactor,
-        channels_of: ChannelsOf,
     ) -> None:
         """`check` raises InvalidArgument for what no job may be."""
         self._database = database
         self._clock = clock
-        self._zone_of = zone_of
+        self._home_of = home_of
         self._grace = grace
         self._check = check
         self._redactor = redactor
-        self._channels_of = channels_of
 
     async def take(self, file: JobFile, scanner: Scanner | None = None) -> list[Moved]:
         """Store the jobs of a file that are not there yet, all at once; what became of each.
@@ -120,7 +117,8 @@ class JobMover:
         return await asyncio.to_thread(document_of, jobs, self._clock.now()), len(jobs)
 
     def _read(self, file: JobFile) -> list[ReadJob]:
-        zone = file.time_zone or self._zone_of(file.profile)
+        home = self._home_of(file.profile)
+        zone = file.time_zone or home.time_zone
         try:
             check_zone(zone)
         except ValueError as error:
@@ -132,7 +130,7 @@ class JobMover:
             grace=self._grace,
             scripts=file.scripts,
             is_paused=file.is_paused,
-            channels=self._channels_of(file.profile),
+            channels=home.channels,
         )
         read, seen = list[ReadJob](), set[str]()
         for each in read_document(file.document, reading):

@@ -18,6 +18,7 @@ from scheduler_service.jobs import Job, JobRequest, Origin, Run, RunState
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions
 from scheduler_service.planner import CHANNEL, Planner, Timing
+from scheduler_service.profile_homes import ProfileHome
 from scheduler_service.runner import Runner
 from scheduler_service.stopping import Stopper
 from scheduler_service.storage.claims import Holder, run_leases
@@ -117,7 +118,8 @@ class SchedulerUnderTest:
             timing=TIMING,
             observer=metrics,
         )
-        self.catalog = JobCatalog(database, clock, lambda _: "Europe/Berlin", agent, Redactor())
+        home = ProfileHome("Europe/Berlin")
+        self.catalog = JobCatalog(database, clock, lambda _: home, agent, Redactor())
         self._planning = asyncio.create_task(self.planner.run())
         self._stopping = asyncio.create_task(Stopper(database, agent).run())
 

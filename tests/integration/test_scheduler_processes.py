@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient
 from scheduler_service.jobs import Job, JobState, Origin, RunState
+from scheduler_service.profile_homes import ProfileHome
 from scheduler_service.schedule import Once
 from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.schema import metadata, run
@@ -206,7 +207,7 @@ async def deleted(database: Database, wire: Wire, job_id: str) -> None:
     """Delete a job as a scheduler does that dies once that is stored."""
     async with Channels(Identity.SCHEDULER, {"agent": wire.address}, token="a token") as channels:
         catalog = JobCatalog(
-            database, SystemClock(), lambda _: "UTC", AgentClient(channels), Redactor()
+            database, SystemClock(), lambda _: ProfileHome("UTC"), AgentClient(channels), Redactor()
         )
         await catalog.delete("default", job_id)
 

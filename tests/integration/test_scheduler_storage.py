@@ -15,6 +15,7 @@ from sqlalchemy import event
 from scheduler_service.catalog import JobCatalog
 from scheduler_service.jobs import Job, JobRequest, JobState
 from scheduler_service.misfire import Firing
+from scheduler_service.profile_homes import ProfileHome
 from scheduler_service.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
@@ -110,7 +111,7 @@ async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str)
         await database.write(lambda connection: connection.execute(before.insert().values(row)))
         await prepare(database, metadata, migrations)
         again = await JobCatalog(
-            database, SystemClock(), lambda _: "UTC", NoAgent(), Redactor()
+            database, SystemClock(), lambda _: ProfileHome("UTC"), NoAgent(), Redactor()
         ).create(request)
     assert (again.prompt, again.sandbox_template, again.created_at) == ("say it", "", NOON)
 
