@@ -15,6 +15,7 @@ from agent_service.requests import PARENT_TURN
 from agent_service.storage import grants
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, turn
+from agent_service.storage.turns import REQUEST
 from agent_service.transition import Transition
 from services.errors import FailedPrecondition, NotFound
 
@@ -45,7 +46,6 @@ class Resolved(Struct, frozen=True):
 
 
 _INSERT = sa.insert(approval)
-_REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
 _BY_ID = sa.select(approval).where(approval.c.id == bindparam("id"))
 _OPEN = (
     sa.select(approval)
@@ -180,7 +180,7 @@ def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
     """Where the words are from that a turn works on; a subagent works on those of its parent."""
     parent: dict[str, Any] | None = None
     if turn_id := live.origin.get(PARENT_TURN, ""):
-        parent = conn.execute(_REQUEST, {"turn_id": turn_id}).scalar_one_or_none()
+        parent = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one_or_none()
     return live.origin if parent is None else parent["origin"]
 
 

@@ -14,6 +14,7 @@ from agent_service.events import Outcome
 from agent_service.requests import COMPRESS
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import put_state
+from agent_service.storage.turns import REQUEST
 from agent_service.transition import Transition
 
 UNANSWERED = "denied_unanswered"
@@ -26,7 +27,6 @@ unanswered = (
     .label("unanswered")
 )
 """A column of a session."""
-_REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
 _KEEP = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"))
@@ -36,7 +36,7 @@ _KEEP = (
 
 def of_turn(conn: Connection, turn_id: str) -> tuple[str, ...]:
     """What is denied to a turn."""
-    request: dict[str, Any] | None = conn.execute(_REQUEST, {"turn_id": turn_id}).scalar()
+    request: dict[str, Any] | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
     return tuple((request or {}).get("denied", ()))
 
 
@@ -52,7 +52,7 @@ def begin(conn: Connection, begun: sa.Row[Any], said_again: Iterable[str] = ()) 
 
 def add(conn: Connection, turn_id: str, denied: Iterable[str]) -> None:
     """Deny more to a turn that nobody owns."""
-    request: dict[str, Any] = conn.execute(_REQUEST, {"turn_id": turn_id}).scalar_one()
+    request: dict[str, Any] = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one()
     known = frozenset(request.get("denied", ()))
     if not known.issuperset(denied):
         _keep(conn, turn_id, request, known.union(denied))

@@ -27,6 +27,7 @@ from agent_service.storage.schema import approval, compaction, message, session,
 from agent_service.storage.sessions import OVERLAY, add_texts, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
+from agent_service.storage.turns import REQUEST
 from agent_service.transition import NewStep, Transition
 from agent_service.usage import Usage
 from services.database import Prepared, upsert
@@ -71,7 +72,6 @@ _TOUCH_SESSION = Prepared(
         updated_at=bindparam("now", type_=session.c.updated_at.type),
     )
 )
-_REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("id"))
 _INSERT_MESSAGE = Prepared(sa.insert(message))
 _INSERT_STEP = Prepared(sa.insert(step))
 
@@ -302,7 +302,7 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
 def _request_after(conn: Connection, transition: Transition) -> dict[str, Any]:
     """What is kept of the turn's request, with the model that answers now and what is denied."""
     live, switched = transition.turn, transition.switched
-    request: dict[str, Any] = dict(conn.execute(_REQUEST, {"id": live.id}).scalar_one())
+    request: dict[str, Any] = dict(conn.execute(REQUEST, {"turn_id": live.id}).scalar_one())
     if switched is not None:
         request["switched"] = asdict(switched)
     if transition.denied:

@@ -19,7 +19,7 @@ from agent_service.requests import REVIEW, Unattended
 from agent_service.storage.review_schema import review
 from agent_service.storage.schema import compaction, session, session_state, turn
 from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY
-from agent_service.storage.turns import QUEUED
+from agent_service.storage.turns import QUEUED, REQUEST
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
 from services.database import Prepared
@@ -92,7 +92,6 @@ _BY_TURN = (
     .where(review.c.turn_id == bindparam("turn_id"))
 )
 _TOLD = sa.update(review).where(review.c.turn_id == bindparam("of_turn")).values(is_told=True)
-_ORIGIN = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
 
 
 class Asked(Struct, frozen=True):
@@ -190,7 +189,7 @@ def told(conn: Connection, turn_id: str) -> None:
 
 
 def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
-    request: dict[str, Any] | None = conn.execute(_ORIGIN, {"turn_id": row.parent_turn_id}).scalar()
+    request: dict[str, Any] | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
     return Untold(
         turn_id=row.turn_id,
         session_id=row.session_id,

@@ -37,7 +37,9 @@ class SearchUpkeep:
         Where the role of the URL does not own the tables, autovacuum does it, and now and then a
         message that finds the list full.
         """
-        while self._database.dialect == "postgresql":
+        if self._database.dialect == "sqlite":
+            return
+        while True:
             await self._clock.sleep(EVERY_S)
             try:
                 await self._database.write(sort_in)

@@ -33,6 +33,9 @@ from agent_service.usage import Usage
 from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
 
+REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
+"""What was asked of a turn."""
+
 
 class SessionDraft(Struct, frozen=True):
     """The session that a turn creates when it is the first."""
