@@ -17,6 +17,7 @@ from agent_service.security.marks import UNKNOWN, is_known, is_one, without_mark
 from agent_service.security.named import new_hosts
 
 NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
+HTTPIES = ("http", "https", "xh", "xhs")
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that give nothing."""
 _USUAL_HEADER = re.compile(
@@ -202,14 +203,9 @@ def _looked_up(found: Sequence[str]) -> Talk:
     return Talk(tuple(found[1:]) if is_host else ())
 
 
-def _connected(found: Sequence[str]) -> Talk:
-    """Operands of openssl: what it shall do, and whom a client of TLS connects to."""
-    return Talk(tuple(found[1:]) if found[:1] == ["s_client"] else ())
-
-
-def _queried(found: Sequence[str]) -> Talk:
-    """Operands of resolvectl: what it shall do, and names."""
-    return Talk(tuple(found[1:]) if found[:1] in (["query"], ["service"]) else ())
+def _behind(*verbs: str) -> Callable[[Sequence[str]], Talk]:
+    """Operands of what is told first what it shall do: whom it asks with one of these verbs."""
+    return lambda found: Talk(tuple(found[1:]) if found and found[0] in verbs else ())
 
 
 _CURL = Talker(
@@ -302,7 +298,7 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
     {
         **dict.fromkeys(("curl", "curlie"), _CURL),
         **dict.fromkeys(("wget", "wget2"), _WGET),
-        **dict.fromkeys(("http", "https", "xh", "xhs"), _HTTPIE),
+        **dict.fromkeys(HTTPIES, _HTTPIE),
         "aria2c": _ARIA,
         "axel": Talker(
             quiet=listed("-o -n -s -T --output"), gives=listed("-U"), headers=listed("-H")
@@ -333,7 +329,7 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
         "nslookup": Talker(has_letters=False),
         "host": Talker(quiet=listed("-t -W -c -N -R -m")),
         "getent": Talker(quiet=listed("-s"), operands=_looked_up),
-        "resolvectl": Talker(quiet=listed("-t -c -i -p"), operands=_queried),
+        "resolvectl": Talker(quiet=listed("-t -c -i -p"), operands=_behind("query", "service")),
         **dict.fromkeys(("ping", "ping4", "ping6", "fping", "arping"), _PINGS),
         **dict.fromkeys(("traceroute", "tracepath", "mtr"), _ROUTES),
         "nmap": Talker(
@@ -350,7 +346,7 @@ TALKERS: Mapping[str, Talker] = MappingProxyType(
         "openssl": Talker(
             quiet=listed("-servername -CAfile -CApath -cert -key -starttls -port -alpn"),
             leads=listed("-connect -proxy -host"),
-            operands=_connected,
+            operands=_behind("s_client"),
             has_letters=False,
         ),
         "ssh": Talker(
