@@ -2,10 +2,11 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from gateway_service.authorization import Who
-from gateway_service.clients.jobs import JobInfo, NewJob
+from gateway_service.clients.jobs import JobInfo, NewJob, RunInfo
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -77,14 +78,20 @@ async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
 async def _show(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "show")
     runs = await tools.clients.jobs.runs(job.job_id, chat.profile, RUNS_SHOWN)
+    return Answer("\n".join(await asyncio.to_thread(_told, job, runs)))
+
+
+def _told(job: JobInfo, runs: Sequence[RunInfo]) -> list[str]:
+    """A job and its last runs."""
+    zone = job.time_zone
     facts = [
         f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {job.state}",
-        f"- when: {job.schedule} ({job.time_zone}), next {await _time(job, job.next_run_at)}",
+        f"- when: {job.schedule} ({zone}), next {moment_in(zone, job.next_run_at)}",
         f"- output to: {job.destination}",
         f"- asks: {code(job.prompt, 400)}",
     ]
-    told = [f"- {await _time(job, run.due_at)}: {run.state}{_why(run.problem)}" for run in runs]
-    return Answer("\n".join([*facts, *(["\nLast runs:", *told] if told else [])]))
+    told = [f"- {moment_in(zone, run.due_at)}: {run.state}{_why(run.problem)}" for run in runs]
+    return [*facts, *(["\nLast runs:", *told] if told else [])]
 
 
 async def _pause(tools: Tools, chat: Chat, arguments: str) -> Answer:
