@@ -65,6 +65,7 @@ class Parts(Struct, frozen=True):
     deliveries: Deliveries
     attachments: Attachments
     ownership: Ownership
+    watch: Watch
     runners: Sequence[Runner]
 
 
@@ -116,7 +117,7 @@ def build_with(
     ]
     deliveries = Deliveries(database, clock, platforms, redactor)
     return GatewayService(
-        Parts(database, workers, metrics, desk, deliveries, attachments, ownership, runners)
+        Parts(database, workers, metrics, desk, deliveries, attachments, ownership, watch, runners)
     )
 
 
@@ -202,6 +203,10 @@ class GatewayService:
         async with asyncio.TaskGroup() as group:
             for each in work:
                 group.create_task(each)
+
+    def unready(self) -> str:
+        """Which platforms it should hear, and does not."""
+        return self._parts.watch.unready()
 
     async def drain(self) -> None:
         """Begins nothing more and lets the accounts go; the next start takes up what is open."""

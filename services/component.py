@@ -1,7 +1,7 @@
 """What a service is to the process that runs it."""
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import grpc.aio
 
@@ -45,3 +45,12 @@ class Component(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+@runtime_checkable
+class Readiness(Protocol):
+    """A component that runs and at times should not be counted on."""
+
+    def unready(self) -> str:
+        """Why that is so now, in one line for people; empty where all is well."""
+        ...

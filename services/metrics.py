@@ -196,18 +196,18 @@ class MetricsListenFailed(ListenFailed):
 
 @asynccontextmanager
 async def serve_metrics(
-    collector: Collector, host: str, port: int, *, is_ready: Callable[[], bool] = lambda: True
+    collector: Collector, host: str, port: int, *, unready: Callable[[], str] = lambda: ""
 ) -> AsyncGenerator[TcpAddress]:
     """Answer GET /metrics while inside; fails with MetricsListenFailed.
 
     Probes that cannot show a certificate ask here too: /livez answers as long as the process does,
-    /readyz says whether it takes calls. Yields where that is, with the port that the system chose
-    when `port` is 0.
+    /readyz says why it is not to be counted on, if `unready` says so. Yields where that is, with
+    the port that the system chose when `port` is 0.
     """
     async with Workers() as workers:
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            workers.start("metrics", _answer(collector, is_ready, reader, writer))
+            workers.start("metrics", _answer(collector, unready, reader, writer))
 
         try:
             server = await asyncio.start_server(connected, host, port, limit=_MAX_REQUEST_BYTES)
@@ -219,14 +219,14 @@ async def serve_metrics(
 
 async def _answer(
     collector: Collector,
-    is_ready: Callable[[], bool],
+    unready: Callable[[], str],
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
     try:
         async with asyncio.timeout(_REQUEST_TIMEOUT_S):
             head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(await _response(collector, is_ready, head.decode("latin-1")))
+            writer.write(await _response(collector, unready, head.decode("latin-1")))
             await writer.drain()
     except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass  # whoever that was is told by the end of the connection
@@ -234,17 +234,17 @@ async def _answer(
         writer.close()
 
 
-async def _response(collector: Collector, is_ready: Callable[[], bool], head: str) -> bytes:
+async def _response(collector: Collector, unready: Callable[[], str], head: str) -> bytes:
     request, *lines = head.split("\r\n")
     method, _, target = request.partition(" ")
     path = target.partition(" ")[0].partition("?")[0]
     if method not in ("GET", "HEAD"):
         return _http("405 Method Not Allowed", "text/plain", b"GET only\n")
-    if path == "/livez" or (path == "/readyz" and is_ready()):
-        return _http("200 OK", "text/plain", b"ok\n", with_body=method == "GET")
-    if path == "/readyz":
-        body = b"it starts or stops\n"
-        return _http("503 Service Unavailable", "text/plain", body, with_body=method == "GET")
+    if path in ("/livez", "/readyz"):
+        why_not = unready() if path == "/readyz" else ""
+        status = "503 Service Unavailable" if why_not else "200 OK"
+        body = f"{why_not or 'ok'}\n".encode()
+        return _http(status, "text/plain", body, with_body=method == "GET")
     if path != "/metrics":
         return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
     headers = dict(_headers(lines))

@@ -41,7 +41,7 @@ class Traits(Struct, frozen=True):
     file_bytes: int = 0
     """How large a file may be; 0 where it cannot be sent any."""
     deaf_after_s: float = 60.0
-    """A platform that has not answered a poll for so long is reported."""
+    """One that is polled and has not answered for so long is deaf: longer than a poll may take."""
 
 
 class Platform(AbstractAsyncContextManager["Platform"], Protocol):

@@ -133,7 +133,9 @@ class Runner:
             if lease is not None:
                 if not self._draining.is_set():
                     self._ending.clear()
+                self._watch.listens(self._platform)
                 return lease, since
+            self._watch.stands_by(self._platform)
             await self._pause(CLAIM_EVERY_S)
         return None, 0.0
 
@@ -182,32 +184,61 @@ class Runner:
 
 
 class Watch:
-    """Tells whether platforms are heard."""
+    """Tells which platforms are heard.
+
+    Deaf is one whose account is held here, or was to be, and that has not answered for as long as
+    its traits allow: whether its polls fail, hang, or are not even begun. On a replica that stands
+    by, none is.
+    """
 
     def __init__(self, clock: Clock, metrics: GatewayMetrics) -> None:
         self.clock = clock
         self._metrics = metrics
-        self._heard_at: dict[str, float] = {}
+        self._silent_since: dict[Platform, float] = {}
+        self._answering: set[Platform] = set()
+
+    def listens(self, platform: Platform) -> None:
+        """The account is held, after however many vain attempts to."""
+        self._silent_since.setdefault(platform, self.clock.monotonic())
+        # Read when it is asked for, as nothing happens while a poll hangs.
+        connected = self._metrics.connected.labels(platform.name)
+        connected.set_function(lambda: platform in self._answering and not self._is_deaf(platform))
+
+    def stands_by(self, platform: Platform) -> None:
+        """Somebody else holds the account."""
+        self._silent_since.pop(platform, None)
+        self._answering.discard(platform)
 
     def heard(self, platform: Platform) -> None:
         """The platform has answered a poll."""
-        self._heard_at[platform.name] = self.clock.monotonic()
-        self._metrics.connected.labels(platform.name).set(1)
+        self._silent_since[platform] = self.clock.monotonic()
+        self._answering.add(platform)
         now = self.clock.now().timestamp()
         self._metrics.last_receive.labels(platform.name).set(now)
 
     def failed(self, platform: Platform, error: HermesError) -> None:
-        """The platform has not; it is deaf when it has not done so for long."""
+        """The platform has not."""
         _log.warning("%s cannot be polled: %s", platform.name, error)
-        now = self.clock.monotonic()
-        silent_s = now - self._heard_at.setdefault(platform.name, now)
-        if silent_s > platform.traits.deaf_after_s:
-            _log.error("nothing was heard of %s for %.0f s", platform.name, silent_s)
-            self._metrics.connected.labels(platform.name).set(0)
+        if self._is_deaf(platform):
+            _log.error(self._complaint(platform))
 
     def lost(self, platform: Platform) -> None:
         """The account does not run."""
-        self._metrics.connected.labels(platform.name).set(0)
+        self._answering.discard(platform)
+
+    def unready(self) -> str:
+        """Which platforms are deaf, and for how long; empty where none is."""
+        return "; ".join(map(self._complaint, filter(self._is_deaf, self._silent_since)))
+
+    def _is_deaf(self, platform: Platform) -> bool:
+        return self._silent_s(platform) > platform.traits.deaf_after_s
+
+    def _silent_s(self, platform: Platform) -> float:
+        now = self.clock.monotonic()
+        return now - self._silent_since.get(platform, now)
+
+    def _complaint(self, platform: Platform) -> str:
+        return f"nothing was heard of {platform.name} for {self._silent_s(platform):.0f} s"
 
 
 def _expected(error: BaseException) -> str | None:

@@ -17,7 +17,7 @@ from services.auth import Identity, Tokens, new_tokens
 from services.calls import CallObserver
 from services.channels import Channels
 from services.cli import collector
-from services.component import Component
+from services.component import Component, Readiness
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
@@ -87,6 +87,12 @@ async def run(
     # In a thread, because importing the services and reading the settings takes its time.
     assembled = await asyncio.to_thread(_assemble, settings, plan)
     config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
+
+    def unready() -> str:
+        if not serving.is_set() or stop.is_requested:
+            return "it starts or stops"
+        return complaints(assembled.components)
+
     async with AsyncExitStack() as stack:
         exported = exporting(config.tracing, settings.redactor(), assembled.about)
         await stack.enter_async_context(exported)
@@ -99,7 +105,7 @@ async def run(
                     assembled.exposition,
                     where.host,
                     where.port,
-                    is_ready=lambda: serving.is_set() and not stop.is_requested,
+                    unready=unready,
                 )
             )
 
@@ -126,6 +132,12 @@ async def run(
             ready=announce,
             shutdown=stop,
         )
+
+
+def complaints(components: Sequence[Component]) -> str:
+    """Why services that run should not be counted on; empty where all is well."""
+    reports = (each.unready() for each in components if isinstance(each, Readiness))
+    return "; ".join(filter(None, reports))
 
 
 class _Assembled(Struct, frozen=True):

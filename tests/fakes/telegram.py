@@ -4,7 +4,6 @@ What people see is in `chats`; `say` and `press` are what people do.
 """
 
 import asyncio
-import random
 import socket
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator
@@ -18,20 +17,15 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from services.lifecycle import Workers
 from tests.fakes import telegram_menus
+from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
 from tests.fakes.telegram_files import KINDS, File, checked_file, posted
 from tests.fakes.telegram_rules import Refused, checked
 
 TOKEN = "4242:fake-token"
 ME = {"id": 4242, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
-FAULTS = {
-    "limited": Refused(429, "Too Many Requests: retry after 1", retry_after=1),
-    "forbidden": Refused(403, "Forbidden: bot was blocked by the user"),
-    "unformatted": Refused(400, "Bad Request: can't parse entities: unsupported start tag"),
-}
 
 
 @dataclass(slots=True)
@@ -45,36 +39,6 @@ class Shown:
     thread_id: str = ""
     versions: list[str] = field(default_factory=list[str])
     file: File | None = None
-
-
-@dataclass(slots=True)
-class Faults:
-    """How often something goes wrong, and what is to go wrong next."""
-
-    drop_before: float = 0.0
-    drop_after: float = 0.0
-    limited: float = 0.0
-    redeliver: float = 0.0
-    delay_s: float = 0.0
-    planned: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By method: `drop_before`, `drop_after`, `limited`, `forbidden` or `unformatted`, in turn."""
-    dice: random.Random = field(default_factory=lambda: random.Random(1))
-
-    def next(self, method: str) -> str:
-        if self.planned[method]:
-            return self.planned[method].pop(0)
-        for name in ("drop_before", "drop_after", "limited"):
-            if self.dice.random() < getattr(self, name):
-                return name
-        return ""
-
-
-class Cut(Response):
-    """A response that breaks off."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-length", b"100")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 class FakeTelegram:
@@ -147,9 +111,11 @@ class FakeTelegram:
         fields, files = await posted(request)
         fault = self.faults.next(method)
         await asyncio.sleep(self.faults.delay_s * self.faults.dice.random())
-        if fault == "drop_before":
+        if fault == "hang":
+            await self.faults.released.wait()
+        if fault in ("drop_before", "hang"):
             return Cut()
-        refusal = FAULTS.get(fault) if fault != "unformatted" or "parse_mode" in fields else None
+        refusal = REFUSALS.get(fault) if fault != "unformatted" or "parse_mode" in fields else None
         if request.path_params["token"] != TOKEN:
             refusal = Refused(401, "Unauthorized")
         now = asyncio.get_running_loop().time()

@@ -1,111 +1,36 @@
 """Accounts of platforms: held by one replica at a time, and left in a state that the next knows."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
-import grpc.aio
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
 from gateway_service import accounts
 from gateway_service.accounts import Held, lease_table
-from gateway_service.answers import Answers
-from gateway_service.attachments import Attachments
-from gateway_service.authorization import Access
-from gateway_service.clients.agent import AgentClient
-from gateway_service.clients.services import Clients
-from gateway_service.commands.base import Tools
-from gateway_service.commands.registry import COMMANDS
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
-from gateway_service.inbox import Inbox
-from gateway_service.limits import Limiter
 from gateway_service.messages import Content
-from gateway_service.metrics import GatewayMetrics
-from gateway_service.outbox import PLACEHOLDER, Sender
+from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Destination
-from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
-from gateway_service.router import Router
-from gateway_service.sessions import KeyPolicy
 from gateway_service.storage import migrations, outbox
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
 from gateway_service.storage.schema import metadata
-from gateway_service.turns import Turns
-from hermes.agent.v1 import turn_pb2_grpc
 from services.clock import SystemClock
 from services.database import Database
-from services.lease_keeper import LeaseKeeper
 from services.leases import Fenced, new_owner
-from services.lifecycle import Workers
-from services.metrics import Meter
 from services.migrations import prepare
-from services.redact import Redactor
-from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
-from tests.fakes.turns import FakeTurns
+from tests.integration.gateway_replicas import (
+    LONG_S,
+    SHORT_S,
+    Agent,
+    agent_at_the_wire,
+    replica,
+    until,
+)
 
-LONG_S, SHORT_S = 30.0, 3.0
 CHAT = Address("default", "memory", "1", "5")
-
-
-@dataclass(frozen=True)
-class Agent:
-    """The agent at the wire."""
-
-    turns: FakeTurns
-    channel: grpc.aio.Channel
-
-
-class Replica:
-    """A gateway's part that runs accounts."""
-
-    def __init__(
-        self, database: Database, platform: MemoryPlatform, agent: Agent, lease_s: float
-    ) -> None:
-        self.registry = CollectorRegistry()
-        self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
-        self._channel, self._client = agent.channel, AgentClient(agent.channel)
-        self._workers = Workers()
-        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor())
-        self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
-        self._platform, self._metrics = platform, metrics
-        leases = lease_table(lease_s)
-        self.keeper = LeaseKeeper(database, leases, self.clock)
-        self.runner = Runner(
-            platform,
-            "default",
-            inbox,
-            self._work,
-            database,
-            Ownership(new_owner("replica"), leases, self.keeper),
-            Watch(self.clock, metrics),
-        )
-
-    def _work(self, held: Held) -> Work:
-        limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
-        answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
-        clients = Clients.over(lambda _: self._channel)
-        tools = Tools(held.database, self._client, self.clock, clients, COMMANDS)
-        access = Access(frozenset({"7"}))
-        router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
-        parts = (self._platform, Attachments(held.database, self.clock), limiter)
-        return Work(router, Sender(held, *parts, self.clock, self._metrics))
-
-
-@asynccontextmanager
-async def replica(
-    database: Database, platform: MemoryPlatform, agent: Agent, lease_s: float = LONG_S
-) -> AsyncGenerator[Replica]:
-    """A replica that runs until the context is left, and then lets go."""
-    made = Replica(database, platform, agent, lease_s)
-    async with Workers() as workers:
-        workers.start("keeper", made.keeper.run())
-        workers.start("runner", made.runner.run())
-        yield made
-        await made.runner.drain()
 
 
 @pytest.fixture
@@ -118,22 +43,8 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def agent() -> AsyncIterator[Agent]:
-    async with AsyncExitStack() as stack:
-        server, turns = grpc.aio.server(), FakeTurns()
-        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        stack.push_async_callback(server.stop, None)
-        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-        yield Agent(turns, await stack.enter_async_context(channel))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)
+    async with agent_at_the_wire() as served:
+        yield served
 
 
 async def test_only_one_replica_polls_and_the_other_takes_over(
@@ -281,22 +192,3 @@ async def test_an_account_that_is_refused_is_tried_again(database: Database, age
         assert running.registry.get_sample_value(
             "hermes_platform_connected", {"platform": "memory"}
         )
-
-
-async def test_a_deaf_platform_is_noticed() -> None:
-    clock, registry = ManualClock(), CollectorRegistry()
-    watch, platform = Watch(clock, GatewayMetrics.create(Meter(registry))), MemoryPlatform()
-
-    def connected() -> float | None:
-        return registry.get_sample_value("hermes_platform_connected", {"platform": "memory"})
-
-    watch.heard(platform)
-    assert connected() == 1
-    await clock.advance(59)
-    watch.failed(platform, Unreachable("down"))
-    assert connected() == 1
-    await clock.advance(2)
-    watch.failed(platform, Unreachable("down"))
-    assert connected() == 0
-    watch.heard(platform)
-    assert connected() == 1

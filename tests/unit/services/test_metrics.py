@@ -232,15 +232,16 @@ def test_names_follow_the_rules() -> None:
 
 
 async def test_probes_are_answered_beside_the_metrics() -> None:
-    ready = False
+    why_not = "nothing was heard of telegram for 61 s"
     async with (
         serve_metrics(
-            Exposition(CollectorRegistry()), "127.0.0.1", 0, is_ready=lambda: ready
+            Exposition(CollectorRegistry()), "127.0.0.1", 0, unready=lambda: why_not
         ) as address,
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
     ):
         assert (await client.get("/livez")).status_code == 200
-        assert (await client.get("/readyz")).status_code == 503
-        ready = True
+        refused = await client.get("/readyz")
+        assert (refused.status_code, refused.text) == (503, f"{why_not}\n")
+        why_not = ""
         assert (await client.get("/readyz")).status_code == 200
         assert (await client.post("/readyz")).status_code == 405

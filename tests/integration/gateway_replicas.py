@@ -1,0 +1,126 @@
+"""A gateway's part that runs the account of a platform, with an agent at the wire."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import grpc.aio
+from prometheus_client import CollectorRegistry
+
+from gateway_service.accounts import Held, lease_table
+from gateway_service.answers import Answers
+from gateway_service.attachments import Attachments
+from gateway_service.authorization import Access
+from gateway_service.clients.agent import AgentClient
+from gateway_service.clients.services import Clients
+from gateway_service.commands.base import Tools
+from gateway_service.commands.registry import COMMANDS
+from gateway_service.inbox import Inbox
+from gateway_service.limits import Limiter
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox import Sender
+from gateway_service.platforms.base import Platform
+from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
+from gateway_service.router import Router
+from gateway_service.sessions import KeyPolicy
+from gateway_service.turns import Turns
+from hermes.agent.v1 import turn_pb2_grpc
+from services.clock import Clock, SystemClock
+from services.database import Database
+from services.lease_keeper import LeaseKeeper
+from services.leases import new_owner
+from services.lifecycle import Workers
+from services.metrics import Meter
+from services.redact import Redactor
+from tests.fakes.turns import FakeTurns
+
+LONG_S, SHORT_S = 30.0, 3.0
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The agent at the wire."""
+
+    turns: FakeTurns
+    channel: grpc.aio.Channel
+
+
+class Replica:
+    """A gateway's part that runs accounts."""
+
+    def __init__(
+        self, database: Database, platform: Platform, agent: Agent, lease_s: float, heard_by: Clock
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
+        self._channel, self._client = agent.channel, AgentClient(agent.channel)
+        self._workers = Workers()
+        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor())
+        self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
+        self._platform, self._metrics = platform, metrics
+        leases = lease_table(lease_s)
+        self.keeper = LeaseKeeper(database, leases, self.clock)
+        self.runner = Runner(
+            platform,
+            "default",
+            inbox,
+            self._work,
+            database,
+            Ownership(new_owner("replica"), leases, self.keeper),
+            watch := Watch(heard_by, metrics),
+        )
+        self.watch = watch
+
+    def metric(self, name: str) -> float | None:
+        """The value of a metric of its platform."""
+        return self.registry.get_sample_value(name, {"platform": self._platform.name})
+
+    def _work(self, held: Held) -> Work:
+        limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
+        answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
+        clients = Clients.over(lambda _: self._channel)
+        tools = Tools(held.database, self._client, self.clock, clients, COMMANDS)
+        access = Access(frozenset({"7"}))
+        router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
+        parts = (self._platform, Attachments(held.database, self.clock), limiter)
+        return Work(router, Sender(held, *parts, self.clock, self._metrics))
+
+
+@asynccontextmanager
+async def replica(
+    database: Database,
+    platform: Platform,
+    agent: Agent,
+    lease_s: float = LONG_S,
+    heard_by: Clock | None = None,
+) -> AsyncGenerator[Replica]:
+    """A replica that runs until the context is left, and then lets go; `heard_by` is the clock of
+    its polls."""
+    made = Replica(database, platform, agent, lease_s, heard_by or SystemClock())
+    async with Workers() as workers:
+        workers.start("keeper", made.keeper.run())
+        workers.start("runner", made.runner.run())
+        yield made
+        await made.runner.drain()
+
+
+@asynccontextmanager
+async def agent_at_the_wire() -> AsyncGenerator[Agent]:
+    """An agent that is served."""
+    async with AsyncExitStack() as stack:
+        server, turns = grpc.aio.server(), FakeTurns()
+        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        stack.push_async_callback(server.stop, None)
+        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        yield Agent(turns, await stack.enter_async_context(channel))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
