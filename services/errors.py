@@ -117,7 +117,7 @@ UNREACHABLE = frozenset(
 )
 """What a call to which no service has answered ends with."""
 
-_WRITTEN_TOO_LATE = "Internal error from Core"
+WRITTEN_TOO_LATE = "Internal error from Core"
 """What gRPC says of a stream that ended while this side wrote to it, in place of why it ended."""
 
 MAX_MESSAGE_CHARS = 2000
@@ -298,7 +298,7 @@ def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
         elif detail.Unpack(retry):
             retry_after_s = retry.retry_delay.ToMilliseconds() / 1000
     said = error.details() or error.code().name
-    if reason is None and (error.code() in UNREACHABLE or said == _WRITTEN_TOO_LATE):
+    if reason is None and (error.code() in UNREACHABLE or said == WRITTEN_TOO_LATE):
         reason, said = Reason.SERVICE_UNAVAILABLE, f"the service did not answer: {said}"
     return ErrorDetails(reason or Reason.INTERNAL, said, metadata, fields, retry_after_s)
 

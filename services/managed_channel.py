@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 import grpc
 import grpc.aio
@@ -13,6 +13,7 @@ from services import tracing
 from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
+from services.sent_streams import SentStream, at_once
 
 _Codec = Callable[[Any], Any] | None
 # Method, serializer, deserializer and whether generated code registers the method.
@@ -192,7 +193,7 @@ class _Method:
             call.add_done_callback(_Traced(span))
         if extras.observer is not None:
             call.add_done_callback(_Observation(extras.observer, self._signature[0]))
-        return call
+        return SentStream(call) if self._kind == "stream_unary" else call
 
 
 class _Traced:
@@ -204,7 +205,7 @@ class _Traced:
         self._span = span
 
     def __call__(self, call: grpc.aio.Call) -> None:
-        tracing.end_call(self._span, _code_of(call))
+        tracing.end_call(self._span, at_once(call.code()))
 
 
 class _Observation:
@@ -220,16 +221,7 @@ class _Observation:
 
     def __call__(self, call: grpc.aio.Call) -> None:
         elapsed = monotonic() - self._started
-        self._observer.observe(self._method, _code_of(call).name, elapsed)
-
-
-def _code_of(call: grpc.aio.Call) -> grpc.StatusCode:
-    # A call that is done has its code, so this coroutine ends at once: no task for each call.
-    try:
-        cast("Any", call.code()).send(None)
-    except StopIteration as finished:
-        return finished.value
-    return grpc.StatusCode.UNKNOWN
+        self._observer.observe(self._method, at_once(call.code()).name, elapsed)
 
 
 def _unbound(*_arguments: object, **_options: object) -> Awaitable[object]:
