@@ -36,6 +36,7 @@ from services.errors import (
     HermesError,
     NotFound,
     ServiceUnavailable,
+    StaleEpoch,
     details_of,
 )
 
@@ -65,6 +66,7 @@ _FINAL = frozenset(
 _CURATION_ERRORS: Mapping[grpc.StatusCode, Callable[[str], HermesError]] = {
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+    grpc.StatusCode.ABORTED: StaleEpoch,
 }
 
 _T = TypeVar("_T")

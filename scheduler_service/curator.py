@@ -29,7 +29,7 @@ from scheduler_service.storage import curator_runs
 from scheduler_service.transitions import SkillState, transitions
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
-from services.errors import FailedPrecondition, ServiceUnavailable, Unavailable
+from services.errors import FailedPrecondition, ServiceUnavailable, StaleEpoch, Unavailable
 from services.lease_keeper import LeaseKeeper
 from services.leases import Fenced, Lease, LeaseTable, Owner
 from services.lifecycle import Workers
@@ -152,7 +152,7 @@ class Curator:
         except Fenced as error:
             _log.info("%s", error)
             return
-        except REFUSED as error:
+        except (StaleEpoch, *REFUSED) as error:
             outcome = str(error)
         close = partial(
             curator_runs.close_run,
@@ -161,7 +161,11 @@ class Curator:
             outcome=outcome,
             now=self._clock.now(),
         )
-        await self._persist(run.id, partial(self._database.write, close))
+        try:
+            await self._persist(run.id, partial(self._database.write, close))
+        except Fenced as error:
+            _log.info("%s", error)
+            return
         if isinstance(outcome, str):
             _log.warning("the curator's run %s of %s failed: %s", run.id, run.profile, outcome)
         else:
@@ -193,7 +197,9 @@ class Curator:
             await self._persist(run.id, partial(self._database.write, keep))
             run = replace(run, plan=plan, plan_failure=failure)
         used = {skill.name: skill.last_active_at for skill in skills}
-        order = Order(run, found, {each.name: used[each.name] for each in found}, of_jobs)
+        order = Order(
+            run, lease.epoch, found, {each.name: used[each.name] for each in found}, of_jobs
+        )
         return await self._persist(run.id, self._telling(lease, partial(self._apply, lease, order)))
 
     async def _hold(self, held: AsyncExitStack, profile: str) -> None:

@@ -80,13 +80,14 @@ class CuratorDesk:
         find = partial(curator_runs.find_run, run_id=run_id)
         run = await self._database.read(find)
         if run is None:
-            await self._curation(profile)
+            curation = await self._curation(profile)
             insert = partial(
                 curator_runs.insert_run,
                 run_id=run_id,
                 profile=profile,
                 now=self._clock.now(),
                 dry_run=dry_run,
+                after_epoch=curation.epoch,
             )
             await self._database.write(insert, notify=CHANNEL)
             run = await self._database.read(find)

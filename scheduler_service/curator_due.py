@@ -88,11 +88,9 @@ class Due:
             return
         # Asked again: what a run up to the latest has done is known now, and a later one shows.
         again = await self._libraries.curations(profile)
-        if any(
-            each.profile == profile and each.is_due(self._settings, self._clock.now())
-            for each in again
-        ):
-            await self._database.write(partial(self._begin, profile=profile, after=latest))
+        for each in again:
+            if each.profile == profile and each.is_due(self._settings, self._clock.now()):
+                await self._database.write(partial(self._begin, curation=each, after=latest))
 
     def _complain(self, profile: str, why: str) -> None:
         """Say once what is wrong, however often it is looked at."""
@@ -100,11 +98,16 @@ class Due:
             _log.warning("%s", why)
         self._complaints[profile] = why
 
-    def _begin(self, connection: sa.Connection, profile: str, after: CuratorRun | None) -> None:
-        now, latest = self._clock.now(), curator_runs.latest_run(connection, profile)
+    def _begin(
+        self, connection: sa.Connection, curation: Curation, after: CuratorRun | None
+    ) -> None:
+        now, profile = self._clock.now(), curation.profile
+        latest = curator_runs.latest_run(connection, profile)
         if (latest and latest.id) != (after and after.id):
             return
         failed_at = None if latest is None or not latest.error else latest.finished_at
         if failed_at is not None and now - failed_at < REST:
             return
-        curator_runs.insert_run(connection, new_id("cur"), profile, now, dry_run=False)
+        curator_runs.insert_run(
+            connection, new_id("cur"), profile, now, dry_run=False, after_epoch=curation.epoch
+        )

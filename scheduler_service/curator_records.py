@@ -40,6 +40,8 @@ class Curation(Struct, frozen=True):
     """When somebody last talked to the agent; None is never."""
     is_busy: bool
     backup_ids: tuple[str, ...] = ()
+    epoch: int = 0
+    """The highest of the runs that have changed the library, whatever scheduler made them."""
 
     def next_run_at(self, settings: Settings) -> datetime | None:
         """When it may run by itself at the earliest, if nobody talks to the agent until then."""
@@ -116,6 +118,8 @@ class Order(Struct, frozen=True):
     """What is to be done to a library."""
 
     run: CuratorRun
+    epoch: int
+    """Of the lease of the run."""
     transitions: Sequence[Transition]
     last_active_at: Mapping[str, datetime | None]
     """Of the skills of transitions, when they were last used as far as is known."""
@@ -142,7 +146,7 @@ class Libraries(Protocol):
         ...
 
     async def apply(self, order: Order) -> Report:
-        """Do what the rules allow, once for each run."""
+        """Do what the rules allow, once for each run; StaleEpoch where a later owner has."""
         ...
 
     def held(self, profile: str) -> AbstractAsyncContextManager[None]:

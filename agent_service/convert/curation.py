@@ -37,6 +37,7 @@ def curation(standing: Standing) -> curation_pb2.Curation:
         idle_since=_time(standing.activity.last_at),
         is_busy=standing.activity.is_busy,
         backup_ids=standing.backup_ids,
+        epoch=state.epoch,
     )
 
 
@@ -55,6 +56,7 @@ def order(request: curation_pb2.ApplyCurationRequest) -> Order:
     """What is to be done; InvalidArgument where a transition goes nowhere."""
     return Order(
         run_id=request.run_id,
+        epoch=request.epoch,
         transitions=[_wanted(each) for each in request.transitions],
         plan=request.plan,
         plan_failure=request.plan_failure,

@@ -22,6 +22,7 @@ from agent_service.skills.frontmatter import split
 from agent_service.skills.library import Library
 from agent_service.skills.usage import timestamp
 from services.clock import Clock
+from services.errors import StaleEpoch
 
 
 class Order(Struct, frozen=True):
@@ -34,6 +35,8 @@ class Order(Struct, frozen=True):
     plan_failure: str = ""
     job_skills: frozenset[str] = frozenset()
     dry_run: bool = False
+    epoch: int = 0
+    """Of who has the run: above that of all who had it, or a run of this library, before."""
 
 
 class Curation:
@@ -101,10 +104,10 @@ class Curation:
             except BadPlan as error:
                 failure = f"the model's plan was not followed: {error}"
         async with self._files.locked():
-            if (earlier := await self._earlier(order.run_id)) is not None:
+            if (earlier := await self._earlier(order.run_id, order.epoch)) is not None:
                 return earlier
             draft = await self._draft(order, plan)
-            report = self._report(order.run_id, draft, failure)
+            report = replace(self._report(order.run_id, draft, failure), epoch=order.epoch)
             if order.dry_run:
                 return replace(report, dry_run=True)
             return await self._commit(draft, report, began)
@@ -133,10 +136,15 @@ class Curation:
             async with self._files.locked():
                 await journal.recover(self._files, self._finish)
 
-    async def _earlier(self, run_id: str) -> Report | None:
-        """The report of this run, where it was made already; none of another one's."""
+    async def _earlier(self, run_id: str, epoch: int | None = None) -> Report | None:
+        """The report of this run, where it was made already; none of another one's.
+
+        StaleEpoch where a later owner has changed the library: what was thought of it is outdated.
+        """
         await journal.recover(self._files, self._finish)
         before = await state.read(self._files)
+        if epoch is not None and epoch < before.epoch:
+            raise StaleEpoch("a later run of the curator has changed these skills")
         if before.last_change_id != run_id:
             return None
         return await reports.read(self._reports, before.last_report_path.split("/")[-2])

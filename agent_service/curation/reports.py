@@ -57,6 +57,8 @@ class Report(Struct, frozen=True):
     dry_run: bool = False
     is_restore: bool = False
     duration_s: float = 0.0
+    epoch: int = 0
+    """Of who made the run."""
 
     @property
     def summary(self) -> str:

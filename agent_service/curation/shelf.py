@@ -23,6 +23,7 @@ from agent_service.stores import Stores
 from services.clock import Clock
 from services.database import Database
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable, Unavailable
+from services.leases import Fenced
 from services.redact import Redactor
 
 _T = TypeVar("_T")
@@ -135,7 +136,8 @@ async def _told(work: Awaitable[_T]) -> _T:
     """Do it; what is wrong with the library is told to whoever asked."""
     try:
         return await work
-    except LibraryBusy as error:
+    except (LibraryBusy, Fenced) as error:
+        # Not the run has a later owner then, but for a moment its files.
         raise ServiceUnavailable(str(error)) from None
     except (BadSkill, FileRefused) as error:
         raise FailedPrecondition(str(error)) from None

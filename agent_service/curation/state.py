@@ -57,6 +57,12 @@ class CuratorState(Struct, frozen=True):
         """The run that has changed the library last; empty where none has."""
         return self._text("last_run_id")
 
+    @property
+    def epoch(self) -> int:
+        """The highest of the runs that have changed the library; 0 where none has."""
+        epoch = self.kept.get("last_run_epoch")
+        return epoch if type(epoch) is int and 0 <= epoch < 2**63 else 0
+
     def paused(self, *, is_paused: bool) -> "CuratorState":
         """When a person pauses or resumes it."""
         return self._with(paused=is_paused)
@@ -79,6 +85,7 @@ class CuratorState(Struct, frozen=True):
             # Whoever has a backup restored knows of it, and of nothing there is nothing to know.
             "last_run_summary_shown_at": None if report["changes"] else report["time"],
             "last_report_path": report["path"],
+            "last_run_epoch": max(self.epoch, report.get("epoch", 0)),
         }
         if report["is_restore"]:
             return self._with(**{**told, "last_run_summary_shown_at": report["time"]})

@@ -37,6 +37,7 @@ def curation_of(message: curation_pb2.Curation) -> Curation:
         idle_since=_time(message, "idle_since"),
         is_busy=message.is_busy,
         backup_ids=tuple(message.backup_ids),
+        epoch=message.epoch,
     )
 
 
@@ -57,6 +58,7 @@ def order_to_wire(order: Order) -> curation_pb2.ApplyCurationRequest:
     return curation_pb2.ApplyCurationRequest(
         profile=run.profile,
         run_id=run.id,
+        epoch=order.epoch,
         transitions=[
             curation_pb2.SkillTransition(
                 name=each.name,

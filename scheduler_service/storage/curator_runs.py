@@ -26,6 +26,18 @@ _OPEN = is_one_of(curator_run.c.state, (RunState.OPEN,))
 _BY_ID = sa.select(curator_run).where(curator_run.c.id == sa.bindparam("run_id"))
 
 
+_earlier = curator_run.alias()
+_ABOVE_EARLIER = (
+    sa.update(curator_run)
+    .where(curator_run.c.id == sa.bindparam("run_id"))
+    .values(
+        epoch=sa.select(sa.func.max(_earlier.c.epoch))
+        .where(_earlier.c.profile == curator_run.c.profile)
+        .scalar_subquery()
+    )
+)
+
+
 class Renamed(Struct, frozen=True):
     """What the skills of a job were called before a run, and after it."""
 
@@ -39,20 +51,34 @@ def run_leases(ttl_s: float = LEASE_S) -> LeaseTable:
 
 
 def insert_run(
-    connection: sa.Connection, run_id: str, profile: str, now: datetime, *, dry_run: bool
+    connection: sa.Connection,
+    run_id: str,
+    profile: str,
+    now: datetime,
+    *,
+    dry_run: bool,
+    after_epoch: int = 0,
 ) -> bool:
-    """Store a run for anybody to work on; False where its id is taken or the profile has one."""
+    """Store a run for anybody to work on; False where its id is taken or the profile has one.
+
+    Its owners' epochs are above those of all runs of the profile before it, and above
+    `after_epoch`, which the library knows: schedulers of other databases may have changed it.
+    """
     values = {
         "id": run_id,
         "profile": profile,
         "dry_run": dry_run,
         "state": RunState.OPEN,
-        "epoch": 0,
+        "epoch": after_epoch,
         "version": 0,
         "created_at": now,
         "error": "",
     }
-    return connection.execute(insert_ignore(curator_run).values(values)).rowcount == 1
+    if connection.execute(insert_ignore(curator_run).values(values)).rowcount != 1:
+        return False
+    # Not with the insert: only now all other runs have ended and their epochs are known.
+    connection.execute(_ABOVE_EARLIER, {"run_id": run_id})
+    return True
 
 
 def find_run(connection: sa.Connection, run_id: str) -> CuratorRun | None:

@@ -37,10 +37,11 @@ BUILDERS = {
 
 @dataclass(frozen=True)
 class Hermes:
-    """Services that run, and how an operator and they themselves call each other."""
+    """Services that run, and how an operator and a scheduler call them."""
 
     settings: Settings
     operator: Channels
+    scheduler: Channels
     registries: Mapping[str, CollectorRegistry]
 
     def metric(self, name: str, **labels: str) -> float:
@@ -100,7 +101,8 @@ async def hermes(
         for component in components:
             workers.start(component.name, component.run())
         operator = await stack.enter_async_context(channels(Identity.OPERATOR))
-        yield Hermes(settings, operator, registries)
+        scheduler = await stack.enter_async_context(channels(Identity.SCHEDULER))
+        yield Hermes(settings, operator, scheduler, registries)
         for component in components:
             await component.drain()
 

@@ -13,16 +13,37 @@ import pytest_asyncio
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from scheduler_service.clients import CurationClient
 from scheduler_service.curation_lock import CurationLocks
-from scheduler_service.curator_records import Curation, Report, RunState, Settings
+from scheduler_service.curator_records import (
+    Curation,
+    CuratorRun,
+    Order,
+    Report,
+    RunState,
+    Settings,
+)
 from scheduler_service.storage import curator_runs
 from scheduler_service.storage.curator_schema import curator_run
 from scheduler_service.storage.schema import metadata
 from scheduler_service.transitions import SkillUse
+from services.channels import Channels
 from services.database import Database
+from services.errors import StaleEpoch
 from services.home import HomePaths
 from services.leases import Lease, new_owner
-from tests.integration.test_curator_schedule import Libraries, curation, ended, runs, schedulers
+from tests.curation import fill, tree
+from tests.fakes.model import fake_model
+from tests.integration.gateway_parts import hermes
+from tests.integration.test_curator import HISTORY, script
+from tests.integration.test_curator_schedule import (
+    NO_LOCKS,
+    Libraries,
+    curation,
+    ended,
+    runs,
+    schedulers,
+)
 
 
 class Ending(Libraries):
@@ -121,6 +142,7 @@ async def test_what_another_hermes_has_done_meanwhile_is_not_done_again(
 
 HOLDER = """
 import asyncio, pathlib, sys
+from scheduler_service.clients import CurationClient
 from scheduler_service.curation_lock import CurationLocks
 from services.home import HomePaths
 
@@ -205,3 +227,111 @@ async def test_who_was_taken_over_changes_nothing_more(database: Database) -> No
             await libraries.let_go.wait()
         assert libraries.orders == []
         assert [run.state for run in await runs(database)] == [RunState.OPEN]
+
+
+class Late(CurationClient):
+    """Stands still between the last look at its lease and the call."""
+
+    def __init__(self, channels: Channels) -> None:
+        super().__init__(channels, NO_LOCKS)
+        self.has_looked = asyncio.Event()
+        self.may_call = asyncio.Event()
+        self.answered: asyncio.Future[Report | StaleEpoch] = asyncio.Future()
+
+    async def apply(self, order: Order) -> Report:
+        self.has_looked.set()
+        await self.may_call.wait()
+        try:
+            report = await super().apply(order)
+        except StaleEpoch as error:
+            self.answered.set_result(error)
+            raise
+        self.answered.set_result(report)
+        return report
+
+
+async def test_who_is_taken_over_after_its_last_look_changes_nothing(
+    database: Database, tmp_path: Path
+) -> None:
+    root = await asyncio.to_thread(fill, tmp_path)
+    before = await asyncio.to_thread(tree, root)
+    await database.migrate(metadata.create_all)
+    leases, now = curator_runs.run_leases(30), datetime.now(UTC)
+    begin = partial(curator_runs.insert_run, run_id="one", profile="default", now=now)
+    await database.write(partial(begin, dry_run=False))
+
+    def take_over(connection: sa.Connection) -> tuple[Lease, CuratorRun]:
+        connection.execute(sa.update(curator_run).values(lease_until=now - timedelta(days=1)))
+        ((lease, run),) = curator_runs.take(connection, leases, new_owner("other"), 9)
+        return lease, run
+
+    off = Settings(is_enabled=False, check_s=0.1)
+    async with (
+        fake_model(script(HISTORY)) as model,
+        hermes(tmp_path, model.url, services=("agent",)) as running,
+    ):
+        late = Late(running.scheduler)
+        other = CurationClient(running.scheduler, NO_LOCKS)
+        async with schedulers(database, late, settings=off, lease_s=30), asyncio.timeout(20):
+            await late.has_looked.wait()
+            lease, run = await database.write(take_over)
+            report = await other.apply(Order(run, lease.epoch, (), {}, frozenset()))
+            assert report.changes
+            close = partial(curator_runs.close_run, leases=leases, lease=lease, outcome=report)
+            await database.write(partial(close, now=now))
+            # What it has changed is not the latest any more, by which a run is known.
+            await other.restore("default", "back", report.backup_id)
+            late.may_call.set()
+            assert isinstance(await late.answered, StaleEpoch)
+        assert await asyncio.to_thread(tree, root) == before
+        (known,) = await other.curations("default")
+        assert known.epoch == lease.epoch
+    assert [(run.state, run.report) for run in await runs(database)] == [
+        (RunState.SUCCEEDED, report)
+    ]
+
+
+async def test_the_epochs_of_a_profile_grow_over_its_runs_and_over_what_the_library_knows(
+    database: Database,
+) -> None:
+    await database.migrate(metadata.create_all)
+    leases, now = curator_runs.run_leases(30), datetime.now(UTC)
+
+    def run(connection: sa.Connection, run_id: str, after_epoch: int) -> int:
+        assert curator_runs.insert_run(
+            connection, run_id, "default", now, dry_run=False, after_epoch=after_epoch
+        )
+        ((lease, _),) = curator_runs.take(connection, leases, new_owner("one"), 9)
+        leases.release(connection, lease)
+        ((lease, _),) = curator_runs.take(connection, leases, new_owner("two"), 9)
+        curator_runs.close_run(connection, leases, lease, Report(run_id, now, "done"), now)
+        return lease.epoch
+
+    epochs = [
+        await database.write(partial(run, run_id=run_id, after_epoch=known))
+        for run_id, known in (("a", 0), ("b", 2), ("c", 40), ("d", 0))
+    ]
+    assert epochs == [2, 4, 42, 44]
+
+
+async def test_a_run_that_comes_after_another_hermes_fails_and_the_next_one_is_above_it(
+    database: Database,
+) -> None:
+    libraries = Libraries(curation(epoch=7))
+    libraries.failure = StaleEpoch("a later run of the curator has changed these skills")
+    async with schedulers(database, libraries):
+        (run,) = await ended(database)
+    assert (run.state, run.error) == (RunState.FAILED, str(libraries.failure))
+    await database.write(
+        partial(
+            curator_runs.insert_run,
+            run_id="next",
+            profile="default",
+            now=datetime.now(UTC),
+            dry_run=False,
+        )
+    )
+    libraries.failure = None
+    async with schedulers(database, libraries, settings=Settings(is_enabled=False, check_s=0.1)):
+        await ended(database, 2)
+    assert [order.epoch for order in libraries.orders] == [9]

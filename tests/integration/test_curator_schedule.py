@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from scheduler_service import curator_records
 from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator import Curator
 from scheduler_service.curator_metrics import CuratorMetrics
@@ -34,6 +35,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.errors import (
     FailedPrecondition,
+    HermesError,
     ServiceUnavailable,
 )
 from services.home import HomePaths
@@ -63,7 +65,7 @@ class Libraries:
         self.is_asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.failure = ""
+        self.failure: HermesError | None = None
         self.away = ""
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
@@ -85,8 +87,8 @@ class Libraries:
         return "a plan"
 
     async def apply(self, order: Order) -> Report:
-        if self.failure:
-            raise FailedPrecondition(self.failure)
+        if self.failure is not None:
+            raise self.failure
         if self.away:
             raise ServiceUnavailable(self.away)
         self.orders.append(order)
@@ -114,7 +116,7 @@ def curation(profile: str = "default", **more: Any) -> Curation:
 @asynccontextmanager
 async def schedulers(
     database: Database,
-    libraries: Libraries,
+    libraries: curator_records.Libraries,
     count: int = 1,
     settings: Settings = SOON,
     lease_s: float = 1.5,
@@ -307,9 +309,9 @@ async def test_a_run_that_waits_says_what_for_until_it_has_ended(database: Datab
 
 async def test_after_a_failed_run_it_rests(database: Database) -> None:
     libraries = Libraries(curation())
-    libraries.failure = "the library cannot be backed up"
+    libraries.failure = FailedPrecondition("the library cannot be backed up")
     async with schedulers(database, libraries):
         (run,) = await ended(database)
-        assert (run.state, run.error) == (RunState.FAILED, libraries.failure)
+        assert (run.state, run.error) == (RunState.FAILED, str(libraries.failure))
         await asyncio.sleep(0.5)
         assert len(await runs(database)) == 1

@@ -81,6 +81,7 @@ class Curation(_message.Message):
     IDLE_SINCE_FIELD_NUMBER: _builtins.int
     IS_BUSY_FIELD_NUMBER: _builtins.int
     BACKUP_IDS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """The profile."""
     is_paused: _builtins.bool
@@ -93,6 +94,8 @@ class Curation(_message.Message):
     """Where its report stands, relative to the profile's home; empty when there was none."""
     is_busy: _builtins.bool
     """Whether a turn is under way now."""
+    epoch: _builtins.int
+    """The highest epoch of the runs that have changed the library; 0 where none has."""
     @_builtins.property
     def last_run_time(self) -> _timestamp_pb2.Timestamp:
         """When it last ran, or was first looked at; unset means never."""
@@ -117,10 +120,11 @@ class Curation(_message.Message):
         idle_since: _timestamp_pb2.Timestamp | None = ...,
         is_busy: _builtins.bool = ...,
         backup_ids: _abc.Iterable[_builtins.str] | None = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["idle_since", b"idle_since", "last_run_time", b"last_run_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backup_ids", b"backup_ids", "idle_since", b"idle_since", "is_busy", b"is_busy", "is_paused", b"is_paused", "last_report_path", b"last_report_path", "last_run_time", b"last_run_time", "last_summary", b"last_summary", "profile", b"profile", "run_count", b"run_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backup_ids", b"backup_ids", "epoch", b"epoch", "idle_since", b"idle_since", "is_busy", b"is_busy", "is_paused", b"is_paused", "last_report_path", b"last_report_path", "last_run_time", b"last_run_time", "last_summary", b"last_summary", "profile", b"profile", "run_count", b"run_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -339,6 +343,7 @@ class ApplyCurationRequest(_message.Message):
     PLAN_FAILURE_FIELD_NUMBER: _builtins.int
     JOB_SKILLS_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose skills; empty means "default"."""
     run_id: _builtins.str
@@ -349,6 +354,8 @@ class ApplyCurationRequest(_message.Message):
     """Why nothing is consolidated, for the report; empty when that is not so."""
     dry_run: _builtins.bool
     """Only says what would be done."""
+    epoch: _builtins.int
+    """Of the caller's lease of the run: above that of each earlier run and owner. 0 is below all others."""
     @_builtins.property
     def transitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkillTransition]:
         """Skills that go from one state to another."""
@@ -367,10 +374,11 @@ class ApplyCurationRequest(_message.Message):
         plan_failure: _builtins.str = ...,
         job_skills: _abc.Iterable[_builtins.str] | None = ...,
         dry_run: _builtins.bool = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "job_skills", b"job_skills", "plan", b"plan", "plan_failure", b"plan_failure", "profile", b"profile", "run_id", b"run_id", "transitions", b"transitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "epoch", b"epoch", "job_skills", b"job_skills", "plan", b"plan", "plan_failure", b"plan_failure", "profile", b"profile", "run_id", b"run_id", "transitions", b"transitions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -114,6 +114,7 @@ class CurationServiceServicer:
     def ApplyCuration(self, request, context):
         """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
         changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+        STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
         FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
         after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
         """

@@ -38,6 +38,7 @@ class CurationServiceStub:
     ApplyCuration: _aio.UnaryUnaryMultiCallable[_curation_pb2.ApplyCurationRequest, _curation_pb2.ApplyCurationResponse]
     """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
     changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+    STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
     FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
     after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
     """
@@ -104,6 +105,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_curation_pb2.ApplyCurationResponse]:
         """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
         changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+        STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
         FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
         after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
         """
