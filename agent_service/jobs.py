@@ -21,7 +21,7 @@ class Wish(Struct, frozen=True):
     name: str | None = None
     max_runs: int | None = None
     deliver_to: tuple[Target | str, ...] | None = None
-    """Chats, or the words `origin` and `local`."""
+    """Chats, platforms whose home channels are meant, or the words `origin` and `local`."""
     skills: tuple[str, ...] | None = None
     model: str | None = None
     script: str | None = None
@@ -89,6 +89,8 @@ class JobView(Struct, frozen=True):
     """When it was last changed, or made."""
     home: Target | None = None
     """The chat that it was asked for in; None where that is none."""
+    pause_reason: str = ""
+    """Why it is paused where nobody has asked for that; empty where somebody has."""
     notes: tuple[str, ...] = ()
     """What whoever has just made or changed it is to know of it."""
 

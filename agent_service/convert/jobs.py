@@ -79,6 +79,7 @@ def view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
         ),
         changed_at=_moment(job.update_time),
         home=home,
+        pause_reason=job.pause_reason,
         notes=tuple(notes),
     )
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import hashlib
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from agent_service.jobs import (
-    LOCAL,
     Change,
     JobRefused,
     Jobs,
@@ -17,7 +17,7 @@ from agent_service.jobs import (
     Step,
     Wish,
 )
-from agent_service.messaging import ORIGIN, Target
+from agent_service.messaging import Target
 from agent_service.security.commands import CommandClassifier
 from agent_service.security.families import CommandClass
 from agent_service.tools.approval import binding_of, check_allowed
@@ -47,6 +47,9 @@ _ELSEWHERE = (
     "Others read along here, so that only the jobs of this chat are shown. Tell the user that they "
     "can ask for the others in a chat of the two of you."
 )
+
+_WORD = re.compile(r"[a-z][a-z_]*")
+"""`origin`, `local`, or a platform, whose home channel the scheduler knows."""
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 
@@ -82,8 +85,8 @@ class CronjobArguments(ToolArguments):
     deliver: str | None = Field(
         default=None,
         description=(
-            "Where output goes: origin, this chat (default); local, only kept; or "
-            "platform:chat[:thread]; several with commas."
+            "Where output goes: origin, this chat (default); local, only kept; "
+            "platform:chat[:thread]; or a platform, its home channel; several with commas."
         ),
     )
     skills: list[Name] | None = Field(
@@ -248,11 +251,11 @@ def _targets(deliver: str) -> tuple[Target | str, ...]:
     """The places that a text names."""
     places: list[Target | str] = []
     for word in filter(None, map(str.strip, deliver.split(","))):
-        target = word if word in (ORIGIN, LOCAL) else Target.parse(word)
+        target = word if _WORD.fullmatch(word) else Target.parse(word)
         if target is None:
             raise RetryWithHint(
-                f"{word!r} is no place: say origin, local, or platform:chat[:thread], such as "
-                "telegram:123456."
+                f"{word!r} is no place: say origin, local, platform:chat[:thread], such as "
+                "telegram:123456, or a platform alone for its home channel."
             )
         places.append(target)
     return tuple(places)

@@ -64,7 +64,7 @@ def _details(job: JobView) -> list[tuple[str, str]]:
 
 def _next(job: JobView) -> str:
     if job.state is JobState.PAUSED:
-        return "Paused."
+        return f"Paused: {job.pause_reason}." if job.pause_reason else "Paused."
     if job.next_run_at is None:
         return "It is over."
     return f"Next run {_time(job.next_run_at, job.time_zone)}."

@@ -25,10 +25,11 @@ from tests.integration.test_agent_web import answers, call, home, pages, told
 
 __all__ = ["pages"]
 ALL = ("agent", "gateway", "scheduler", "executor")
+LOOK = {"action": "create", "schedule": "every 2h", "prompt": "look"}
 
 
 @asynccontextmanager
-async def everything(folder: Path, model: FakeModel) -> AsyncGenerator[Channels]:
+async def everything(folder: Path, model: FakeModel, **variables: str) -> AsyncGenerator[Channels]:
     """All services of a home, in this process."""
     environ = {
         "HOME": str(folder),
@@ -38,6 +39,7 @@ async def everything(folder: Path, model: FakeModel) -> AsyncGenerator[Channels]
         "HERMES_SANDBOX_BACKEND": "bubblewrap",
         "HERMES_TIMEZONE": "Europe/Berlin",
         "HERMES_METRICS_PORT": "0",
+        **variables,
     }
     settings = await asyncio.to_thread(load_settings, {"home": str(folder)}, environ)
     await asyncio.to_thread(settings.home.create)
@@ -168,6 +170,20 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
     assert none == "There are no jobs yet."
 
 
+async def test_a_platform_alone_is_its_home_channel(tmp_path: Path) -> None:
+    script = answers(cron(**LOOK, deliver="telegram, discord:7"), DONE)
+    async with (
+        fake_model(script) as model,
+        everything(tmp_path, model, TELEGRAM_HOME_CHANNEL="-100:9") as channels,
+    ):
+        await AgentClient(channels).ask("go")
+        (job,) = await jobs_of(channels)
+        (told,) = results(model)
+    assert told.endswith("Output goes to telegram:-100:9, discord:7.")
+    first, _ = job.options.deliver_to
+    assert (first.platform, first.chat_id, first.thread_id) == ("telegram", "-100", "9")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -187,7 +203,11 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
             {"action": "create", "schedule": "every 2h", "prompt": "a", "script": "rm -rf /"},
             "refused",
         ),
-        ({"action": "update", "job_id": "a", "deliver": "here"}, "no place"),
+        ({"action": "update", "job_id": "a", "deliver": "here!"}, "no place"),
+        (
+            {**LOOK, "deliver": "telegram"},
+            "no chat of telegram is named, and it has no home channel",
+        ),
         ({"action": "pause", "job_id": "nothing"}, "There are: none"),
         ({"action": "run"}, "Say which job"),
     ],
