@@ -44,6 +44,8 @@ class JobInfo(Struct, frozen=True):
     problem: str
     """Why it failed, or why its output could not be delivered."""
     destination: str
+    pause_reason: str = ""
+    """Why it is paused where nobody has asked for that; empty where somebody has."""
 
 
 class NewJob(Struct, frozen=True):
@@ -179,6 +181,7 @@ def _info(job: job_pb2.Job) -> JobInfo:
         last_run=_RUN_STATES.get(job.last_run_state, ""),
         problem=job.last_error or job.last_delivery_error,
         destination=", ".join(targets) or origin or "nowhere; its output is kept",
+        pause_reason=job.pause_reason,
     )
 
 

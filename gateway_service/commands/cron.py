@@ -85,7 +85,7 @@ def _told(job: JobInfo, runs: Sequence[RunInfo]) -> list[str]:
     """A job and its last runs."""
     zone = job.time_zone
     facts = [
-        f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {job.state}",
+        f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
         f"- when: {job.schedule} ({zone}), next {moment_in(zone, job.next_run_at)}",
         f"- output to: {job.destination}",
         f"- asks: {code(job.prompt, 400)}",
@@ -168,10 +168,14 @@ def _line(job: JobInfo) -> str:
     when = (
         f"next {moment_in(job.time_zone, job.next_run_at)}"
         if job.state == "scheduled"
-        else job.state
+        else _state(job)
     )
     failed = " ⚠ failed last time" if job.problem else ""
     return f"`{job.job_id}` {shortened(job.name, NAME_CHARS)}: {job.schedule}, {when}{failed}"
+
+
+def _state(job: JobInfo) -> str:
+    return job.state + (f": {shortened(job.pause_reason)}" if job.pause_reason else "")
 
 
 def _called(job: JobInfo) -> str:
