@@ -9,7 +9,6 @@ from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.moving import JobFile, JobMover, Moved
 from scheduler_service.storage import imports
 from services.clock import Clock
-from services.config_sources import read_yaml
 from services.database import Database
 from services.errors import HermesError
 from services.home import HomePaths
@@ -82,7 +81,7 @@ class HomeImporter:
         if other := await self._keeper.other(profile):
             self._tell_once(profile, _kept_by_another(path, home, profile, other))
             return False
-        file = await asyncio.to_thread(_read, path, home, self._home, profile)
+        file = await asyncio.to_thread(_read, path, home, profile)
         _report(path, await self._mover.take(file))
         return False
 
@@ -105,16 +104,9 @@ def _lock(*roots: Path) -> str:
     return next((lock for root in roots if (lock := held_by(root))), "")
 
 
-def _read(path: Path, own: HomePaths, home: HomePaths, profile: str) -> JobFile:
-    zones = [read_yaml(each.config).find("timezone") for each in (own, home)]
-    named = [zone.value for zone in zones if zone is not None and isinstance(zone.value, str)]
+def _read(path: Path, home: HomePaths, profile: str) -> JobFile:
     return JobFile(
-        profile,
-        path.read_bytes(),
-        time_zone=next(iter(named), ""),
-        scripts=scripts_of(own.root),
-        closes_home=True,
-        once=True,
+        profile, path.read_bytes(), scripts=scripts_of(home.root), closes_home=True, once=True
     )
 
 

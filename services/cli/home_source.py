@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from services.config_sources import read_yaml
 from services.errors import InvalidArgument
 from services.home import HomePaths
 from services.home_files import PROFILES, HomeFile, contents, profiles_of
+from services.home_jobs import zone_of
 from services.home_plugins import FOLDER
 
 PIECE_BYTES = 256 * 1024
@@ -40,11 +40,8 @@ class Source(Struct, frozen=True):
 
     def time_zone(self, profile: str) -> str:
         """The zone that a profile's settings name, or those of the home; empty where none do."""
-        for owner in (profile, self.own):
-            found = read_yaml(self.root / located(owner, self.own, "config.yaml")).find("timezone")
-            if found is not None and isinstance(found.value, str):
-                return found.value
-        return ""
+        own = self.root / located(profile, self.own, "")
+        return zone_of(own) or zone_of(self.root)
 
     async def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
         """A file in pieces; InvalidArgument where it cannot be read."""

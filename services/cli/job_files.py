@@ -12,10 +12,9 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli.connection import connected, has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, counted, print_json, printable, say
 from services.config import Settings
-from services.config_sources import read_yaml
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import replace_file
-from services.home_jobs import held_by, scripts_of
+from services.home_jobs import held_by, scripts_of, zone_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
 _CRON = "cron"
@@ -33,7 +32,9 @@ async def take(settings: Settings, arguments: argparse.Namespace) -> int:
             f"another program runs the jobs of {home} ({holder} is locked); stop it, "
             "or take them as paused ones with --paused"
         )
-    zone = arguments.time_zone or await asyncio.to_thread(_zone_of, home)
+    zone = arguments.time_zone or ""
+    if home is not None and not zone:
+        zone = await asyncio.to_thread(zone_of, home)
     runs = await has_services(settings, ("scheduler",))
     # The agent looks through what is asked of it.
     async with connected(settings, ("scheduler", "agent")) as channels:
@@ -124,8 +125,3 @@ def _home_of(path: Path) -> Path | None:
     """The home whose file of jobs it is; None where it is a file alone."""
     folder = path.resolve().parent
     return folder.parent if folder.name == _CRON else None
-
-
-def _zone_of(home: Path | None) -> str:
-    found = None if home is None else read_yaml(home / "config.yaml").find("timezone")
-    return found.value if found is not None and isinstance(found.value, str) else ""
