@@ -101,9 +101,13 @@ _FREE = (
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
     .values(owner=None, lease_until=None)
 )
-# Each is the first entry of an index, however many runs are open.
+# Each is the first entry of an index, however many runs are open: SQLite walks through all of them
+# unless it is told that those without a lease do not count.
+_FIRST_END = sa.select(sa.func.min(run.c.lease_until)).where(
+    open_run, run.c.lease_until.is_not(None)
+)
 _OUTLOOK = sa.select(
-    sa.select(sa.func.min(run.c.lease_until)).where(open_run).scalar_subquery().label("ends_at"),
+    _FIRST_END.scalar_subquery().label("ends_at"),
     sa.exists().where(open_run, run.c.owner.is_(None)).label("is_any_unheld"),
     db_now().label("now"),
 )
