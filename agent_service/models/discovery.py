@@ -19,7 +19,8 @@ LOCAL_PORTS: Mapping[str, int] = {
     "llama.cpp": 8080,
     "vLLM": 8000,
 }
-LOCAL_TIMEOUT_S = 0.3
+LOCAL_TIMEOUT_S = 2.0
+"""How long a server may take that listens; where none does it is known at once."""
 
 _MAX_LISTING_BYTES = 4 * 1024 * 1024
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper")

@@ -1,6 +1,7 @@
 """Every backend gets the files of the skills that a session has loaded, where the model is told."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.boxes import open_yard
 from tests.contract.executor_over import serving_over
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.users import users_folder
 
 CONTENT = "---\nname: greeting\ndescription: Greets. Use it to greet.\n---\nRun scripts/hi.sh.\n"
 PRINTED = "one\nread me\n555\n444\n444\n./SKILL.md\n./references/a.md\n./scripts/hi.sh"
@@ -26,15 +28,20 @@ async def _make(tools: Tools, line: str) -> None:
         await tools.text("skill_manage", **write, file_content=text)
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the user can enter as whom `local` has commands run."""
+    with users_folder() as made:
+        yield made
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", sorted(OWN))
-async def test_the_files_of_a_skill_are_where_the_model_is_told(
-    backend: str, tmp_path: Path
-) -> None:
+async def test_the_files_of_a_skill_are_where_the_model_is_told(backend: str, folder: Path) -> None:
     place = f"{OWN[backend]}/greeting"
     async with (
-        open_yard(backend, tmp_path) as yard,
-        serving_over(yard, tmp_path / "home") as executor,
+        open_yard(backend, folder) as yard,
+        serving_over(yard, folder / "home") as executor,
         open_tools(executor.home, executor.address, executor.tokens) as tools,
     ):
         await _make(tools, "#!/bin/sh\necho one\n")

@@ -1,7 +1,9 @@
 """The first start, with nothing set and a model server on this machine."""
 
+import fcntl
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +34,15 @@ def _serving(port: int, script: Path) -> Generator[str]:
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Generator[str]:
+def usual_ports() -> Generator[None]:
+    """Have the ports to oneself, among all who run these tests on this machine."""
+    with Path(tempfile.gettempdir(), "hermes-usual-ports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def local(tmp_path: Path, usual_ports: None) -> Generator[str]:
     """A model server on one of the usual ports; its URL."""
     script = tmp_path / "script.json"
     script.write_text('{"rules": [{"steps": [{"text": "You said: {user}"}]}]}', encoding="utf-8")
