@@ -279,4 +279,5 @@ def test_names_take_the_place_of_addresses_with_cilium() -> None:
     resolve, reach = policies["hermes-executor-names"]["egress"]
     assert resolve["toPorts"][0]["rules"]["dns"] == [{"matchPattern": "*"}]
     assert reach["toFQDNs"] == [{"matchName": "packages.example.org"}]
+    assert [each["port"] for each in reach["toPorts"][0]["ports"]] == ["443", "8443"]
     assert not {row for row in table(chart) if row[0] == "agent" and row[1:] == ("internet", 443)}

@@ -138,10 +138,14 @@ class ClaimedPods:
     async def boxes(self) -> Sequence[Box]:
         """Claims without a pod included, which have no native id."""
         # Claims first: pod and secret of a claim come after it.
-        mine = owned_by(self._owner)
-        claims = await self._call("list", CLAIMS, label_selector=mine)
+        listed = await self._call("list", CLAIMS, label_selector=owned_by(self._owner))
+        claims = [
+            claim
+            for claim in listed["items"]
+            if is_box_of(claim, self._owner) and not claim["metadata"].get("deletionTimestamp")
+        ]
         pods = (await self._pods.list(self.selector))["items"]
-        known = await kept_secrets(self._cluster, self._namespace, mine)
+        known = await kept_secrets(self._cluster, claims)
         uids = {
             owner["name"]: pod["metadata"]["uid"]
             for pod in pods
@@ -153,8 +157,7 @@ class ClaimedPods:
                 box_of(claim, known.get(claim["metadata"]["uid"], "")),
                 native_id=uids.get(sandbox_of(claim), ""),
             )
-            for claim in claims["items"]
-            if is_box_of(claim, self._owner) and not claim["metadata"].get("deletionTimestamp")
+            for claim in claims
         ]
 
     # ---- claims

@@ -88,9 +88,10 @@ class OrderedPods:
         for pod in self._abandoned.among(pods):
             log.info("removing the pod %s, which its executor has left", pod["metadata"]["name"])
             await self._pods.discard(pod)
-        known = await kept_secrets(self._cluster, self._options.namespace, self.selector)
-        return [
-            box_of(pod, known.get(pod["metadata"]["uid"], ""))
+        mine = [
+            pod
             for pod in pods
             if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
         ]
+        known = await kept_secrets(self._cluster, mine)
+        return [box_of(pod, known.get(pod["metadata"]["uid"], "")) for pod in mine]

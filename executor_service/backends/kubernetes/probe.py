@@ -52,7 +52,7 @@ ALWAYS: Sequence[Right] = (
     ("", "configmaps", "", "create"),
     ("", "configmaps", "", "get"),
     ("", "secrets", "", "create"),
-    ("", "secrets", "", "list"),
+    ("", "secrets", "", "get"),
     ("networking.k8s.io", "networkpolicies", "", "list"),
 )
 TO_MAKE_PODS: Sequence[Right] = (("", "pods", "", "create"), ("", "pods", "", "delete"))
