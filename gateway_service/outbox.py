@@ -173,11 +173,11 @@ class Sender:
         address = part.address
         to = Destination(address.chat_id, address.thread_id)
         if part.message_id is not None:
-            await self._platform.edit(to, part.message_id, part.content)
-        elif part.kind is Kind.ANSWER:
+            await self._platform.edit(to, part.message_id, part.shown)
+        elif part.comes_empty:
             message_id = await self._platform.send(to, PLACEHOLDER)
             part = replace(part, message_id=message_id)
-            if part.version:
+            if part.version or part.uncertain:
                 return Outcome(part, State.PENDING)
         else:
             part = replace(part, message_id=await self._create(to, part))

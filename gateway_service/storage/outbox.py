@@ -26,7 +26,7 @@ class Kind(StrEnum):
     ANSWER = "ANSWER"
     """As a placeholder that is edited; so it is never there twice."""
     MESSAGE = "MESSAGE"
-    """As what it is; a repeat says that it may be one."""
+    """As what it is; a repeat says that it may be one, and comes as an answer does."""
 
 
 class State(StrEnum):
@@ -62,6 +62,12 @@ class Part(Struct, frozen=True):
     attempts: int
     message_id: str | None
     due_since: datetime
+
+    @property
+    def comes_empty(self) -> bool:
+        """Whether it is created as a placeholder, so that no more than that is there twice."""
+        is_text = self.content.attachment is None
+        return self.kind is Kind.ANSWER or (self.uncertain and is_text)
 
     @property
     def shown(self) -> Content:

@@ -79,7 +79,8 @@ class Traffic:
         shown = [text for chat in (*CHATS, *JOB_CHATS) for text in self.telegram.texts(chat)]
         said = Counter(text for text in shown if text != PLACEHOLDER)
         marked = {text for text in said if text.startswith(MARK)}
-        assert said.total() == len(said), "no answer is there twice without a mark"
+        twice = {text for text, count in said.items() if count > 1}
+        assert not twice, "no answer is there twice without a mark, and no mark twice"
         answers = {_answer(text) for text in self.asked if not text.startswith("two commands")}
         assert {text.removeprefix(MARK) for text in said} == answers
         assert await self._turns() == Counter(self.asked), "each was one turn"

@@ -136,6 +136,8 @@ class FakeTelegram:
         async with self._changed:
             self.calls[method] += 1
             self._changed.notify_all()
+        if fault == "silent":
+            await request.receive()  # until whoever asked has gone
         return Cut() if fault == "drop_after" else JSONResponse({"ok": True, "result": result})
 
     async def _getMe(self, fields: dict[str, str], request: Request) -> Any:
