@@ -1,6 +1,8 @@
 """Every object is one that the API servers of three versions of Kubernetes would read."""
 
-from typing import Any
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, cast
 
 import kubernetes_validate
 import pytest
@@ -9,24 +11,15 @@ from kubernetes_validate.utils import all_versions, major_minor, schema_contents
 from referencing import Registry, Resource
 
 from tests.helm.charts import SETS, Json, rendered_set
+from tests.helm.custom_resources import SPECS
 
 VERSIONS = ("1.34", "1.36", "1.37")
-DEFINED_ELSEWHERE = {
-    "cert-manager.io/v1": {"Certificate": {"secretName", "issuerRef"}, "Issuer": set[str]()},
-    "cilium.io/v2": {"CiliumNetworkPolicy": {"endpointSelector", "egress"}},
-    "external-secrets.io/v1": {"ExternalSecret": {"secretStoreRef", "target", "data"}},
-    "keda.sh/v1alpha1": {"ScaledObject": {"scaleTargetRef", "triggers"}},
-    "monitoring.coreos.com/v1": {
-        "PodMonitor": {"selector", "podMetricsEndpoints"},
-        "ServiceMonitor": {"selector", "endpoints"},
-        "PrometheusRule": {"groups"},
-    },
-}
-"""Custom resources that the chart may make, with what their spec must have."""
+GROUPS = {version for version, _ in SPECS}
+"""Of custom resources, which Kubernetes does not know by itself."""
 
 
 def is_custom(thing: Json) -> bool:
-    return thing["apiVersion"] in DEFINED_ELSEWHERE
+    return thing["apiVersion"] in GROUPS
 
 
 class Schemas:
@@ -77,11 +70,42 @@ def test_what_is_valid_is_what_kubernetes_validate_says(version: str) -> None:
         assert (schemas.problem(good), schemas.problem(bad)) == ("", refused.value.message)
 
 
+def problems(thing: Json) -> list[str]:
+    """What a custom resource says that its definition does not have."""
+    spec = SPECS[thing["apiVersion"], thing["kind"]]
+    return [
+        f"{each.json_path}: {each.message}"
+        for each in Draft202012Validator(spec).iter_errors(thing["spec"])
+    ]
+
+
 @pytest.mark.parametrize("name", SETS)
-def test_custom_resources_are_known_and_complete(name: str) -> None:
+def test_custom_resources_are_as_they_are_defined(name: str) -> None:
     for each in filter(is_custom, rendered_set(name).objects):
-        needed = DEFINED_ELSEWHERE[each["apiVersion"]][each["kind"]]
-        assert needed <= each["spec"].keys(), each["metadata"]["name"]
+        assert problems(each) == [], each["metadata"]["name"]
+
+
+def test_each_kind_is_made_and_no_other_key_is_let_through() -> None:
+    made = {
+        (each["apiVersion"], each["kind"]): each
+        for name in SETS
+        for each in filter(is_custom, rendered_set(name).objects)
+    }
+    assert made.keys() == SPECS.keys()
+    for each in made.values():
+        for place in range(len(list(objects_in(each["spec"])))):
+            changed = deepcopy(each)
+            list(objects_in(changed["spec"]))[place]["surprise"] = {"of": "the test"}
+            assert problems(changed), (each["kind"], place)
+
+
+def objects_in(value: Any) -> Iterator[Json]:
+    """The value and what it holds, as far as these are objects."""
+    if isinstance(value, dict):
+        yield cast("Json", value)
+        value = list(cast("Json", value).values())
+    for each in cast("list[Any]", value) if isinstance(value, list) else ():
+        yield from objects_in(each)
 
 
 @pytest.mark.parametrize("name", SETS)
