@@ -2,14 +2,22 @@
 
 import re
 
+from agent_service.security.marks import PORT, UNKNOWN
+
 _HOST = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?"
-    r"(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])(?::\d{0,5})?(?:[/?#].*)?",
+    r"(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
+    rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?",
     re.IGNORECASE | re.DOTALL,
 )
 URL = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """An address with its scheme, wherever it stands in a text."""
 _PROXY = re.compile(r"\w*_proxy", re.IGNORECASE)
+_CONFIG = re.compile(
+    r"CURL_HOME|(?:SYSTEM_)?WGET2?RC|GIT_CONFIG(?:_(?:GLOBAL|SYSTEM|PARAMETERS|VALUE_\d+))?|"
+    r"GIT_PROXY_COMMAND|HTTPIE_CONFIG_DIR"
+)
+"""Name what a program is configured by, such as a proxy."""
 
 
 def leads_away(variable: str, value: str) -> bool:
@@ -17,6 +25,11 @@ def leads_away(variable: str, value: str) -> bool:
     if _PROXY.fullmatch(variable) is None or variable.lower() == "no_proxy":
         return False
     return bool(value) and not is_local(value)
+
+
+def reconfigures(variable: str, value: str) -> bool:
+    """Whether a variable has a program take its settings from elsewhere than it does by itself."""
+    return _CONFIG.fullmatch(variable) is not None and value not in ("", "/dev/null")
 
 
 def is_local(address: str) -> bool:

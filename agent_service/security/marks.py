@@ -14,7 +14,9 @@ DECODED = "\x93"
 """Text that was encoded, and could not be decoded here."""
 EVERY_PROCESS = "\x94"
 """The list of all processes, as far as nothing was picked out of it."""
-ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS
+PORT = "\x95"
+"""A port, as the environment has it."""
+ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS + PORT
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(

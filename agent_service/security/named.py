@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from agent_service.security.addresses import is_local
 from agent_service.security.invocation import Invocation, listed
-from agent_service.security.marks import is_known
+from agent_service.security.marks import is_known, marks
 
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """An address of any scheme."""
@@ -18,6 +18,16 @@ _SILENT = listed(
 )
 """Programs to which an address is text like any other."""
 _SILENT_VERBS = {"git": listed("commit log grep tag show notes blame diff merge rebase")}
+_FETCHING = {
+    "git": listed("clone fetch ls-remote pull"),
+    "hg": listed("clone incoming pull"),
+    "svn": listed("checkout co export info list"),
+}
+"""With which verbs programs are told first what to fetch."""
+_VALUED = (
+    *("-b", "-c", "-C", "-j", "-o", "-r", "-u", "--branch", "--config", "--depth", "--filter"),
+    *("--git-dir", "--jobs", "--origin", "--reference", "--template", "--work-tree"),
+)
 _HERE = re.compile(r"(?:file|unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?):", re.I)
 _STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
 """Schemes whose first part names no host."""
@@ -44,10 +54,19 @@ def told(invocation: Invocation) -> Iterator[str]:
 
 def is_told_whole(invocation: Invocation) -> bool:
     """Whether every address among its arguments says nothing but what the command itself says."""
-    return all(
+    return not _is_source_untold(invocation) and all(
         is_known(each) and not any(part in each for part in invocation.guesses)
         for each in told(invocation)
     )
+
+
+def _is_source_untold(invocation: Invocation) -> bool:
+    """Whether it fetches from where the command does not say, not even by which scheme."""
+    verbs = _FETCHING.get(invocation.name)
+    if verbs is None:
+        return False
+    verb, source, *_ = (*invocation.without_options(_VALUED), "", "")
+    return verb in verbs and marks(source[:1]) != ""
 
 
 def new_hosts(invocation: Invocation) -> Iterator[str]:

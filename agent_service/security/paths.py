@@ -97,7 +97,7 @@ _STARTUP = re.compile(
     r"|xsessionrc|pam_environment|mkshrc|config/fish/(?:config\.fish|conf\.d/.*)|"
     r"config/autostart/.*"
     r"|config/environment\.d/.*|config/systemd/user/.*|local/share/systemd/user/.*|vimrc|emacs"
-    r"|gitconfig|config/git/config|ssh/rc|pythonrc\.py|Rprofile|irbrc|psqlrc|gdbinit)$"
+    r"|gitconfig|config/git/config|ssh/rc|curlrc|config/curlrc|wget2?rc|pythonrc\.py|Rprofile|irbrc|psqlrc|gdbinit)$"
     r"|^/etc/(?:profile|profile\.d/.*|bash\.?bashrc|bashrc|zsh/.*|zshrc|zshenv|environment|"
     r"rc\.local"
     r"|rc\d?\.d/.*|init\.d/.*|skel/.*|xdg/autostart/.*|X11/Xsession\.d/.*|update-motd\.d/.*)$"

@@ -6,7 +6,7 @@ from functools import partial
 
 from tree_sitter import Node
 
-from agent_service.security.addresses import leads_away
+from agent_service.security.addresses import leads_away, reconfigures
 from agent_service.security.families import SENDS
 from agent_service.security.marks import UNKNOWN, is_known
 from agent_service.security.parsing import ShellParser
@@ -52,7 +52,8 @@ _UNTRACED = frozenset(
 def _judge_setting(scene: Scene, name: str, value: str) -> None:
     if (name, value) in _UNTRACED:
         scene.find("traces")
-    if leads_away(name, value) or (_SOURCE.fullmatch(name) and not is_known(value)):
+    is_untold = _SOURCE.fullmatch(name) is not None and not is_known(value)
+    if is_untold or leads_away(name, value) or reconfigures(name, value):
         scene.find(SENDS)
 
 

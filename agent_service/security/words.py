@@ -6,6 +6,7 @@ from fnmatch import translate
 
 from msgspec import Struct, field
 
+from agent_service.security.environment import GIVEN, untold
 from agent_service.security.marks import UNKNOWN, marks
 from agent_service.security.paths import HOME
 from agent_service.security.quoting import (
@@ -17,41 +18,6 @@ from agent_service.security.quoting import (
 )
 from agent_service.security.scene import TooMuch
 
-_GIVEN = {
-    "HOME": HOME,
-    "PWD": ".",
-    "IFS": " ",
-    "SHELL": "/bin/bash",
-    "BASH": "/bin/bash",
-    "USER": "user",
-    "LOGNAME": "user",
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "TMPDIR": "/tmp",
-    "TMP": "/tmp",
-    "TEMP": "/tmp",
-    "HOSTTYPE": "x86_64",
-    "OSTYPE": "linux-gnu",
-    "RANDOM": "1",
-    "$": "4242",
-    "?": "0",
-    "#": "0",
-    "!": "4242",
-    "-": "himBHs",
-    "0": "bash",
-    "@": "",
-    "*": "",
-    "UID": "1000",
-    "EUID": "1000",
-    "HERMES_HOME": f"{HOME}/.hermes",
-    "XDG_CONFIG_HOME": f"{HOME}/.config",
-    "XDG_DATA_HOME": f"{HOME}/.local/share",
-    "XDG_CACHE_HOME": f"{HOME}/.cache",
-    "LINENO": "1",
-    "PPID": "4242",
-    "EDITOR": "vi",
-    "PAGER": "less",
-    **{str(number): "" for number in range(1, 10)},
-}
 _BEFORE_TILDE = re.compile(r"(?:[A-Za-z_]\w*=)?(?=~)")
 _TILDE = re.compile(r"~(\w*)(?=/|$|:)")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
@@ -110,7 +76,7 @@ class Words(Struct):
     def value(self, name: str) -> str | None:
         """A variable's value; None when the text does not tell it."""
         found = self.variables.get(name)
-        return _GIVEN.get(name) if found is None else found
+        return GIVEN.get(name) if found is None else found
 
     def parameter(self, inner: str) -> str:
         """The value of `${inner}`."""
@@ -148,7 +114,7 @@ class Words(Struct):
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
         if not rest:
-            return UNKNOWN if value is None else value
+            return untold(name) if value is None else value
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
             if value is None:
@@ -327,7 +293,7 @@ class _Word:
             return "$"
         self._at = match.end()
         value = self._words.value(match[0])
-        return UNKNOWN if value is None else value
+        return untold(match[0]) if value is None else value
 
     def _add(self, text: str) -> None:
         self._current += text

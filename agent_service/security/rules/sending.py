@@ -11,10 +11,16 @@ from agent_service.security.rules.network import REMOTE_PATH
 from agent_service.security.rules.transfers import STORE
 from agent_service.security.talkers import HTTPIES, NETCATS, TALKERS, says_unknown, talk_of
 
+_REDIRECTS = (
+    r"(?i:(?:http\.(?:\S+\.)?(?:extraheader|cookiefile|proxy|useragent)|core\.gitproxy|"
+    r"url\.\S+insteadof|remote\.\S+\.proxy|include(?:if\.\S+)?\.path)"
+)
+"""What of git's configuration has it ask others, or tell them more."""
 _VERBS = {
     "git": r"^(?:-\S+\s+(?:\S+\s+)??)*"
     r"(?:push|send-pack|http-push|send-email|svn dcommit|request-pull)\b"
-    r"|(?i:-c\s*(?:http\.(?:\S+\.)?(?:extraheader|cookiefile|proxy|useragent)|url\.\S+insteadof)=)",
+    rf"|-c\s*{_REDIRECTS}=)|--config(?:-env)?[=\s]{_REDIRECTS}=)"
+    rf"|^(?:-\S+\s+(?:\S+\s+)??)*config (?:(?:-f|--file|--blob) \S+ |-\S+ |set )*{_REDIRECTS} \S)",
     "gh": r"^(?:-\S+ (?:[^-\s]\S* )??)*(?:pr|issue|gist|release|repo|discussion) "
     r"(?:-\S+ (?:[^-\s]\S* )??)*(?:create|new|comment|close|edit|upload|review|sync)\b"
     r"|^api\b.*(?:-X|--method|-f|-F|--field|--input)|^(?:secret|variable) set\b",
@@ -48,6 +54,7 @@ _VERBS = {
     "ntfy": r"^pub",
 }
 """What gives something away, by program."""
+_WAY = re.compile(r"(?i:proxy(?:command|jump)|hostname|include)\b")
 _STORES = "gsutil rclone s3cmd s4cmd s5cmd mc b2 azcopy"
 _ASKING = (
     "curl curlie wget wget2 http https xh xhs aria2c axel lynx links w3m GET HEAD POST lwp-request "
@@ -98,7 +105,16 @@ def _copies(invocation: Invocation) -> bool:
     operands = invocation.without_options(
         ("-P", "-i", "-o", "-F", "-e", "--rsh", "--exclude", "-p", "-l")
     )
-    return len(operands) > 1 and bool(REMOTE_PATH.match(operands[-1]))
+    if len(operands) < 2:
+        return False
+    return bool(REMOTE_PATH.match(operands[-1])) or _is_led_elsewhere(invocation)
+
+
+def _is_led_elsewhere(invocation: Invocation) -> bool:
+    """Whether a file or an option says by which way scp goes to a machine."""
+    is_file = bool(invocation.value_of("-F", "-J", "-S"))
+    ways = map(_WAY.match, invocation.value_of("-o"))
+    return invocation.name == "scp" and (is_file or any(ways))
 
 
 def _names_unknown(invocation: Invocation) -> bool:
