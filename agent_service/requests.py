@@ -18,6 +18,9 @@ COMPRESS = "compress"
 
 JOB = "job"
 """A run of a scheduled job."""
+JOBS = "cron_"
+"""What begins the sessions of jobs, which run without anybody."""
+
 SUBAGENT = "subagent"
 """The kind of a turn that does what another one has handed over, and its platform."""
 

@@ -81,7 +81,13 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         profile = profile_of(request.profile)
         found = await self._database.read(
             lambda conn: storage.list_by_use(
-                conn, profile, request.platform, before, size + 1, request.title
+                conn,
+                profile,
+                request.platform,
+                before,
+                size + 1,
+                request.title,
+                without_jobs=request.without_jobs,
             )
         )
         page = found[:size]

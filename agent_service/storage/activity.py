@@ -6,16 +6,13 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.requests import REVIEW, SUBAGENT
+from agent_service.requests import JOBS, REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, session, turn
 from agent_service.storage.watch_schema import watched_command
 
-_JOBS = "cron_"
-"""What begins the sessions of jobs, which run without anybody."""
-
 _LAST = sa.select(sa.func.max(session.c.updated_at)).where(
     session.c.profile == sa.bindparam("profile"),
-    ~session.c.id.startswith(_JOBS, autoescape=True),
+    ~session.c.id.startswith(JOBS, autoescape=True),
     session.c.platform.not_in((REVIEW, SUBAGENT)),
 )
 _LIVE = sa.select(turn.c.id).where(

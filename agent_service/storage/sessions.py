@@ -10,7 +10,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import links
-from agent_service.requests import REVIEW
+from agent_service.requests import JOBS, REVIEW
 from agent_service.storage.schema import message, session, session_state
 from agent_service.usage import Usage
 from services.database import Prepared, UtcTime, upsert
@@ -76,6 +76,10 @@ _BY_USE = (
             session.c.title == bindparam("title"),
             sa.func.lower(session.c.title) == bindparam("small_title"),
         ),
+        sa.or_(
+            sa.not_(bindparam("without_jobs", type_=sa.Boolean())),
+            ~session.c.id.startswith(JOBS, autoescape=True),
+        ),
     )
     .order_by(session.c.updated_at.desc(), session.c.id.desc())
     .limit(bindparam("most"))
@@ -117,10 +121,12 @@ def list_by_use(
     before: tuple[datetime, str] | None,
     most: int,
     title: str = "",
+    *,
+    without_jobs: bool = False,
 ) -> Sequence[SessionInfo]:
     """The sessions used last, or those used before the one that `before` names."""
     values: dict[str, Any] = {"profile": profile, "platform": platform, "most": most}
-    values |= {"title": title, "small_title": title.lower()}
+    values |= {"title": title, "small_title": title.lower(), "without_jobs": without_jobs}
     if before is None:
         return [_info(row) for row in conn.execute(_BY_USE, values)]
     values |= {"before": before[0], "before_id": before[1]}

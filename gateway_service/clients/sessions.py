@@ -53,8 +53,10 @@ class SessionsClient:
             raise
 
     async def latest(self, profile: str, most: int, title: str = "") -> Sequence[SessionLine]:
-        """The sessions used last, of a title if one is given."""
-        request = session_pb2.ListSessionsRequest(profile=profile, page_size=most, title=title)
+        """The sessions used last, of a title if one is given, else those that somebody talks in."""
+        request = session_pb2.ListSessionsRequest(
+            profile=profile, page_size=most, title=title, without_jobs=not title
+        )
         found = await of_agent(self._stub.ListSessions(request))
         return [_line(session) for session in found.sessions]
 

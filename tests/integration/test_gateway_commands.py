@@ -290,7 +290,13 @@ async def test_sessions_are_named_found_and_gone_on_with(tmp_path: Path) -> None
         assert "already" in await said(terminal, "/resume otters")
         await said(terminal, "/new")
         await terminal.ask("hello")
+        # What a job says is no conversation of anybody.
+        job_id = (await said(terminal, "/cron add in 2 hours tea")).split("`")[1]
+        await said(terminal, f"/cron run {job_id}")
+        ran = f"SELECT count(*) > 0 FROM session WHERE id LIKE 'cron_{job_id}_%' AND title = 'tea'"
+        await running.until_rows("agent", ran, [(1,)])
         listed = await said(terminal, "/sessions")
+        assert "cron_" not in listed
         assert f"`{first}` Otters, cli" in listed
         assert "(this one)" in listed
         assert "otter" in await said(terminal, "/sessions otter live")

@@ -27,49 +27,49 @@ from hermes.agent.v1 import session_change_pb2 as hermes_dot_agent_dot_v1_dot_se
 from hermes.common.v1 import usage_pb2 as hermes_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/agent/v1/session.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$hermes/agent/v1/session_change.proto\x1a\x1chermes/common/v1/usage.proto\"8\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"P\n\x12GetSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\x12\x0f\n\x07is_busy\x18\x02 \x01(\x08\"n\n\x13ListSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\"[\n\x14ListSessionsResponse\x12*\n\x08sessions\x18\x01 \x03(\x0b\x32\x18.hermes.agent.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13ListMessagesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12\x11\n\tpage_size\x18\x04 \x01(\x05\"T\n\x14ListMessagesResponse\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.hermes.agent.v1.Message\x12\x10\n\x08has_more\x18\x02 \x01(\x08\"\xcd\x02\n\x15SearchMessagesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12+\n\x05order\x18\x03 \x01(\x0e\x32\x1c.hermes.agent.v1.SearchOrder\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12#\n\x04role\x18\x07 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12.\n\nsince_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x61round_sequence\x18\n \x01(\x03\x12\x0e\n\x06window\x18\x0b \x01(\x05\"\\\n\x16SearchMessagesResponse\x12)\n\x04hits\x18\x01 \x03(\x0b\x32\x1b.hermes.agent.v1.MessageHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xba\x01\n\nMessageHit\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12#\n\x04role\x18\x05 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12\x0f\n\x07\x65xcerpt\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14RenameSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\"B\n\x15RenameSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\"|\n\x14\x42ranchSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0enew_session_id\x18\x03 \x01(\t\x12\x18\n\x10through_sequence\x18\x04 \x01(\x03\x12\r\n\x05title\x18\x05 \x01(\t\"B\n\x15\x42ranchSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\"\x9b\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08platform\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmessage_count\x18\x06 \x01(\x03\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.hermes.common.v1.Usage\x12\x19\n\x11parent_session_id\x18\x08 \x01(\t\x12\x10\n\x08is_named\x18\t \x01(\x08\x12\r\n\x05model\x18\n \x01(\t\"\xe8\x01\n\x07Message\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x11\n\treasoning\x18\x04 \x01(\t\x12-\n\ntool_calls\x18\x05 \x03(\x0b\x32\x19.hermes.agent.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x06 \x01(\t\x12\x0f\n\x07turn_id\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"A\n\x08ToolCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t*N\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\r\n\tROLE_TOOL\x10\x03*`\n\x0bSearchOrder\x12\x1c\n\x18SEARCH_ORDER_UNSPECIFIED\x10\x00\x12\x17\n\x13SEARCH_ORDER_NEWEST\x10\x01\x12\x1a\n\x16SEARCH_ORDER_RELEVANCE\x10\x02\x32\xe5\t\n\x0eSessionService\x12U\n\nGetSession\x12\".hermes.agent.v1.GetSessionRequest\x1a#.hermes.agent.v1.GetSessionResponse\x12[\n\x0cListSessions\x12$.hermes.agent.v1.ListSessionsRequest\x1a%.hermes.agent.v1.ListSessionsResponse\x12[\n\x0cListMessages\x12$.hermes.agent.v1.ListMessagesRequest\x1a%.hermes.agent.v1.ListMessagesResponse\x12\x61\n\x0eSearchMessages\x12&.hermes.agent.v1.SearchMessagesRequest\x1a\'.hermes.agent.v1.SearchMessagesResponse\x12^\n\rRenameSession\x12%.hermes.agent.v1.RenameSessionRequest\x1a&.hermes.agent.v1.RenameSessionResponse\x12^\n\rBranchSession\x12%.hermes.agent.v1.BranchSessionRequest\x1a&.hermes.agent.v1.BranchSessionResponse\x12R\n\tUndoTurns\x12!.hermes.agent.v1.UndoTurnsRequest\x1a\".hermes.agent.v1.UndoTurnsResponse\x12\x61\n\x0eSetPersonality\x12&.hermes.agent.v1.SetPersonalityRequest\x1a\'.hermes.agent.v1.SetPersonalityResponse\x12\x64\n\x0fSetSessionModel\x12\'.hermes.agent.v1.SetSessionModelRequest\x1a(.hermes.agent.v1.SetSessionModelResponse\x12^\n\rDeleteSession\x12%.hermes.agent.v1.DeleteSessionRequest\x1a&.hermes.agent.v1.DeleteSessionResponse\x12^\n\rPruneSessions\x12%.hermes.agent.v1.PruneSessionsRequest\x1a&.hermes.agent.v1.PruneSessionsResponse\x12`\n\rExportSession\x12%.hermes.agent.v1.ExportSessionRequest\x1a&.hermes.agent.v1.ExportSessionResponse0\x01\x12`\n\rImportSession\x12%.hermes.agent.v1.ImportSessionRequest\x1a&.hermes.agent.v1.ImportSessionResponse(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/agent/v1/session.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$hermes/agent/v1/session_change.proto\x1a\x1chermes/common/v1/usage.proto\"8\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"P\n\x12GetSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\x12\x0f\n\x07is_busy\x18\x02 \x01(\x08\"\x84\x01\n\x13ListSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\x12\x14\n\x0cwithout_jobs\x18\x06 \x01(\x08\"[\n\x14ListSessionsResponse\x12*\n\x08sessions\x18\x01 \x03(\x0b\x32\x18.hermes.agent.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"e\n\x13ListMessagesRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12\x11\n\tpage_size\x18\x04 \x01(\x05\"T\n\x14ListMessagesResponse\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.hermes.agent.v1.Message\x12\x10\n\x08has_more\x18\x02 \x01(\x08\"\xcd\x02\n\x15SearchMessagesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\x12+\n\x05order\x18\x03 \x01(\x0e\x32\x1c.hermes.agent.v1.SearchOrder\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12#\n\x04role\x18\x07 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12.\n\nsince_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x61round_sequence\x18\n \x01(\x03\x12\x0e\n\x06window\x18\x0b \x01(\x05\"\\\n\x16SearchMessagesResponse\x12)\n\x04hits\x18\x01 \x03(\x0b\x32\x1b.hermes.agent.v1.MessageHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xba\x01\n\nMessageHit\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12#\n\x04role\x18\x05 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12\x0f\n\x07\x65xcerpt\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"J\n\x14RenameSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\"B\n\x15RenameSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\"|\n\x14\x42ranchSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0enew_session_id\x18\x03 \x01(\t\x12\x18\n\x10through_sequence\x18\x04 \x01(\x03\x12\r\n\x05title\x18\x05 \x01(\t\"B\n\x15\x42ranchSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.hermes.agent.v1.Session\"\x9b\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x10\n\x08platform\x18\x03 \x01(\t\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmessage_count\x18\x06 \x01(\x03\x12&\n\x05usage\x18\x07 \x01(\x0b\x32\x17.hermes.common.v1.Usage\x12\x19\n\x11parent_session_id\x18\x08 \x01(\t\x12\x10\n\x08is_named\x18\t \x01(\x08\x12\r\n\x05model\x18\n \x01(\t\"\xe8\x01\n\x07Message\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.hermes.agent.v1.Role\x12\x0c\n\x04text\x18\x03 \x01(\t\x12\x11\n\treasoning\x18\x04 \x01(\t\x12-\n\ntool_calls\x18\x05 \x03(\x0b\x32\x19.hermes.agent.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x06 \x01(\t\x12\x0f\n\x07turn_id\x18\x07 \x01(\t\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"A\n\x08ToolCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t*N\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_USER\x10\x01\x12\x12\n\x0eROLE_ASSISTANT\x10\x02\x12\r\n\tROLE_TOOL\x10\x03*`\n\x0bSearchOrder\x12\x1c\n\x18SEARCH_ORDER_UNSPECIFIED\x10\x00\x12\x17\n\x13SEARCH_ORDER_NEWEST\x10\x01\x12\x1a\n\x16SEARCH_ORDER_RELEVANCE\x10\x02\x32\xe5\t\n\x0eSessionService\x12U\n\nGetSession\x12\".hermes.agent.v1.GetSessionRequest\x1a#.hermes.agent.v1.GetSessionResponse\x12[\n\x0cListSessions\x12$.hermes.agent.v1.ListSessionsRequest\x1a%.hermes.agent.v1.ListSessionsResponse\x12[\n\x0cListMessages\x12$.hermes.agent.v1.ListMessagesRequest\x1a%.hermes.agent.v1.ListMessagesResponse\x12\x61\n\x0eSearchMessages\x12&.hermes.agent.v1.SearchMessagesRequest\x1a\'.hermes.agent.v1.SearchMessagesResponse\x12^\n\rRenameSession\x12%.hermes.agent.v1.RenameSessionRequest\x1a&.hermes.agent.v1.RenameSessionResponse\x12^\n\rBranchSession\x12%.hermes.agent.v1.BranchSessionRequest\x1a&.hermes.agent.v1.BranchSessionResponse\x12R\n\tUndoTurns\x12!.hermes.agent.v1.UndoTurnsRequest\x1a\".hermes.agent.v1.UndoTurnsResponse\x12\x61\n\x0eSetPersonality\x12&.hermes.agent.v1.SetPersonalityRequest\x1a\'.hermes.agent.v1.SetPersonalityResponse\x12\x64\n\x0fSetSessionModel\x12\'.hermes.agent.v1.SetSessionModelRequest\x1a(.hermes.agent.v1.SetSessionModelResponse\x12^\n\rDeleteSession\x12%.hermes.agent.v1.DeleteSessionRequest\x1a&.hermes.agent.v1.DeleteSessionResponse\x12^\n\rPruneSessions\x12%.hermes.agent.v1.PruneSessionsRequest\x1a&.hermes.agent.v1.PruneSessionsResponse\x12`\n\rExportSession\x12%.hermes.agent.v1.ExportSessionRequest\x1a&.hermes.agent.v1.ExportSessionResponse0\x01\x12`\n\rImportSession\x12%.hermes.agent.v1.ImportSessionRequest\x1a&.hermes.agent.v1.ImportSessionResponse(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.session_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ROLE']._serialized_start=2230
-  _globals['_ROLE']._serialized_end=2308
-  _globals['_SEARCHORDER']._serialized_start=2310
-  _globals['_SEARCHORDER']._serialized_end=2406
+  _globals['_ROLE']._serialized_start=2253
+  _globals['_ROLE']._serialized_end=2331
+  _globals['_SEARCHORDER']._serialized_start=2333
+  _globals['_SEARCHORDER']._serialized_end=2429
   _globals['_GETSESSIONREQUEST']._serialized_start=151
   _globals['_GETSESSIONREQUEST']._serialized_end=207
   _globals['_GETSESSIONRESPONSE']._serialized_start=209
   _globals['_GETSESSIONRESPONSE']._serialized_end=289
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=291
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=401
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=403
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=494
-  _globals['_LISTMESSAGESREQUEST']._serialized_start=496
-  _globals['_LISTMESSAGESREQUEST']._serialized_end=597
-  _globals['_LISTMESSAGESRESPONSE']._serialized_start=599
-  _globals['_LISTMESSAGESRESPONSE']._serialized_end=683
-  _globals['_SEARCHMESSAGESREQUEST']._serialized_start=686
-  _globals['_SEARCHMESSAGESREQUEST']._serialized_end=1019
-  _globals['_SEARCHMESSAGESRESPONSE']._serialized_start=1021
-  _globals['_SEARCHMESSAGESRESPONSE']._serialized_end=1113
-  _globals['_MESSAGEHIT']._serialized_start=1116
-  _globals['_MESSAGEHIT']._serialized_end=1302
-  _globals['_RENAMESESSIONREQUEST']._serialized_start=1304
-  _globals['_RENAMESESSIONREQUEST']._serialized_end=1378
-  _globals['_RENAMESESSIONRESPONSE']._serialized_start=1380
-  _globals['_RENAMESESSIONRESPONSE']._serialized_end=1446
-  _globals['_BRANCHSESSIONREQUEST']._serialized_start=1448
-  _globals['_BRANCHSESSIONREQUEST']._serialized_end=1572
-  _globals['_BRANCHSESSIONRESPONSE']._serialized_start=1574
-  _globals['_BRANCHSESSIONRESPONSE']._serialized_end=1640
-  _globals['_SESSION']._serialized_start=1643
-  _globals['_SESSION']._serialized_end=1926
-  _globals['_MESSAGE']._serialized_start=1929
-  _globals['_MESSAGE']._serialized_end=2161
-  _globals['_TOOLCALL']._serialized_start=2163
-  _globals['_TOOLCALL']._serialized_end=2228
-  _globals['_SESSIONSERVICE']._serialized_start=2409
-  _globals['_SESSIONSERVICE']._serialized_end=3662
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=292
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=424
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=426
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=517
+  _globals['_LISTMESSAGESREQUEST']._serialized_start=519
+  _globals['_LISTMESSAGESREQUEST']._serialized_end=620
+  _globals['_LISTMESSAGESRESPONSE']._serialized_start=622
+  _globals['_LISTMESSAGESRESPONSE']._serialized_end=706
+  _globals['_SEARCHMESSAGESREQUEST']._serialized_start=709
+  _globals['_SEARCHMESSAGESREQUEST']._serialized_end=1042
+  _globals['_SEARCHMESSAGESRESPONSE']._serialized_start=1044
+  _globals['_SEARCHMESSAGESRESPONSE']._serialized_end=1136
+  _globals['_MESSAGEHIT']._serialized_start=1139
+  _globals['_MESSAGEHIT']._serialized_end=1325
+  _globals['_RENAMESESSIONREQUEST']._serialized_start=1327
+  _globals['_RENAMESESSIONREQUEST']._serialized_end=1401
+  _globals['_RENAMESESSIONRESPONSE']._serialized_start=1403
+  _globals['_RENAMESESSIONRESPONSE']._serialized_end=1469
+  _globals['_BRANCHSESSIONREQUEST']._serialized_start=1471
+  _globals['_BRANCHSESSIONREQUEST']._serialized_end=1595
+  _globals['_BRANCHSESSIONRESPONSE']._serialized_start=1597
+  _globals['_BRANCHSESSIONRESPONSE']._serialized_end=1663
+  _globals['_SESSION']._serialized_start=1666
+  _globals['_SESSION']._serialized_end=1949
+  _globals['_MESSAGE']._serialized_start=1952
+  _globals['_MESSAGE']._serialized_end=2184
+  _globals['_TOOLCALL']._serialized_start=2186
+  _globals['_TOOLCALL']._serialized_end=2251
+  _globals['_SESSIONSERVICE']._serialized_start=2432
+  _globals['_SESSIONSERVICE']._serialized_end=3685
 # @@protoc_insertion_point(module_scope)

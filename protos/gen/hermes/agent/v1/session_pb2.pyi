@@ -140,6 +140,7 @@ class ListSessionsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     PLATFORM_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    WITHOUT_JOBS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sessions; empty means "default"."""
     page_size: _builtins.int
@@ -150,6 +151,8 @@ class ListSessionsRequest(_message.Message):
     """Only sessions that came from this platform; empty means all."""
     title: _builtins.str
     """Only sessions of this title, large and small letters alike; empty means all."""
+    without_jobs: _builtins.bool
+    """Leaves out the sessions of jobs' runs, in which nobody has talked."""
     def __init__(
         self,
         *,
@@ -158,10 +161,11 @@ class ListSessionsRequest(_message.Message):
         page_token: _builtins.str = ...,
         platform: _builtins.str = ...,
         title: _builtins.str = ...,
+        without_jobs: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "platform", b"platform", "profile", b"profile", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "platform", b"platform", "profile", b"profile", "title", b"title", "without_jobs", b"without_jobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
