@@ -18,6 +18,8 @@ from services.home_jobs import held_by, scripts_of, zone_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
 _CRON = "cron"
+_STANDARD = Path("-")
+"""Standard input or output, as programs call it."""
 
 
 async def take(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -59,6 +61,7 @@ async def take(settings: Settings, arguments: argparse.Namespace) -> int:
 async def give(settings: Settings, arguments: argparse.Namespace) -> int:
     """Write the jobs into a file, or to standard output."""
     path: Path | None = arguments.file and arguments.file.expanduser()
+    path = None if path == _STANDARD else path
     if path is not None and not arguments.overwrite and await asyncio.to_thread(path.exists):
         raise AlreadyExists(f"{path} is there already; choose another file, or say --overwrite")
     async with connected(settings, ("scheduler",)) as channels:
@@ -113,7 +116,7 @@ def _say(jobs: Sequence[pb.ImportedJob], *, dry_run: bool) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:
@@ -124,4 +127,4 @@ def _read(path: Path) -> bytes:
 def _home_of(path: Path) -> Path | None:
     """The home whose file of jobs it is; None where it is a file alone."""
     folder = path.resolve().parent
-    return folder.parent if folder.name == _CRON else None
+    return folder.parent if folder.name == _CRON and path != _STANDARD else None

@@ -69,6 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-zone", metavar="ZONE", help="such as Europe/Berlin (timezone)")
     parser.add_argument(
         "--to",
+        "--deliver",
         action="append",
         metavar="PLATFORM:CHAT[:THREAD]",
         help="where the output goes, a platform alone for its home channel, 'origin', or 'local' "

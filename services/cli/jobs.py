@@ -106,7 +106,9 @@ def _add_changes(actions: Actions) -> None:
 
 def _add_files(actions: Actions) -> None:
     taking = actions.add("import", "take the jobs of a file as homes have it, cron/jobs.json")
-    taking.add_argument("file", type=Path, metavar="FILE", help="the file, left as it is")
+    taking.add_argument(
+        "file", type=Path, metavar="FILE", help="the file, left as it is; - is standard input"
+    )
     taking.add_argument(
         "--time-zone", metavar="ZONE", help="of schedules that name none (that of its home)"
     )

@@ -160,7 +160,8 @@ def test_jobs_that_another_program_runs_are_left_to_it(home: Home, tmp_path: Pat
     first, second = (tmp_path / name for name in ("first.json", "second.json"))
     assert home.run("jobs", "export", first).status == 0
     other = Home.make(tmp_path / "other")
-    assert other.run("jobs", "import", first, "--json").status == 0
+    piped = home.run("jobs", "export", "-").out
+    assert other.run("jobs", "import", "-", "--json", text=piped).status == 0
     assert other.run("jobs", "export", second).status == 0
     documents = [json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in (first, second)]
     assert documents[0] == documents[1]
