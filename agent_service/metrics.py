@@ -15,6 +15,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage.approvals import ApprovalInfo
+from agent_service.storage.waiting import Waiting
 from agent_service.tools.base import Tool
 from services.metrics import LONG_SECONDS, LabelValues, Meter
 
@@ -172,3 +173,13 @@ class Gauges(Struct, frozen=True):
             ),
             meter.gauge("hermes_skills", "Skills of all profiles.", "state"),
         )
+
+    def waits(self, found: Waiting, now: datetime) -> None:
+        """Show what waits, and for how long by now."""
+        self.queue_oldest.set(_age_s(found.queued_at, now))
+        self.approvals.set(found.approvals)
+        self.approvals_oldest.set(_age_s(found.asked_at, now))
+
+
+def _age_s(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter as Counts
 from collections.abc import Awaitable, Callable, Collection
-from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -74,9 +73,7 @@ class Readings:
 
         found, ratios = await self._database.read(read)
         gauges = self._gauges
-        gauges.queue_oldest.set(self._age_s(found.queued_at))
-        gauges.approvals.set(found.approvals)
-        gauges.approvals_oldest.set(self._age_s(found.asked_at))
+        gauges.waits(found, self._clock.now())
         for scope in Scope:
             if scope in ratios:
                 gauges.budgets.labels(scope).set(ratios[scope])
@@ -95,6 +92,3 @@ class Readings:
             self._gauges.memories.labels(target).set(ratio)
         for state, count in states.items():
             self._gauges.skills.labels(state).set(count)
-
-    def _age_s(self, since: datetime | None) -> float:
-        return 0.0 if since is None else max(0.0, (self._clock.now() - since).total_seconds())

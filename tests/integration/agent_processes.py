@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import httpx
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
@@ -17,7 +18,7 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens
 from services.channels import Channels
 from services.config import load_settings
-from services.metrics import Meter
+from services.metrics import Exposition, Meter, serve_metrics
 from services.server import Listen, serve
 from tests.forks import Forked, Program
 from tests.integration.agent_parts import AgentClient
@@ -64,6 +65,7 @@ class AgentProcess:
         self._log = site.folder / f"{instance}.log"
         self._socket = site.socket(instance)
         self._process: Forked | None = None
+        self._metrics_url = ""
 
     async def __aenter__(self) -> Self:
         said = {
@@ -75,7 +77,9 @@ class AgentProcess:
         }
         program = Program(__name__, said=json.dumps(said))
         process = self._process = await Forked.start(program, self._log)
-        assert await process.stdout.readline() == b"ready\n", await self.log()
+        said_ready = await process.stdout.readline()
+        assert said_ready.startswith(b"ready "), await self.log()
+        self._metrics_url = said_ready.decode().split()[1]
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -97,6 +101,13 @@ class AgentProcess:
         """What it complained about."""
         return await asyncio.to_thread(self._log.read_text)
 
+    async def metric(self, name: str) -> float:
+        """The value of a metric without labels."""
+        async with httpx.AsyncClient(trust_env=False) as client:
+            text = (await client.get(self._metrics_url)).text
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+        return float(line.split()[1])
+
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[AgentClient]:
         """A client of it."""
@@ -112,13 +123,15 @@ async def _main(said: dict[str, Any]) -> None:
     tokens = {Identity(name): token for name, token in said["tokens"].items()}
     places = {name: said[name] for name in ("executor", "gateway") if said[name]}
     async with Channels(Identity.AGENT, places, token=tokens[Identity.AGENT]) as channels:
-        service = build(settings, channels, Meter(CollectorRegistry()))
+        registry = CollectorRegistry()
+        service = build(settings, channels, Meter(registry))
         listen = Listen((UnixAddress(Path(said["socket"])),), tokens=tokens)
-        await serve([service], listen, ready=_say_ready)
+        async with serve_metrics(Exposition(registry), "127.0.0.1", 0) as metrics:
 
+            async def say_ready(_addresses: tuple[Address, ...]) -> None:
+                print(f"ready http://{metrics}/metrics", flush=True)
 
-async def _say_ready(_addresses: tuple[Address, ...]) -> None:
-    print("ready", flush=True)
+            await serve([service], listen, ready=say_ready)
 
 
 def main() -> None:

@@ -141,6 +141,7 @@ async def test_a_turn_goes_on_where_its_owner_left_it(
         assert len(stage.model.requests) == 2
         turn = await after.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=turn_id))
         assert turn.turn.attempt == 2
+        assert await second.metric("hermes_turn_resumes_total") == 1
         if how is signal.SIGSTOP:
             stored = [await stage.rows(table) for table in schema.metadata.sorted_tables]
             first.signal(signal.SIGCONT)
@@ -167,6 +168,7 @@ async def test_a_command_that_went_with_its_sandbox_is_not_run_again(
         await stage.lose_sandboxes()
         async with stage.executor, stage.agent("second") as second, second.client() as after:
             events = await _watched(after, turn_id)
+            assert await second.metric("hermes_steps_uncertain_total") == 1
         assert UNCERTAIN in answer(events)
         assert await stage.file("log") == "ran\n"
         await stage.has_steps("UNCERTAIN")
@@ -215,6 +217,7 @@ async def test_what_only_looks_is_done_again_where_everything_was_lost(
         await stage.lose_sandboxes()
         async with stage.executor, stage.agent("second") as second, second.client() as after:
             events = await _watched(after, turn_id)
+            assert await second.metric("hermes_steps_uncertain_total") == 0
         assert "only one line" in answer(events)
         await stage.has_steps("DONE", 2)
 

@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry
 
 from agent_service.budget import Amount, Policy, Scope
 from agent_service.events import CLARIFY
+from agent_service.metrics import Gauges
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage import budgets, turns
 from agent_service.storage.budget_ratios import used_ratios
@@ -15,6 +17,7 @@ from agent_service.storage.schema import approval, metadata, session
 from agent_service.storage.usage_schema import model_usage
 from agent_service.storage.waiting import Waiting, waiting
 from services.database import Database
+from services.metrics import Meter
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DAY, BEFORE = "2026-11-23", "2026-11-22"
@@ -63,6 +66,17 @@ async def test_the_oldest_of_what_waits_is_found(tables: Database) -> None:
     await tables.write(write)
     found = await tables.read(waiting)
     assert found == Waiting(NOW - timedelta(minutes=9), 2, NOW - timedelta(minutes=10))
+    registry = CollectorRegistry()
+    gauges = Gauges.create(Meter(registry))
+    gauges.waits(found, NOW)
+    shown = {
+        "hermes_turn_queue_oldest_seconds": 540,
+        "hermes_approvals_pending": 2,
+        "hermes_approvals_oldest_seconds": 600,
+    }
+    assert {name: registry.get_sample_value(name) for name in shown} == shown
+    gauges.waits(Waiting(None, 0, None), NOW)
+    assert {name: registry.get_sample_value(name) for name in shown} == dict.fromkeys(shown, 0)
 
 
 def used(
