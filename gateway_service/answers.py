@@ -126,12 +126,13 @@ class Answers:
         limit = self._platform.traits.message_units - REPEAT_UNITS
         said = self._redactor.redact(_final(ended))
         first, *more = (Content(text) for text in split(said, limit))
-        address, now = self.address(order), self._clock.now()
+        now = self._clock.now()
 
         def write(conn: Connection) -> None:
             if not outbox.show(conn, order.turn_id, first, now):
-                outbox.add(conn, Delivery(order.turn_id, address, [first]), now)
-            outbox.add(conn, Delivery(order.turn_id, address, more, first_part=2), now)
+                outbox.add(conn, self._delivery(order, order.turn_id, first), now)
+            rest = self._delivery(order, order.turn_id, *more)
+            outbox.add(conn, replace(rest, first_part=2), now)
             inbox.close(conn, order.turn_id, now)
             resets.answered(conn, order.profile, order.session_id, now)
 
@@ -142,6 +143,10 @@ class Answers:
         source = order.source
         account = (order.profile, self._held.platform, self._held.account_id)
         return Address(*account, source.chat_id, source.thread_id)
+
+    def _delivery(self, order: TurnOrder, delivery_id: str, *contents: Content) -> Delivery:
+        address = self.address(order)
+        return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
 
     async def _follow(self, order: TurnOrder) -> Ended:
         """Show what happens until the turn ends."""
@@ -175,7 +180,7 @@ class Answers:
                 draft.notes.append(text)
             case Asked(approval_id):
                 draft.questions[approval_id] = event
-                question = Delivery(approval_id, self.address(order), [self._question(event)])
+                question = self._delivery(order, approval_id, self._question(event))
                 now = self._clock.now()
                 await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
             case Decided(approval_id):
@@ -186,7 +191,7 @@ class Answers:
                 )
             case Questioned(clarification_id):
                 draft.asking[clarification_id] = event
-                question = Delivery(clarification_id, self.address(order), [self._asking(event)])
+                question = self._delivery(order, clarification_id, self._asking(event))
                 now = self._clock.now()
                 await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
             case Answered(clarification_id):

@@ -22,6 +22,7 @@ from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, NotFound
 from services.redact import Redactor
+from services.tracing import traceparent
 
 
 class DeliveryOrder(Struct, frozen=True):
@@ -91,7 +92,9 @@ class Deliveries:
         )
         clean = replace(order, text=self._redactor.redact(order.text))
         contents, left_out = _told(clean) if platform is None else _shown(clean, platform.traits)
-        delivery = Delivery(order.id, address, contents, digest=order.digest)
+        delivery = Delivery(
+            order.id, address, contents, digest=order.digest, traceparent=traceparent()
+        )
         now = self._clock.now()
 
         def write(conn: Connection) -> Sequence[Stored]:

@@ -14,6 +14,7 @@ from gateway_service.storage import busy, inbox
 from services.clock import Clock
 from services.database import Database
 from services.redact import Redactor
+from services.tracing import span
 
 
 class Inbox:
@@ -71,4 +72,6 @@ class Inbox:
         if isinstance(event, MessageEvent):
             quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)
             event = replace(event, text=self._redact(event.text), quotes=quotes)
+            with span("receive", {"messaging.system": source.platform}) as received:
+                event = replace(event, traceparent=received.traceparent)
         return session_key(source, self._keys), replace(event, source=source)

@@ -54,6 +54,8 @@ class MessageEvent(Struct, frozen=True):
     replies_to: str = ""
     """The platform's id of the message that this one answers, where it answers a certain one."""
     quotes: tuple[Quote, ...] = ()
+    traceparent: str = ""
+    """Names the span in which it was received; empty where nothing is traced."""
 
 
 class ButtonPress(Struct, frozen=True):
@@ -133,6 +135,8 @@ class TurnOrder(Struct, frozen=True):
     """The path of the skill whose command the message is; empty where it is none's."""
     denied: tuple[str, ...] = ()
     """Commands that the sender may not say, and may not have done in other words."""
+    traceparent: str = ""
+    """Names the span in which its message was received; empty where nothing is traced."""
 
     @property
     def said(self) -> str:

@@ -29,6 +29,8 @@ from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, NotFound
 from services.lifecycle import Workers
+from services.tracing import Kind as SpanKind
+from services.tracing import span
 
 _log = logging.getLogger(__name__)
 
@@ -148,7 +150,16 @@ class Sender:
         )
 
     async def _attempt(self, part: Part) -> Outcome:
-        """Send a part, and say what came of it."""
+        """Send a part below the span that it belongs to, and say what came of it."""
+        about = {"messaging.system": self._held.platform, "hermes.delivery.id": part.delivery_id}
+        with span("deliver", about, kind=SpanKind.CLIENT, parent=part.traceparent) as sending:
+            outcome = await self._tried(part)
+            sending.set({"hermes.delivery.state": outcome.state.lower()})
+            if outcome.error:
+                sending.failed("not_sent")
+            return outcome
+
+    async def _tried(self, part: Part) -> Outcome:
         self._limiter.take(part.address.chat_id)
         try:
             return await self._send(part)

@@ -187,5 +187,7 @@ def note_message(
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
     if can_resume:
         text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
-    outbox.add(conn, Delivery(f"rst_{reset.new_session_id}", address, [Content(f"{text}.")]), now)
+    delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
+    told = Delivery(delivery_id, address, contents, traceparent=order.traceparent)
+    outbox.add(conn, told, now)
     resets.told(conn, reset.new_session_id)

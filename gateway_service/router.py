@@ -186,13 +186,16 @@ class Router:
                 skill=skill,
                 busy_mode=busy.chosen(conn, profile, key) or self._tools.busy.of(held.platform),
                 denied=self._questions.denied(source),
+                traceparent=event.traceparent,
             )
             inbox.accept(conn, waiting.sequence, order)
             address = self._answers.address(order)
             chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
             can_resume = may_say(self._tools.commands, chat, RESUME)
             note_message(conn, key, order, address, now, can_resume=can_resume)
-            placeholder = Delivery(turn_id, address, [PLACEHOLDER], Kind.ANSWER)
+            placeholder = Delivery(
+                turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=order.traceparent
+            )
             outbox.add(conn, placeholder, now)
             return order
 
@@ -232,7 +235,10 @@ class Router:
         held, now = self._held, self._tools.clock.now()
         address = address_of(self._held, event.source)
         reply = Delivery(
-            f"{held.platform}:{event.event_id}", address, [self._answers.content(answer.text)]
+            f"{held.platform}:{event.event_id}",
+            address,
+            [self._answers.content(answer.text)],
+            traceparent=event.traceparent,
         )
 
         def write(conn: Connection) -> None:

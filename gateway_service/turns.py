@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway_service.clients.agent import AgentClient
 from gateway_service.errors import AgentRefused
@@ -60,7 +61,10 @@ class Turns:
     async def start(self, order: TurnOrder) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
         about = {"messaging.system": order.source.platform, "hermes.turn.id": order.turn_id}
-        with bind(turn_id=order.turn_id, session_id=order.session_id), span("message", about):
+        with (
+            bind(turn_id=order.turn_id, session_id=order.session_id),
+            span("message", about, parent=order.traceparent),
+        ):
             await self._start(order)
 
     async def _start(self, order: TurnOrder) -> None:
@@ -124,7 +128,9 @@ class Turns:
                 return [order for _, order in found]
 
     async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
-        known, is_open = await self._inbox.accept(order, event_id)
+        with span("receive", {"messaging.system": order.source.platform}) as received:
+            traced = replace(order, traceparent=received.traceparent)
+            known, is_open = await self._inbox.accept(traced, event_id)
         if is_open:
             try:
                 await self.start(known)

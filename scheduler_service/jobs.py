@@ -177,6 +177,8 @@ class Claim(Struct, frozen=True):
     error: str = ""
     attempt: Attempt = Attempt()
     claimed_at: datetime | None = None
+    traceparent: str = ""
+    """Names the span that whoever held it before has traced it by."""
 
     @property
     def run_id(self) -> str:

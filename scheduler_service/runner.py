@@ -30,7 +30,7 @@ from services.database import Database
 from services.errors import Unavailable
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
-from services.tracing import span
+from services.tracing import span, traceparent
 
 _log = logging.getLogger(__name__)
 
@@ -154,6 +154,16 @@ class Runner:
 
     async def run(self, claim: Claim) -> None:
         """Bring a run to its end; raises Fenced if somebody else does."""
+        about = {"hermes.job.id": claim.job.id, "hermes.run.id": claim.run_id}
+        # All of a run is one trace, whoever took it over however often.
+        with span("job", about, parent=claim.traceparent, expected=(Fenced,)) as current:
+            ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
+            if ending.error:
+                current.failed("run_failed")
+        self._observer.ended(ending.state)
+        _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
+
+    async def _run(self, claim: Claim) -> Ending:
         while claim.state is not RunState.DELIVERING:
             claim = await self._attempt(claim)
         with self._room_for_another():
@@ -163,8 +173,7 @@ class Runner:
         now = self._clock.now()
         close = partial(runs.close_run, leases=self._leases, claim=claim, ending=ending, now=now)
         await self._store(close, claim)
-        self._observer.ended(ending.state)
-        _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
+        return ending
 
     async def _attempt(self, claim: Claim) -> Claim:
         """Have a turn of the run end; return the run with what is to be done next."""
@@ -197,16 +206,12 @@ class Runner:
             self._aside -= 1
 
     async def _turn(self, claim: Claim) -> TurnResult:
-        about = {"hermes.job.id": claim.job.id, "hermes.run.id": claim.run_id}
-        with span("job", about) as current:
-            try:
-                if claim.state is RunState.CLAIMED:
-                    claim = await self._start(claim)
-                result = await self._watch(claim)
-            except CallRefused as refusal:
-                result = TurnResult("", str(refusal))
-            if result.error:
-                current.failed("run_failed")
+        try:
+            if claim.state is RunState.CLAIMED:
+                claim = await self._start(claim)
+            result = await self._watch(claim)
+        except CallRefused as refusal:
+            result = TurnResult("", str(refusal))
         output = _storable(result.output, _MAX_OUTPUT_BYTES)
         return replace(result, output=output, error=_storable(result.error, _MAX_ERROR_BYTES))
 

@@ -151,6 +151,7 @@ def accept_client(
             "skip_context_files": order.skip_context_files,
             # No larger where there are none, as most often.
             **({"notes_above": asdict(order.notes_above)} if order.notes_above else {}),
+            **({"traceparent": order.traceparent} if order.traceparent else {}),
             **_beside(order),
         },
         "state": State.ACCEPTED,
@@ -250,6 +251,7 @@ def _order(row: sa.Row[Any]) -> TurnOrder:
         skill=payload.get("skill", ""),
         denied=tuple(payload.get("denied", ())),
         notes_above=convert(payload.get("notes_above"), NotesAbove | None),
+        traceparent=payload.get("traceparent", ""),
     )
 
 
@@ -266,6 +268,8 @@ def _beside(order: TurnOrder) -> dict[str, Any]:
 def _payload(event: Event) -> dict[str, Any]:
     payload = to_builtins(event)
     del payload["event_id"]
+    if not payload.get("traceparent"):
+        payload.pop("traceparent", None)
     return {**payload, "source": _stored(event.source)}
 
 
@@ -281,8 +285,14 @@ def _event(row: sa.Row[Any]) -> Event:
     payload, source = row.payload, Source(**row.payload["source"])
     if "press_id" in payload:
         return ButtonPress(row.event_id, source, payload["press_id"], payload["data"])
-    replies_to, quotes = payload.get("replies_to", ""), _quotes(payload)
-    return MessageEvent(row.event_id, source, payload["text"], replies_to, quotes)
+    return MessageEvent(
+        row.event_id,
+        source,
+        payload["text"],
+        replies_to=payload.get("replies_to", ""),
+        quotes=_quotes(payload),
+        traceparent=payload.get("traceparent", ""),
+    )
 
 
 def _quotes(payload: Mapping[str, Any]) -> tuple[Quote, ...]:

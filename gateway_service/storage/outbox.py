@@ -62,6 +62,7 @@ class Part(Struct, frozen=True):
     attempts: int
     message_id: str | None
     due_since: datetime
+    traceparent: str = ""
 
     @property
     def comes_empty(self) -> bool:
@@ -89,6 +90,8 @@ class Delivery(Struct, frozen=True):
     first_part: int = 1
     digest: str = ""
     """Of what was asked for, to tell a repeat from another request with the same id."""
+    traceparent: str = ""
+    """Names the span that it belongs to; empty where nothing is traced."""
 
 
 class Stored(Struct, frozen=True):
@@ -223,6 +226,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
             "next_attempt_at": now,
             "last_error": "",
             "created_at": now,
+            "traceparent": delivery.traceparent or None,
         }
         for part, content in enumerate(delivery.contents, delivery.first_part)
     ]
@@ -350,6 +354,7 @@ def part_of(row: sa.Row[Any]) -> Part:
         attempts=row.attempts,
         message_id=row.platform_message_id,
         due_since=row.due_since,
+        traceparent=row.traceparent or "",
     )
 
 

@@ -69,13 +69,15 @@ outbox = Table(
     Column("last_error", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("sent_at", UtcTime),
+    Column("traceparent", String(55)),
     UniqueConstraint("delivery_id", "part"),
     Index("outbox_due", "platform", "account_id", "state", "next_attempt_at"),
     Index("outbox_done", "state", "sent_at"),
 )
 """What goes out. A row is one message of a chat and `payload` what it is to show: without a
 `platform_message_id` it is yet to be created there, with one it is edited. `version` counts what
-it was to show, `uncertain` says that it may have been created without our knowing its id."""
+it was to show, `uncertain` says that it may have been created without our knowing its id, and
+`traceparent` names the span that it is sent below."""
 
 attachment = Table(
     "attachment",

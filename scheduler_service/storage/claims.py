@@ -78,6 +78,7 @@ _OPEN_RUNS = (
         run.c.not_before,
         run.c.started_at,
         run.c.claimed_at,
+        run.c.traceparent,
     )
     .join(run, run.c.job_id == job.c.id)
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
@@ -295,6 +296,7 @@ def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Clai
             error=row.error,
             attempt=Attempt(row.attempt, row.not_before, row.started_at),
             claimed_at=row.claimed_at,
+            traceparent=row.traceparent or "",
         )
         for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
     ]

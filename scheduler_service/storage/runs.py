@@ -90,7 +90,13 @@ def is_cancelled(connection: sa.Connection, claim: Claim) -> bool:
 def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
     """Note that the claim's attempt has started; raises Fenced."""
     attempt = claim.attempt
-    leases.fence(connection, claim.lease, state=RunState.RUNNING, started_at=attempt.started_at)
+    leases.fence(
+        connection,
+        claim.lease,
+        state=RunState.RUNNING,
+        started_at=attempt.started_at,
+        traceparent=claim.traceparent or None,
+    )
 
 
 def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:

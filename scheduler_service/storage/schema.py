@@ -110,6 +110,8 @@ run = Table(
     # Of a run that was cancelled as its turn may have started: until when that may still happen.
     # None where there is nothing to stop.
     Column("stop_until", UtcTime),
+    # Names the span of its first attempt, for whoever takes it over.
+    Column("traceparent", String(55)),
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
     partial_index("run_open", "lease_until", where=_open),
     partial_index("run_open_of_job", "job_id", where=_open),
