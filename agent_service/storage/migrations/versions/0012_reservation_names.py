@@ -5,6 +5,8 @@ from alembic import op
 
 revision = "0012"
 down_revision = "0011"
+# The table in its old form: no release has had it.
+contracts = "0.1.0"
 
 
 def upgrade() -> None:

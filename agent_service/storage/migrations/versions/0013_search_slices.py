@@ -8,6 +8,8 @@ from agent_service.storage.search_marks import pairs
 
 revision = "0013"
 down_revision = "0012"
+# The index in its old form: no release has had it.
+contracts = "0.1.0"
 
 _PAGE = 1000
 _SQLITE = "INSERT INTO message_fts (message_fts, rank) VALUES ('usermerge', 8)"

@@ -1,0 +1,102 @@
+"""A version runs beside the one before it: what that one uses is not taken away under its feet.
+
+So migrations add. One that takes something away is a contract step: it says in `contracts` which
+release was the first that did without it, and can only be made after that release.
+"""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+
+from tests.architecture.source import (
+    ROOT,
+    Module,
+    assert_clean,
+    assert_refuses,
+    dotted,
+    product,
+    sample,
+)
+
+MARK = "contracts"
+SQL = re.compile(
+    r"\b(DROP\s+(TABLE|COLUMN|CONSTRAINT|TYPE|SCHEMA|VIEW)|RENAME\s+\w+|SET\s+NOT\s+NULL|TRUNCATE)\b",
+    re.IGNORECASE,
+)
+CALLS = re.compile(r"drop_(?!index)\w+|rename_\w+|alter_column|batch_alter_table")
+
+
+def takes_away(module: Module) -> Iterator[str]:
+    """What a migration does that the version before may not survive."""
+    if "/migrations/versions/" not in module.path or release_of(module):
+        return
+    hint = f"is for a contract step: {MARK} = the first release that did without it"
+    for call in module.find(ast.Call):
+        name = called(call)
+        if CALLS.fullmatch(name):
+            yield module.at(call, f"{name} {hint}")
+        elif name == "Column" and must_be_given(call) and not of_new_table(module, call):
+            yield module.at(call, f"NOT NULL without a server_default {hint}")
+    for text in module.find(ast.Constant):
+        if isinstance(text.value, str) and (found := SQL.search(text.value)):
+            yield module.at(text, f"{found[0]} {hint}")
+
+
+def called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
+
+
+def must_be_given(column: ast.Call) -> bool:
+    """Whether who knows nothing of the column cannot store a row."""
+    said = {each.arg: each.value for each in column.keywords}
+    is_filled = "server_default" in said or "primary_key" in said
+    return ast.unparse(said.get("nullable", ast.Constant(True))) == "False" and not is_filled
+
+
+def of_new_table(module: Module, column: ast.Call) -> bool:
+    around = (each for each in module.around(column) if isinstance(each, ast.Call))
+    return any(called(each) == "create_table" for each in around)
+
+
+def release_of(module: Module) -> str:
+    """The release that a contract step waits for; empty where the migration is none."""
+    for node in module.find(ast.Assign):
+        if [dotted(target) for target in node.targets] == [MARK]:
+            assert isinstance(node.value, ast.Constant)
+            return str(node.value.value)
+    return ""
+
+
+def test_migrations_only_add() -> None:
+    assert_clean(takes_away, product())
+
+
+def test_contract_steps_wait_for_a_release() -> None:
+    released = re.findall(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    # Before the first one there is none that could run beside it.
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    done = set(released or [about["version"]])
+    steps = {module.path: release for module in product() if (release := release_of(module))}
+    assert {path: release for path, release in steps.items() if release not in done} == {}
+
+
+def test_what_takes_away_is_refused() -> None:
+    place = "agent_service/storage/migrations/versions/0099_sample.py"
+    wrong = (
+        'op.drop_table("turn")',
+        'op.drop_column("turn", "usage")',
+        'op.alter_column("turn", "usage", new_column_name="used")',
+        'op.execute("ALTER TABLE turn RENAME COLUMN usage TO used")',
+        'op.execute("ALTER TABLE turn DROP COLUMN usage")',
+        'op.add_column("turn", sa.Column("color", sa.Text, nullable=False))',
+    )
+    assert_refuses(takes_away, *(sample(each, place) for each in wrong))
+    well = (
+        'op.drop_index("turn_by_state", "turn")',
+        'op.add_column("turn", sa.Column("color", sa.Text))',
+        'op.add_column("turn", sa.Column("color", sa.Text, nullable=False, server_default=""))',
+        'op.create_table("color", sa.Column("name", sa.Text, nullable=False))',
+        'contracts = "0.1.0"\nop.drop_table("turn")',
+    )
+    assert_clean(takes_away, [sample(each, place) for each in well])
