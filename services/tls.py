@@ -177,7 +177,9 @@ def _read_all(files: TlsFiles) -> _Pems:
     except ssl.SSLError as error:
         pair = f"{files.certificate} and {files.key}"
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise TlsInvalid(f"{pair} do not belong together") from error
+            raise TlsInvalid(
+                f"{pair} do not belong together; make them with `hermes certs issue`"
+            ) from error
         raise TlsInvalid(f"{pair} are not a certificate and its key in PEM form") from error
     return pems
 

@@ -114,11 +114,16 @@ async def _reach(client: Channels, addresses: Mapping[str, Address]) -> None:
 async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dict[str, str]:
     found = await asyncio.gather(*(_silence(client, name) for name in addresses))
     return {
-        name: f"the {name} service at {address} does not answer ({why}); start it with "
-        f"hermes serve {name}, or correct HERMES_{name.upper()}_ADDRESS"
+        name: f"the {name} service at {address} does not answer ({why}); {_advice(name, why)}"
         for (name, address), why in zip(addresses.items(), found, strict=True)
         if why
     }
+
+
+def _advice(name: str, why: str) -> str:
+    if "certificate" in why:
+        return "take certificates of one CA for both: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE"
+    return f"start it with hermes serve {name}, or correct HERMES_{name.upper()}_ADDRESS"
 
 
 async def _silence(client: Channels, name: str) -> str:

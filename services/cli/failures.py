@@ -17,5 +17,6 @@ def explain(error: BaseException) -> str:
 
 def in_short(error: grpc.aio.AioRpcError) -> str:
     """Why somebody does not answer, to be said in brackets."""
-    # gRPC tells the whole way to the cause, which comes last.
-    return (error.details() or error.code().name).rsplit(": ", 1)[-1]
+    # gRPC tells the whole way to the cause, which comes last; after that of a handshake, an "OK".
+    told = (error.details() or error.code().name).removesuffix(": OK")
+    return told.rsplit(": ", 1)[-1]

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext
 
 from services.otlp import OtlpTracer
 from services.redact import Redactor
@@ -26,6 +27,12 @@ START = "hermes.agent.v1.TurnService/StartTurn"
 DELIVER = "hermes.gateway.v1.DeliveryService/Deliver"
 TURN, TOOL = "invoke_agent hermes", "execute_tool todo"
 """The spans of a turn, as OpenTelemetry has them."""
+
+
+def identity(span: ReadableSpan) -> SpanContext:
+    """What names a span, which all have that were begun."""
+    assert span.context is not None
+    return span.context
 
 
 class Spans:
@@ -52,7 +59,7 @@ class Spans:
 
     def way_of(self, span: ReadableSpan) -> list[str]:
         """The names of the spans above it, up to where its trace begins."""
-        by_id = {each.context.span_id: each for each in self._kept.get_finished_spans()}
+        by_id = {identity(each).span_id: each for each in self._kept.get_finished_spans()}
         names: list[str] = []
         while span.parent is not None:
             span = by_id[span.parent.span_id]
@@ -102,7 +109,7 @@ async def test_a_message_is_one_trace_to_its_answer_though_all_are_restarted(
     assert spans.way_of(shown) == spans.way_of(answer) == ["receive"]
     (received,) = spans.named("receive")
     traced = (received, first, second, tool, shown, answer)
-    assert len({each.context.trace_id for each in traced}) == 1
+    assert len({identity(each).trace_id for each in traced}) == 1
     assert dict(answer.attributes or {})["hermes.delivery.state"] == "sent"
 
 
@@ -135,8 +142,8 @@ async def test_a_run_of_a_job_is_one_trace_to_what_it_delivers(
     (tool,) = spans.named(TOOL)
     assert job.parent is None
     assert traceparent.split("-")[1:3] == [
-        f"{job.context.trace_id:032x}",
-        f"{job.context.span_id:016x}",
+        f"{identity(job).trace_id:032x}",
+        f"{identity(job).span_id:016x}",
     ]
     assert spans.way_of(tool) == [TURN, START, START, "job"]
     assert spans.way_of(turn) == [START, START, "job"]
