@@ -286,9 +286,7 @@ async def test_what_waits_to_be_sent_is_shown_with_how_long_it_does(database: Da
         while shows() != (2, 90):  # noqa: ASYNC110 - a metric is no event
             await asyncio.sleep(0.02)
         for _ in range(2):
-            part = await database.write(
-                lambda conn: outbox.begin(conn, "telegram", "42", "5", LATER)
-            )
+            part = await database.write(begin)
             assert part is not None
             await database.write(lambda conn, it=part: outbox.settle(conn, it, State.SENT, LATER))
         while shows() != (0, 0):
