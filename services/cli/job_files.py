@@ -98,7 +98,7 @@ def note_of(job: pb.ImportedJob) -> str:
     """What a person should know of a job in one line; empty where there is nothing."""
     if not job.notes:
         return ""
-    lead = f"job {job.name}" if is_here(job) else f"not taken: job {job.name}"
+    lead = f"job {job.name}" if is_here(job) else f"not taken: {job.name}"
     return printable(f"{lead}: {'; '.join(job.notes)}")
 
 

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from hermes.scheduler.v1 import job_options_pb2 as pb
-from hermes.scheduler.v1 import job_pb2, run_pb2
+from services.cli.job_files import note_of
 from services.cli.job_options import duration_text, given_options, target, target_text
 from services.cli.job_view import described, described_run, show, show_list, show_runs
 from services.cli.main import parser_of
@@ -141,3 +142,12 @@ def test_a_job_that_came_paused_says_why(capsys: pytest.CaptureFixture[str]) -> 
         shown()
         assert why in capsys.readouterr().out
     assert described(job)["pause_reason"] == why
+
+
+def test_what_is_not_taken_of_a_file_is_named() -> None:
+    taken, left = job_file_pb2.IMPORT_OUTCOME_TAKEN, job_file_pb2.IMPORT_OUTCOME_LEFT
+    told = [
+        note_of(job_file_pb2.ImportedJob(name=name, outcome=outcome, notes=["a", "b"]))
+        for name, outcome in (("news", taken), ("news", left), ("the file", left))
+    ]
+    assert told == ["job news: a; b", "not taken: news: a; b", "not taken: the file: a; b"]
