@@ -89,6 +89,13 @@ class Stack:
             text=True,
         )
 
+    def spawn(
+        self, *argv: str, in_terminal: bool = False, **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Begin a command of `docker compose` in a terminal; see tests.e2e.terminal."""
+        session = ("setsid", "--ctty") if in_terminal else ()
+        return subprocess.Popen([*session, *self._argv, *argv], env=self._environ, **options)
+
     def hermes(self, *argv: str) -> str:
         """What the operator's `hermes` says."""
         return self.compose("run", "--rm", "-T", "operator", *argv, timeout_s=CHAT_WITHIN_S)

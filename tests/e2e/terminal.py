@@ -12,10 +12,9 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 import pyte
-
-from tests.e2e.home import Home
 
 ROWS, COLUMNS = 100, 110
 WAIT_S = 40.0
@@ -34,13 +33,23 @@ class _Screen(pyte.Screen):
         os.write(self._descriptor, data.encode())
 
 
+class Spawns(Protocol):
+    """Who has commands."""
+
+    def spawn(self, *argv: str, in_terminal: bool = False, **options: Any) -> subprocess.Popen[str]:
+        """Start one; in a terminal, which then is its standard input, it leads a session."""
+        ...
+
+
 class Terminal:
     """A command in a terminal; `screen` is what is to be seen now.
 
     With `piped`, its standard output goes elsewhere.
     """
 
-    def __init__(self, home: Home, *argv: str, piped: bool = False, columns: int = COLUMNS) -> None:
+    def __init__(
+        self, home: Spawns, *argv: str, piped: bool = False, columns: int = COLUMNS
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         self._emulated = _Screen(self._master, columns)
@@ -136,7 +145,7 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    home: Home, *argv: str, piped: bool = False, columns: int = COLUMNS
+    home: Spawns, *argv: str, piped: bool = False, columns: int = COLUMNS
 ) -> Generator[Terminal]:
     """A command in a terminal for the time of the block."""
     opened = Terminal(home, *argv, piped=piped, columns=columns)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ from tests.chaos.crashes import asked_of
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
+from tests.e2e.terminal import CTRL_D, terminal
+from tests.e2e.test_terminal import PROMPT
+from tests.markdown import pages
+from tests.printed import printed
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -33,6 +38,9 @@ WATERING: Json = {"action": "create", "name": "watering", "content": SKILL}
 TALKERS = 40
 MESSAGES_PER_S = 20
 ANSWERED_WITHIN_S = 120.0
+PRINTED = "docker compose --env-file ~/.hermes/compose/settings --file docker/compose.yaml "
+OF_A_BACKUP = ("pg_dump", "pg_restore", "psql", "stack stop", "stack up --detach --wait")
+"""What its own test types."""
 RULES = (
     rule(
         "a nap then",
@@ -173,6 +181,35 @@ def state_of(running: Stack) -> dict[str, str]:
         "skills": running.hermes("skills", "list", "--json"),
         "jobs": running.hermes("jobs", "list", "--json"),
     }
+
+
+def test_what_is_printed_of_a_stack_is_done(running: Stack) -> None:
+    ways = {"logs --follow": follow, "run --rm operator chat": talk}
+    done = list[str]()
+    for line in sorted({line.plain for line in printed(pages())}):
+        words = line.removeprefix(PRINTED).removeprefix("stack ")
+        if words == line or any(each in line for each in OF_A_BACKUP):
+            continue
+        act = next((act for begin, act in ways.items() if words.startswith(begin)), Stack.compose)
+        act(running, *shlex.split(words))
+        done.append(words)
+    assert len(done) >= 8, done
+
+
+def follow(running: Stack, *argv: str) -> None:
+    with running.start(*argv) as following:
+        assert following.stdout is not None
+        assert following.stdout.readline()
+        following.terminate()
+
+
+def talk(running: Stack, *argv: str) -> None:
+    with terminal(running, *argv) as chat:
+        chat.wait_for(PROMPT)
+        chat.type("hello")
+        chat.wait_for("You said: hello")
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
 
 
 def test_prometheus_reads_all(running: Stack) -> None:

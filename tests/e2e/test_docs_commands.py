@@ -14,26 +14,28 @@ from tests.e2e.backends import need_backend
 from tests.e2e.deployment import one_process, running
 from tests.e2e.home import HERMES, REPOSITORY, Home, Result
 from tests.e2e.model import ModelProcess
-from tests.markdown import Block, Page, pages
+from tests.markdown import Page, pages
+from tests.printed import NOT_RUN, Line, printed
 from tests.skills import document, put, put_skill
 
 pytestmark = pytest.mark.timeout(600)
 
-NOT_RUN = "not run: "
-"""How the comment before a block begins that no test runs; it goes on with why."""
 OFFLINE = {"certs", "config", "database", "home", "security", "tools"}
 """What is run in a home of its own, so that nobody else minds what it changes."""
 ELSEWHERE = (
     (r"export [A-Z_]+=.*", "tests/unit/test_docs.py", "unknown_variables"),
-    (r"make (up|install|format|protos|test .*|test)", ".ci/run", "make .venv/.installed-test"),
+    (r"make install", ".ci/run", "make install"),
+    (r"make up", "tests/e2e/test_make.py", '"up"'),
+    (r"make (format|test( .*)?)", "tests/e2e/test_make.py", '"format"'),
+    (r"make protos", "tests/unit/test_generated.py", '"protos"'),
     (r"make check", ".ci/run", "make check"),
     (r"(DOCKER_HOST=\S+ )?make sandbox-image", ".ci/run", "make sandbox-image"),
-    (r"make images", ".ci/run", "docker/service-images"),
+    (r"make images", "Makefile", "$(MAKE) images"),
     (r"make compose-up", "tests/compose/stack.py", '"compose-up"'),
-    (r"(stack|docker compose) .*|alias stack=.*", "tests/unit/test_compose_docs.py", "def calls"),
+    (r"(stack|docker compose) .*|alias stack=.*", "tests/e2e/test_compose.py", "of_a_stack"),
     (r"docker run --read-only .*", "tests/images.py", "read_only=True"),
     (r"make bench( .*)?|.*-m tests\.bench --.*", "tests/bench/test_bench_smoke.py", "tests.bench"),
-    (r"make bench-executor.*|.*tests\.bench\.executor .*", "tests/bench/test_bench_smoke.py", ""),
+    (r"make bench-ex.*|.*\.executor .*", "tests/bench/test_bench_smoke.py", "tests.bench.executor"),
     (r"make bench-sch.*|.*\.scheduler .*", "tests/bench/test_bench_scheduler.py", "tests.bench"),
     (r".*-m tests\.fakes\.model .*", "tests/e2e/model.py", "tests.fakes.model"),
     (r".*-m tests\.unit\.docs_reference", "tests/unit/test_docs.py", "docs_reference"),
@@ -52,7 +54,7 @@ ELSEWHERE = (
     (r"(.*\| )?hermes sandboxes (open|logs) .*", "tests/e2e/test_sandboxes.py", '"open"'),
     (r"hermes pools .*--executor .*", "tests/e2e/test_several_executors.py", '"--executor"'),
     (r"hermes certs publish .*", "tests/unit/services/test_certificate_secrets.py", "publish"),
-    (r"hermes service .*", "tests/unit/services/test_service_command.py", '"install"'),
+    (r"hermes service .*", "tests/e2e/test_service.py", '"install", "--now"'),
     (r"hermes completion .*", "tests/unit/services/test_shell_completion.py", '"completion"'),
     (r"(tar|pg_dump|pg_restore|mkdir) .*", "tests/e2e/test_backup.py", "docs/deployment.md"),
 )  # fmt: skip
@@ -75,47 +77,14 @@ FILES = {
 """What people have where they type the commands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One command, with the page that it is on."""
-
-    page: str
-    text: str
-
-    @property
-    def plain(self) -> str:
-        """Without comments and spaces that mean nothing."""
-        return " ".join(self.text.partition("  #")[0].split())
-
-    @property
-    def elsewhere(self) -> Sequence[tuple[str, str, str]]:
-        """Which other tests run it."""
-        return [each for each in ELSEWHERE if re.fullmatch(each[0], self.plain)]
-
-
-def typed(block: Block) -> Iterator[str]:
-    """The commands that a person is to type."""
-    for text in block.text.replace("\\\n", " ").splitlines():
-        if block.language != "console" or text.startswith("$ "):
-            command = text.removeprefix("$ ").strip()
-            if command and not command.startswith("#"):
-                yield command
-
-
-def printed(documents: Sequence[Page]) -> list[Line]:
-    """The commands of pages, but for those of which they say that they are not run."""
-    return [
-        Line(each.name, text)
-        for each in documents
-        for block in each.blocks("sh", "console")
-        if not block.note.startswith(NOT_RUN)
-        for text in typed(block)
-    ]
+def elsewhere(line: Line) -> Sequence[tuple[str, str, str]]:
+    """Which other tests run it."""
+    return [each for each in ELSEWHERE if re.fullmatch(each[0], line.plain)]
 
 
 def run_by_nobody(documents: Sequence[Page]) -> list[str]:
     """Neither here, where each `hermes` is run, nor elsewhere."""
-    lines = [line for line in printed(documents) if not line.elsewhere]
+    lines = [line for line in printed(documents) if not elsewhere(line)]
     return [f"{line.page}: {line.text}" for line in lines if "hermes " not in f"{line.plain} "]
 
 
@@ -127,10 +96,17 @@ def test_every_command_is_run_or_said_not_to_be() -> None:
 
 
 def test_what_is_run_elsewhere_is_run_there() -> None:
-    used = {each for line in printed(pages()) for each in line.elsewhere}
+    used = {each for line in printed(pages()) for each in elsewhere(line)}
     assert set(ELSEWHERE) - used == set()
-    for _, path, needle in ELSEWHERE:
-        assert needle in (REPOSITORY / path).read_text(encoding="utf-8"), path
+    for pattern, path, needle in ELSEWHERE:
+        assert is_named(REPOSITORY / path, needle), (pattern, path)
+    assert not is_named(REPOSITORY / "Makefile", "")
+    assert not is_named(REPOSITORY / "Makefile", "make coffee")
+
+
+def is_named(path: Path, needle: str) -> bool:
+    """Whether a file has what is said to be found there, which is something."""
+    return bool(needle.strip()) and needle in path.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +190,7 @@ def test_hermes_does_what_is_printed(person: Person, tmp_path: Path) -> None:
     lines = {  # each once, but for certificates, which are made for somebody
         line.text if " certs " not in line.text else f"{line.page}: {line.text}": line
         for line in reversed(printed(pages()))
-        if not line.elsewhere
+        if not elsewhere(line)
     }
     assert len(lines) > 90
     failed = dict[str, str]()

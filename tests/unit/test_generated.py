@@ -1,13 +1,13 @@
 """The generated code is what the protos say, importable, and beside Google's own packages."""
 
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 from google.protobuf import timestamp_pb2
 from google.rpc import status_pb2
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from tests.make import run_make
 
 PROTOS = Path(__file__).parents[2] / "protos"
 
@@ -21,11 +21,13 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_generating_again_changes_nothing(tmp_path: Path) -> None:
-    stale = tmp_path / "hermes" / "removed_pb2.py"
-    stale.parent.mkdir()
+    shutil.copytree(PROTOS, tmp_path / "protos", ignore=shutil.ignore_patterns("gen"))
+    generated = tmp_path / "protos" / "gen"
+    stale = generated / "hermes" / "removed_pb2.py"
+    stale.parent.mkdir(parents=True)
     stale.touch()
-    subprocess.run([sys.executable, PROTOS / "generate", tmp_path], check=True)
-    fresh, committed = contents(tmp_path), contents(PROTOS / "gen")
+    run_make("protos", folder=tmp_path)
+    fresh, committed = contents(generated), contents(PROTOS / "gen")
     assert sorted(fresh) == sorted(committed), "run `make protos`"
     changed = [name for name in fresh if fresh[name] != committed[name]]
     assert not changed, "run `make protos`"

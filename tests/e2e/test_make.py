@@ -1,0 +1,56 @@
+"""Commands of the Makefile that the documentation tells of, as they are typed."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.deployment import LEAVE_NOTHING, model_at
+from tests.e2e.home import REPOSITORY, Home
+from tests.e2e.model import ModelProcess
+from tests.e2e.terminal import CTRL_D, terminal
+from tests.e2e.test_terminal import PROMPT
+from tests.make import make, run_make
+
+pytestmark = pytest.mark.timeout(120)  # `up` may make an image
+
+
+class Checkout(Home, frozen=True):
+    """Whose commands are those of the Makefile."""
+
+    def spawn(
+        self, *argv: str | Path, in_terminal: bool = False, **options: Any
+    ) -> "subprocess.Popen[str]":
+        """Start `make`, which then leads a session with its terminal."""
+        session = ("setsid", "--ctty") if in_terminal else ()
+        return subprocess.Popen([*session, *make(*map(str, argv))], env=self.environ, **options)
+
+
+def test_up_starts_hermes_and_opens_a_chat(model: ModelProcess, tmp_path: Path) -> None:
+    made = Home.make(tmp_path, {"terminal": {"backend": "bubblewrap"}})
+    settings = {**model_at(model.url), **LEAVE_NOTHING, "HERMES_METRICS_PORT": "0"}
+    with terminal(Checkout(made.path, settings), "up") as chat:
+        chat.wait_for(PROMPT)
+        chat.type("hello")
+        chat.wait_for(f"^You said: hello[^>]*{PROMPT}")
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
+
+
+def test_format_formats(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    ugly = tmp_path / "ugly.py"
+    ugly.write_text("import os\nimport abc\nNAMES =( abc,os )\n")
+    run_make("format", folder=tmp_path)
+    assert ugly.read_text() == "import abc\nimport os\n\nNAMES = (abc, os)\n"
+
+
+def test_test_runs_what_is_chosen() -> None:
+    said = run_make("test", "ARGS=-q -p no:cacheprovider tests/unit/test_tests_named.py")
+    assert " passed" in said
+
+
+def test_alone_it_lists_what_there_is() -> None:
+    assert "make compose-up" in run_make()
