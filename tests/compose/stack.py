@@ -183,14 +183,14 @@ class Stack:
 
 
 @contextmanager
-def stack(rules: Sequence[Any]) -> Generator[Stack]:
-    """A stack whose model follows the rules, for the time of the block."""
+def stack(rules: Sequence[Any], env: str = "") -> Generator[Stack]:
+    """A stack whose model follows the rules, with more in its .env, for the time of the block."""
     parts = make_parts()
     with rootless_engine() as engine:
         home = engine.folder / "hermes"
         home.mkdir()
         home.chmod(0o711)  # the engine's user has to come through, whose folder is in it
-        (home / ".env").write_text(ENV)
+        (home / ".env").write_text(ENV + env)
         script = home / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}))
         script.chmod(0o644)

@@ -1,20 +1,17 @@
 """The compose stack: a conversation with a command, while one service after another is killed."""
 
-import asyncio
-import itertools
 import json
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from services.channels import Channels
-from tests.chaos.crashes import asked_of
+from tests.compose.people import People, answer, people
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
@@ -35,9 +32,8 @@ description: How the plants on the sill are watered.
 Each takes a cup on Mondays.
 """
 WATERING: Json = {"action": "create", "name": "watering", "content": SKILL}
-TALKERS = 40
-MESSAGES_PER_S = 20
-ANSWERED_WITHIN_S = 120.0
+BETWEEN_S = 3
+"""How long all is well again before the next one is restarted."""
 PRINTED = "docker compose --env-file ~/.hermes/compose/settings --file docker/compose.yaml "
 OF_A_BACKUP = ("pg_dump", "pg_restore", "psql", "stack stop", "stack up --detach --wait")
 """What its own test types."""
@@ -62,9 +58,16 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Stack]:
+def writers() -> Iterator[People]:
+    """People at a scripted Telegram."""
+    with people() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(writers: People) -> Iterator[Stack]:
     """The stack, started once for all tests here."""
-    with stack(RULES) as started:
+    with stack(RULES, writers.env) as started:
         yield started
 
 
@@ -99,62 +102,45 @@ def test_who_reaches_what(running: Stack) -> None:
 
 
 @pytest.mark.alone
-async def test_renewing_each_service_and_the_database_under_load_loses_nothing(
-    running: Stack,
+def test_renewing_each_service_and_the_database_under_load_loses_nothing(
+    running: Stack, writers: People, record_property: Callable[[str, object], None]
 ) -> None:
-    async with running.operator() as operator, asyncio.TaskGroup() as group:
-        talking = Talking(operator)
-        load = group.create_task(talking.run())
+    with writers.writing():
         for part in (*SERVICES, "postgres"):
-            await asyncio.sleep(3)
-            await asyncio.to_thread(running.compose, "restart", part)
-            await asyncio.to_thread(running.compose, "up", "--detach", "--wait", part)
-        await asyncio.sleep(3)
-        talking.over = True
-        await load
-        turns = await talking.turns()
-    assert len(talking.asked) > 10 * MESSAGES_PER_S
-    assert turns == Counter(talking.asked), "each message is one turn, and none is two"
+            time.sleep(BETWEEN_S)
+            running.compose("restart", part)
+            running.compose("up", "--detach", "--wait", part)
+        time.sleep(BETWEEN_S)
+    record_property(
+        "figure", f"{len(writers.said)} messages in {len(writers.telegram.chats)} chats"
+    )
+    assert writers.shown() == Counter(map(answer, writers.said)), "none is lost, and none twice"
+    assert writers.portal.call(turns_of, running) == Counter(writers.said)
+    assert not writers.telegram.conflicts, "there were never two who polled"
 
 
-class Talking:
-    """People who say twenty things a second together, each the next when they are answered."""
-
-    def __init__(self, operator: Channels) -> None:
-        self.over = False
-        self.asked: list[str] = []
-        self._operator = operator
-
-    async def run(self) -> None:
-        """Talk until it is over, and all is answered."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(TALKERS):
-                group.create_task(self._talk(number))
-
-    async def _talk(self, number: int) -> None:
-        session_id = ""
-        for count in itertools.count():
-            due = asyncio.create_task(asyncio.sleep(TALKERS / MESSAGES_PER_S))
-            text = f"message {count} of {number}"
-            self.asked.append(text)
-            asking = asked_of(self._operator, text, session_id, ANSWERED_WITHIN_S)
-            async with asking as watcher:
-                pass
-            assert watcher.answer == f"You said: {text}"
-            session_id = watcher.session_id
-            await due
-            if self.over:
-                return
-
-    async def turns(self) -> Counter[str]:
-        """How often each of these messages is in a session."""
-        stub, found = SessionServiceStub(self._operator.to("agent")), Counter[str]()
-        listed = await stub.ListSessions(session_pb2.ListSessionsRequest(page_size=1000))
-        for session in listed.sessions:
-            request = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=1000)
+async def turns_of(running: Stack) -> Counter[str]:
+    """How often each of the messages is in a session."""
+    found = Counter[str]()
+    async with running.operator() as operator:
+        stub = SessionServiceStub(operator.to("agent"))
+        async for session_id in session_ids(stub):
+            request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000)
             messages = (await stub.ListMessages(request)).messages
             found.update(each.text for each in messages if each.role == session_pb2.ROLE_USER)
-        return Counter({text: n for text, n in found.items() if text.startswith("message ")})
+    return Counter({text: n for text, n in found.items() if text.startswith("message ")})
+
+
+async def session_ids(stub: SessionServiceStub) -> AsyncGenerator[str]:
+    """All that there are."""
+    request = session_pb2.ListSessionsRequest(page_size=1000)
+    while True:
+        page = await stub.ListSessions(request)
+        for session in page.sessions:
+            yield session.session_id
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
 
 
 def test_a_backup_is_the_same_in_a_new_stack(running: Stack, tmp_path: Path) -> None:

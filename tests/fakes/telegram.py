@@ -199,7 +199,7 @@ class FakeTelegram:
 
 
 @asynccontextmanager
-async def fake_telegram() -> AsyncGenerator[FakeTelegram]:
+async def fake_telegram(host: str = "127.0.0.1") -> AsyncGenerator[FakeTelegram]:
     """A running server; `url` is what a bot's token is appended to."""
     telegram = FakeTelegram()
     route = Route("/bot{token}/{method}", telegram.serve, methods=["POST"])
@@ -207,8 +207,8 @@ async def fake_telegram() -> AsyncGenerator[FakeTelegram]:
         Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none"
     )
     server = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", 0))
-    telegram.url = f"http://127.0.0.1:{listener.getsockname()[1]}/bot"
+    listener = socket.create_server((host, 0))
+    telegram.url = f"http://{host}:{listener.getsockname()[1]}/bot"
     async with Workers() as workers:
         serving = workers.start("telegram", server.serve(sockets=[listener]))
         try:
