@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from itertools import chain, islice
 
 from agent_service.security import code
 from agent_service.security.addresses import URL
@@ -162,9 +163,10 @@ class Programs:
             if _looks_destructive(invocation):
                 scene.find("hidden-command")
             return
-        fitting = [name for name in (*self._rules, *SHELLS) if fnmatchcase(name, pattern)]
+        named = filter(re.compile(translate(pattern)).match, chain(self._rules, SHELLS))
+        fitting = list(islice(named, _MOST_GUESSES))
         before = len(scene.findings)
-        for name in fitting[:_MOST_GUESSES]:
+        for name in fitting:
             self._known(shell, _renamed(invocation, name), pipes)
         if len(scene.findings) > before or (fitting and _looks_destructive(invocation)):
             scene.find("hidden-command")
