@@ -112,8 +112,9 @@ chart: $(TESTABLE) ## check the Helm chart: schemas, security standards, network
 	@HERMES_REQUIRE=$${HERMES_REQUIRE:-checkov} $(BIN)/pytest --quiet tests/helm $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant; INPUTS=n for as many
-	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) $(BIN)/pytest -n0 -q -k no_input_breaks tests/security/commands
+fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant; INPUTS=n for as many, SEED=n for others
+	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) HERMES_FUZZ_SEED=$(or $(SEED),1) \
+	  $(BIN)/pytest --quiet --numprocesses=auto tests/security/commands/test_fuzz.py
 
 .PHONY: soak
 soak: $(TESTABLE) ## a turn a second for a day: do memory and descriptors stay as they are? MINUTES=n for as many
