@@ -142,6 +142,16 @@ def test_selectors_find_the_pods_and_nothing_else() -> None:
             assert found == [each["metadata"]["name"]]
 
 
+def test_a_gateway_that_does_not_hear_a_platform_is_still_reached() -> None:
+    services = rendered_set("minimal").of("Service")
+    found = {each["metadata"]["name"] for each in services if unready_is_reached(each["spec"])}
+    assert found == {"hermes-gateway"}
+
+
+def unready_is_reached(spec: Json) -> bool:
+    return spec.get("publishNotReadyAddresses", False)
+
+
 def test_labels_and_classes_are_those_of_all_and_of_each() -> None:
     chart = rendered_set("production")
     pods = {name: pod_template(chart.service(name)) for name in SERVICES}

@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from msgspec.structs import replace
 from sqlalchemy import event
 
 from scheduler_service.catalog import JobCatalog
-from scheduler_service.jobs import Job, JobRequest, JobState
+from scheduler_service.jobs import Job, JobRequest, JobState, RunState
 from scheduler_service.misfire import Firing
 from scheduler_service.profile_homes import ProfileHome
 from scheduler_service.schedule import Interval
@@ -192,6 +193,23 @@ async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:
     assert await prepared.write(partial(claims.free_abandoned, limit=9)) == 1
     assert [taken.run_id for taken in await prepared.write(take_up)] == [ended]
     assert await prepared.write(take_up) == ()
+
+
+async def test_who_takes_a_run_over_goes_on_in_its_trace(prepared: Database) -> None:
+    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    trace = f"00-{'4' * 32}-{'2' * 16}-01"
+
+    def leave_begun(connection: sa.Connection) -> None:
+        each = job_of(1)
+        jobs.insert_job(connection, each, "")
+        (claim,) = claims.claim(connection, HOLDER, [(each, firing)], NOON, 9).runs
+        assert claim.traceparent == ""
+        runs.start_run(connection, HOLDER.leases, replace(claim, traceparent=trace))
+        claims.let_go(connection, HOLDER, [claim.lease])
+
+    await prepared.write(leave_begun)
+    (taken,) = await prepared.write(partial(claims.take_up, holder=HOLDER, limit=9))
+    assert (taken.state, taken.traceparent) == (RunState.RUNNING, trace)
 
 
 async def test_a_batch_is_claimed_whole_and_by_one(prepared: Database) -> None:
