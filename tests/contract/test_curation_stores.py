@@ -16,7 +16,8 @@ from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.usage import UsageFile
 from agent_service.stores import Stores
 from services.clock import SystemClock
-from services.errors import ServiceUnavailable
+from services.errors import ServiceUnavailable, StaleEpoch
+from services.leases import Fenced
 from tests.contract.test_bundled_skills import Killable, Killed
 from tests.curation import plan
 from tests.profile_stores import stores
@@ -142,20 +143,49 @@ async def test_a_decision_that_seemed_not_to_be_written_and_was_is_one(opened: S
     assert "mail-send/SKILL.md" not in await held(files)
 
 
+def curations_of(opened: Stores, files: SkillFiles) -> Curations:
+    """The curations of profiles that all have these files."""
+
+    def skills(profile: str) -> SkillFiles:
+        return files
+
+    no_model_is_asked = cast("Planning", None)
+    return Curations(replace(opened, skills=skills), no_model_is_asked, SystemClock())
+
+
+async def test_who_has_lost_the_files_for_a_moment_may_come_again(opened: Stores) -> None:
+    files = opened.skills("default")
+    original = files.write
+
+    async def late(path: str, data: bytes) -> None:
+        raise Fenced(f"{path} has another owner")
+
+    files.write = late  # type: ignore[method-assign]
+    # Not StaleEpoch, after which whoever has the run gives it up.
+    with pytest.raises(ServiceUnavailable, match="has another owner"):
+        await curations_of(opened, files).apply("default", ORDER)
+    files.write = original  # type: ignore[method-assign]
+    assert (await curations_of(opened, files).apply("default", ORDER)).changes
+
+
+async def test_an_earlier_epoch_is_refused_also_by_who_has_just_started(opened: Stores) -> None:
+    await curation(opened).apply(replace(ORDER, epoch=7))
+    await curation(opened).restore("back", "")
+    for dry_run in (False, True):
+        with pytest.raises(StaleEpoch):
+            await curation(opened).apply(replace(ORDER, epoch=6, dry_run=dry_run))
+    assert (await curation(opened).state())[0].epoch == 7
+    await curation(opened).apply(Order("two", plan=ORDER.plan, epoch=8))
+    assert (await curation(opened).state())[0].epoch == 8
+
+
 async def test_who_finds_a_library_held_may_come_again(profiles_url: str, tmp_path: Path) -> None:
     async with stores(profiles_url, tmp_path, wait_s=1.0) as opened:
         mine, theirs = opened.skills("default"), opened.skills("default")
         if isinstance(theirs, HomeSkillFiles):
             theirs = HomeSkillFiles(tmp_path / "skills", patience_s=0.1)
 
-        def skills(profile: str) -> SkillFiles:
-            return theirs
-
-        curations = Curations(
-            replace(opened, skills=skills),
-            cast("Planning", None),  # no model is asked
-            SystemClock(),
-        )
+        curations = curations_of(opened, theirs)
         async with mine.locked():
             with pytest.raises(LibraryBusy):
                 async with theirs.locked():
