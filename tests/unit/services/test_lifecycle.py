@@ -127,7 +127,7 @@ async def test_a_worker_s_result_and_error_reach_who_awaits_it() -> None:
 
 async def test_draining_starts_nothing_more_and_names_who_is_left() -> None:
     async with Workers() as workers:
-        workers.start("quick", asyncio.sleep(0.01))
+        workers.start("quick", asyncio.sleep(0))
         workers.start("turn trn_9", _forever())
         assert await workers.drain(0.05) == ("turn trn_9",)
         with pytest.raises(Draining):
