@@ -40,6 +40,14 @@ def docker_client() -> docker.DockerClient:
     return client
 
 
+def machine_address() -> str:
+    """At which address containers of the engine reach this machine."""
+    client = docker_client()
+    bridge: Any = client.networks.get("bridge")
+    client.close()
+    return bridge.attrs["IPAM"]["Config"][0]["Gateway"]
+
+
 def run_in(client: docker.DockerClient, container: str, *argv: str) -> tuple[int, str]:
     """Run a command in a container as its own user; exit status and output."""
     result: Any = client.containers.get(container).exec_run(list(argv))

@@ -5,10 +5,10 @@ from collections import Counter, deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from tests.docker_engine import machine_address
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 
 MESSAGES_PER_S = 20
@@ -38,10 +38,9 @@ class People:
     @property
     def env(self) -> str:
         """The .env of a stack that reaches this Telegram."""
-        port = urlsplit(self.telegram.url).port
         return (
             f"TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_ALLOWED_USERS=7\n"
-            f"TELEGRAM_BASE_URL=http://machine:{port}/bot\n"
+            f"TELEGRAM_BASE_URL={self.telegram.url}\n"
         )
 
     @contextmanager
@@ -89,6 +88,6 @@ def people() -> Generator[People]:
     """People at a Telegram that containers of this machine reach, for the time of the block."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(fake_telegram("0.0.0.0")) as telegram,
+        portal.wrap_async_context_manager(fake_telegram(machine_address())) as telegram,
     ):
         yield People(telegram, portal)

@@ -117,6 +117,18 @@ class Stack:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
 
+    def renew(self, part: str) -> None:
+        """Restart one, and ask it until it is well, sooner than Docker does."""
+        self.compose("restart", part)
+        asked = ("pg_isready",) if part == "postgres" else ("hermes", "health", part)
+        deadline = time.monotonic() + UP_WITHIN_S
+        while True:
+            asking = self.start("exec", "-T", part, *asked)
+            said = asking.communicate()
+            if asking.returncode == 0:
+                return
+            assert time.monotonic() < deadline, f"{part} does not get well: {said}"
+
     @asynccontextmanager
     async def operator(self) -> AsyncGenerator[Channels]:
         """An operator's channels from this machine, with a certificate out of the stack."""

@@ -108,8 +108,7 @@ def test_renewing_each_service_and_the_database_under_load_loses_nothing(
     with writers.writing():
         for part in (*SERVICES, "postgres"):
             time.sleep(BETWEEN_S)
-            running.compose("restart", part)
-            running.compose("up", "--detach", "--wait", part)
+            running.renew(part)
         time.sleep(BETWEEN_S)
     record_property(
         "figure", f"{len(writers.said)} messages in {len(writers.telegram.chats)} chats"
