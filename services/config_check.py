@@ -37,7 +37,9 @@ OWN_MEMORY = ("builtin", "none")
 """What `memory.provider` says where nothing but the home's own files is wanted."""
 
 ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
-TEST_VARIABLES = frozenset({"HERMES_REQUIRE", "HERMES_SCALE", "HERMES_CORPORA"})
+TEST_VARIABLES = frozenset(
+    f"HERMES_{name}" for name in ("REQUIRE", "SCALE", "CORPORA", "FUZZ_INPUTS", "FUZZ_SEED")
+)
 
 _OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
 
