@@ -47,7 +47,11 @@ class Curation(Struct, frozen=True):
         """When it may run by itself at the earliest, if nobody talks to the agent until then."""
         if not settings.is_enabled or self.is_paused or self.last_run_at is None:
             return None
-        earliest = self.last_run_at + settings.interval
+        try:
+            earliest = self.last_run_at + settings.interval
+        except OverflowError:
+            # The time stands in a file that anybody may write: it is after the last that there is.
+            return None
         if self.idle_since is not None:
             earliest = max(earliest, self.idle_since + settings.min_idle)
         return earliest

@@ -164,9 +164,10 @@ def moment(text: str | None) -> datetime | None:
     """A moment that the file has; None where it is none. Without a zone it is in UTC."""
     try:
         found = datetime.fromisoformat(text or "")
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        # One of the first or the last day may be none in UTC.
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
 def _usage(record: Mapping[str, Any]) -> Usage:

@@ -16,11 +16,14 @@ from scheduler_service.options import JobOptions, options_of_text, options_to_te
 from scheduler_service.storage.curator_schema import curator_run
 from scheduler_service.storage.schema import job
 from services.database import insert_ignore, is_one_of
+from services.errors import FailedPrecondition
 from services.leases import Lease, LeaseTable, Owner
 
 LEASE_S = 6.0
 KEPT_RUNS = 100
 """Of a profile."""
+EPOCHS = 2**53
+"""More than there ever are."""
 
 _OPEN = is_one_of(curator_run.c.state, (RunState.OPEN,))
 _BY_ID = sa.select(curator_run).where(curator_run.c.id == sa.bindparam("run_id"))
@@ -63,7 +66,13 @@ def insert_run(
 
     Its owners' epochs are above those of all runs of the profile before it, and above
     `after_epoch`, which the library knows: schedulers of other databases may have changed it.
+    FailedPrecondition where that is none, as a database has no room for those above it.
     """
+    if not 0 <= after_epoch < EPOCHS:
+        raise FailedPrecondition(
+            f"the skills of {profile} say that they were changed in epoch {after_epoch}, which "
+            "there never was; remove last_run_epoch from their .curator_state"
+        )
     values = {
         "id": run_id,
         "profile": profile,

@@ -315,3 +315,16 @@ async def test_after_a_failed_run_it_rests(database: Database) -> None:
         assert (run.state, run.error) == (RunState.FAILED, str(libraries.failure))
         await asyncio.sleep(0.5)
         assert len(await runs(database)) == 1
+
+
+async def test_what_one_library_says_of_itself_holds_up_no_other(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    bad = [curation("high", epoch=2**63 - 1), curation("late", last_run_at=last)]
+    async with schedulers(database, Libraries(*bad, curation())):
+        (run,) = await ended(database)
+        assert run.state is RunState.SUCCEEDED
+    for each in bad:
+        assert await runs(database, each.profile) == []
+    assert "the skills of high are not looked after: " in caplog.text
