@@ -42,7 +42,8 @@ def held_by(root: Path) -> str:
 def zone_of(root: Path) -> str:
     """The time zone that a home of another Hermes names, as one that runs there would have it."""
     set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
-    found = set_here or read_yaml(root / "config.yaml").find("timezone")
+    found = set_here if set_here and set_here.value else None
+    found = found or read_yaml(root / "config.yaml").find("timezone")
     return found.value if found is not None and isinstance(found.value, str) else ""
 
 

@@ -12,6 +12,7 @@ import pytest
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, schedule_pb2
 from services.config import Settings, load_settings
 from services.errors import Reason
+from services.home_jobs import zone_of
 from tests.integration.scheduler_parts import fake_services
 from tests.integration.scheduler_served import Serving, change, options, refused, request, serving
 from tests.integration.test_scheduler_import import job, lay_out, listed
@@ -121,3 +122,13 @@ async def test_jobs_that_are_taken_from_a_home_are_in_the_zone_that_it_runs_in(
     async with fake_services() as wire, serving(settings, wire) as served:
         found = [*(await listed(served)).values(), *(await listed(served, "work")).values()]
     assert [each.time_zone for each in found] == ["Europe/Berlin", "Asia/Tokyo"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "zone"),
+    [("HERMES_TIMEZONE=Asia/Tokyo\n", "Asia/Tokyo"), ("HERMES_TIMEZONE=\n", "America/New_York")],
+)
+def test_a_zone_that_is_left_empty_is_not_set(tmp_path: Path, environment: str, zone: str) -> None:
+    (tmp_path / ".env").write_text(environment)
+    (tmp_path / "config.yaml").write_text("timezone: America/New_York\n")
+    assert zone_of(tmp_path) == zone
