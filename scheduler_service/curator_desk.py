@@ -110,18 +110,26 @@ class CuratorDesk:
 
     async def roll_back(self, profile: str, run_id: str, backup_id: str) -> Report:
         """Give the library what it had before a run, and jobs the names of its skills then."""
-        curation = await self._curation(profile)
+        await self._curation(profile)
         latest = await self._database.read(partial(curator_runs.latest_run, profile=profile))
         if latest is not None and latest.state is RunState.OPEN:
             raise FailedPrecondition("the curator is at work on these skills; try again later")
-        asked = await self._asked(curation, run_id, backup_id)
-        if asked.report is not None:
-            return asked.report
-        if asked.is_past:
-            return await self._done_before(asked)
+        known = await self._known(profile, run_id, backup_id)
+        if known is not None and known.is_over:
+            return await self._answer(known)
+        async with self._homes.held(profile):
+            # Not before: whoever else was at work may have made another backup.
+            asked = await self._asked(await self._curation(profile), run_id, backup_id)
+            return await (self._answer(asked) if asked.is_over else self._restore(asked))
+
+    async def _answer(self, asked: RollBack) -> Report:
+        """What came of a request that is not made again."""
+        return asked.report if asked.report is not None else await self._done_before(asked)
+
+    async def _restore(self, asked: RollBack) -> Report:
+        """Go back, while nobody else is at work on the library."""
         try:
-            async with self._homes.held(profile):
-                report = await self._homes.restore(profile, asked.restore_id, asked.backup_id)
+            report = await self._homes.restore(asked.profile, asked.restore_id, asked.backup_id)
         except (NotFound, FailedPrecondition):
             await self._database.write(partial(roll_backs.forget, refused=asked))
             raise
@@ -145,15 +153,17 @@ class CuratorDesk:
     async def _asked(self, curation: Curation, run_id: str, backup_id: str) -> RollBack:
         """What is gone back to, the same whoever asks again: the latest backup is another one as
         soon as the library has been changed."""
-        profile = curation.profile
-        asked = await self._database.read(partial(roll_backs.find, request_id=run_id))
-        if asked is None:
-            wanted = await self._wanted(curation, run_id, backup_id)
-            begin = partial(roll_backs.begin, wanted=wanted, now=self._clock.now())
-            asked = await self._database.write(begin)
-        if asked.profile != profile or backup_id not in ("", asked.backup_id):
-            raise AlreadyExists(f"the run id {run_id} was used before for another roll-back")
-        return asked
+        known = await self._known(curation.profile, run_id, backup_id)
+        if known is not None:
+            return known
+        wanted = await self._wanted(curation, run_id, backup_id)
+        begin = partial(roll_backs.begin, wanted=wanted, now=self._clock.now())
+        return _of_request(await self._database.write(begin), wanted.profile, backup_id)
+
+    async def _known(self, profile: str, run_id: str, backup_id: str) -> RollBack | None:
+        """What the same request has asked for before."""
+        found = await self._database.read(partial(roll_backs.find, request_id=run_id))
+        return None if found is None else _of_request(found, profile, backup_id)
 
     async def _wanted(self, curation: Curation, run_id: str, backup_id: str) -> RollBack:
         """What a new request is to do: without a name it goes on with what is not done."""
@@ -172,3 +182,10 @@ class CuratorDesk:
         if not found:
             raise NotFound(f"there is no profile {profile}")
         return found[0]
+
+
+def _of_request(asked: RollBack, profile: str, backup_id: str) -> RollBack:
+    """The same; AlreadyExists where another request has its id."""
+    if asked.profile != profile or backup_id not in ("", asked.backup_id):
+        raise AlreadyExists(f"the run id {asked.id} was used before for another roll-back")
+    return asked

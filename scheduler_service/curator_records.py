@@ -154,5 +154,5 @@ class Libraries(Protocol):
         ...
 
     def held(self, profile: str) -> AbstractAsyncContextManager[None]:
-        """Keep others from a library; FailedPrecondition where somebody is at work on it."""
+        """Keep others from a library; SkillsBusy where somebody is at work on it."""
         ...

@@ -28,6 +28,11 @@ class RollBack(Struct, frozen=True):
     is_past: bool = False
     """It was not known to be done when another one was."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is not to be done, or not again."""
+        return self.report is not None or self.is_past
+
 
 def begin(connection: sa.Connection, wanted: RollBack, now: datetime) -> RollBack:
     """Store it, or return the one that was stored by the same request."""

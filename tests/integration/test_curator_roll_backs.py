@@ -1,20 +1,22 @@
 """Going back to a backup: jobs follow, and it is made once however often it is asked for."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from scheduler_service.curation_lock import CurationLocks
 from scheduler_service.curator_desk import CuratorDesk
 from scheduler_service.curator_records import (
     Curation,
     Done,
     Report,
 )
+from scheduler_service.errors import SkillsBusy
 from scheduler_service.options import JobOptions
 from scheduler_service.storage import curator_runs, jobs
 from scheduler_service.storage.schema import metadata
@@ -27,15 +29,17 @@ from services.errors import (
     NotFound,
     ServiceUnavailable,
 )
+from services.home import HomePaths
 from services.leases import new_owner
-from tests.integration.test_curator_schedule import SOON, curation
+from tests.integration.test_curator_schedule import NO_LOCKS, SOON, curation
 from tests.integration.test_scheduler_storage import job_of
 
 
 class Homes:
     """A home that has a backup, and is given one; scripted, as the agent serves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, locks: CurationLocks = NO_LOCKS) -> None:
+        self.held = locks.held
         self.backup_ids: tuple[str, ...] = ("20260101-120000",)
         self.restored: list[tuple[str, str]] = []
         self.written: list[Report] = []
@@ -45,10 +49,6 @@ class Homes:
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         return [curation(profile, backup_ids=self.backup_ids)]
-
-    def held(self, profile: str) -> AbstractAsyncContextManager[None]:
-        """Nobody else curates it."""
-        return nullcontext()
 
     async def pause(self, profile: str, *, is_paused: bool) -> None:
         raise NotImplementedError
@@ -178,3 +178,26 @@ async def test_a_rollback_is_gone_on_with_until_the_curator_has_changed_somethin
     await desk.roll_back("default", "new", "")
     backup_id = "20260103-120000" if wanted == "new" else "20260101-120000"
     assert homes.restored[1:] == [(wanted, backup_id)]
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_while_another_hermes_is_at_work_a_rollback_is_neither_begun_nor_forgotten(
+    database: Database, tmp_path: Path, is_begun: bool
+) -> None:
+    await database.migrate(metadata.create_all)
+    home = HomePaths(tmp_path, tmp_path)
+    homes = Homes(CurationLocks(home, wait_s=0.1))
+    desk = CuratorDesk(database, homes, SystemClock(), SOON)
+    if is_begun:
+        homes.failure = ServiceUnavailable("changes of the skills are half made")
+        with pytest.raises(ServiceUnavailable):
+            await desk.roll_back("default", "back", "")
+        homes.failure = None
+    async with CurationLocks(home).held("default"):
+        for request_id in ("back", "again"):
+            with pytest.raises(SkillsBusy):
+                await desk.roll_back("default", request_id, "")
+        homes.backup_ids = ("20260103-120000", *homes.backup_ids)
+    await desk.roll_back("default", "again", "")
+    wanted = ("back", "20260101-120000") if is_begun else ("again", "20260103-120000")
+    assert homes.restored[-1] == wanted
