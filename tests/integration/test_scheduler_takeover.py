@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from scheduler_service.jobs import RunState
+from scheduler_service.jobs import Origin, RunState
 from scheduler_service.misfire import Policy, fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
@@ -123,6 +123,26 @@ async def test_an_output_that_was_not_delivered_yet_is_delivered_by_another(
     assert await wire.deliveries.delivered(1) == ["hello"]
     await second.finished("x")
     assert wire.turns.watched_after[run.id] == [0]
+
+
+async def test_what_was_delivered_before_the_job_got_another_name_is_delivered(
+    replicas: Replicas, wire: Wire
+) -> None:
+    wire.deliveries.lost_answers = 10_000
+    first = await replicas.start()
+    # A terminal is told the job's name.
+    await first.create("x", "1m", origin=Origin("cli", "7"))
+    await _due(first, replicas.clock)
+    (text,) = await wire.deliveries.delivered(1)
+    await first.die()
+    renamed = metadata.tables["job"].update().values(name="another")
+    await (await replicas.database()).write(lambda connection: connection.execute(renamed))
+    wire.deliveries.lost_answers = 0
+    second = await replicas.start()
+    (run,) = await second.finished("x")
+    assert (run.state, run.delivery_error) == (RunState.SUCCEEDED, "")
+    assert wire.deliveries.conflicts == [run.id]
+    assert wire.deliveries.texts == [text]
 
 
 async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
