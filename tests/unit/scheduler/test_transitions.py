@@ -1,4 +1,4 @@
-"""What becomes of skills, over random histories of use, against the rules as they are written."""
+"""What becomes of skills, over random uses, against the rules as they are written."""
 
 from datetime import UTC, datetime, timedelta
 
