@@ -1,0 +1,82 @@
+"""What the bundled skill scheduling-jobs says of schedules and of the tool cronjob is so."""
+
+import ast
+import re
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+
+from agent_service.tools.cronjob import CronjobArguments
+from scheduler_service.prompts import is_silent
+from scheduler_service.schedule import parse
+from tests.bundled import ROOT
+
+TEXT = (ROOT / "hermes" / "scheduling-jobs" / "SKILL.md").read_text()
+NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
+KINDS = {
+    "once, in a while": "once",
+    "once, at a time": "once",
+    "at an interval": "interval",
+    "in words": "cron",
+    "cron: minute hour day month weekday": "cron",
+}
+
+
+def quoted(text: str) -> list[str]:
+    """What stands in backticks."""
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+def section(title: str) -> str:
+    """The text under a heading."""
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def arguments(call: str) -> dict[str, Any]:
+    """The arguments of a call as the text has it."""
+    parsed = ast.parse(call, mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    assert not parsed.args
+    return {str(each.arg): ast.literal_eval(each.value) for each in parsed.keywords}
+
+
+CALLS = [arguments(each) for each in quoted(TEXT) if each.startswith("cronjob(")]
+ROWS: dict[str, str] = dict(
+    re.findall(r"^\| (.+?) \| (`.+`) \|$", section("The schedule"), re.MULTILINE)
+)
+
+
+def test_all_rows_of_schedules_are_looked_at() -> None:
+    assert ROWS.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("row", KINDS)
+def test_its_schedules_are_understood_as_it_says(row: str) -> None:
+    for text in quoted(ROWS[row]):
+        assert parse(text, "Europe/Berlin", NOW).kind == KINDS[row], text
+
+
+def test_its_calls_are_what_the_tool_takes() -> None:
+    assert CALLS
+    for call in CALLS:
+        taken = CronjobArguments.model_validate(call)
+        assert taken.action == "create"
+        parse(taken.schedule or "", "Europe/Berlin", NOW)
+
+
+def test_whatever_it_names_the_tool_has() -> None:
+    actions = get_args(CronjobArguments.model_fields["action"].annotation)
+    known = {*CronjobArguments.model_fields, *actions}
+    told = "".join(map(section, ("The prompt", "The call", "When it does not run")))
+    names = [each for each in quoted(told) if not each.startswith("cronjob(")]
+    assert len(names) > 10
+    for name, _, value in (each.partition("=") for each in names):
+        assert name in known, name
+        if value:
+            CronjobArguments.model_validate({"action": "create", name: ast.literal_eval(value)})
+
+
+def test_what_it_lets_a_run_answer_is_silent() -> None:
+    (answer,) = re.findall(r"answer with exactly (\S+)\.$", TEXT, re.MULTILINE)
+    assert is_silent(answer)
