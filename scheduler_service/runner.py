@@ -158,7 +158,7 @@ class Runner:
         # All of a run is one trace, whoever took it over however often.
         with span("job", about, parent=claim.traceparent, expected=(Fenced,)) as current:
             ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
-            if ending.error:
+            if ending.state is RunState.FAILED:
                 current.failed("run_failed")
         self._observer.ended(ending.state)
         _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)

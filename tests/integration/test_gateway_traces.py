@@ -10,8 +10,11 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, StatusCode
 
+from hermes.common.v1.origin_pb2 import Origin
+from hermes.scheduler.v1.job_pb2 import CreateJobRequest
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.otlp import OtlpTracer
 from services.redact import Redactor
 from services.tracing import traced_by
@@ -141,6 +144,7 @@ async def test_a_run_of_a_job_is_one_trace_to_what_it_delivers(
     (turn,) = spans.named(TURN)
     (tool,) = spans.named(TOOL)
     assert job.parent is None
+    assert job.status.is_unset
     assert traceparent.split("-")[1:3] == [
         f"{identity(job).trace_id:032x}",
         f"{identity(job).span_id:016x}",
@@ -148,3 +152,20 @@ async def test_a_run_of_a_job_is_one_trace_to_what_it_delivers(
     assert spans.way_of(tool) == [TURN, START, START, "job"]
     assert spans.way_of(turn) == [START, START, "job"]
     assert spans.way_of(sent) == [DELIVER, DELIVER, "job"]
+
+
+async def test_a_run_whose_output_nobody_takes_is_a_failed_one(
+    tmp_path: Path, spans: Spans
+) -> None:
+    async with (
+        fake_telegram() as telegram,
+        fake_model(script(DONE)) as model,
+        run(tmp_path, telegram, model, spans) as running,
+    ):
+        nowhere = Origin(platform="slack", chat_id="1")
+        asked = CreateJobRequest(job_id="x", schedule="in 1 second", prompt="tea", origin=nowhere)
+        await JobServiceStub(running.operator.to("scheduler")).CreateJob(asked)
+        (job,) = await spans.until("job")
+        await running.until_rows("scheduler", "SELECT state, error FROM run", [("FAILED", "")])
+    assert job.status.status_code is StatusCode.ERROR
+    assert dict(job.attributes or {})["error.type"] == "run_failed"
