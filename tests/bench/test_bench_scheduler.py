@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,26 @@ from tests.bench.scheduler.__main__ import FIGURES
 from tests.postgres import require_postgres
 
 TENTH = 1_000
-BARS = {figure.key: figure.bar for figure in FIGURES if figure.bar is not None}
+NOT_ALWAYS = {"takeover_max_s"}
+"""Where none of the killed left runs to another one, there was no takeover to measure."""
+
+
+def missed(figures: Mapping[str, float | None]) -> Mapping[str, float | None]:
+    """The figures that do not reach their bars."""
+    bars = [(each, figures[each.key]) for each in FIGURES if each.bar is not None]
+    return {
+        figure.key: value
+        for figure, value in bars
+        if not figure.met(value) and (value is not None or figure.key not in NOT_ALWAYS)
+    }
+
+
+def test_only_a_takeover_may_be_without_a_figure() -> None:
+    met = {figure.key: figure.bar for figure in FIGURES}
+    assert missed(met) == {}
+    assert missed({**met, "takeover_max_s": None}) == {}
+    assert missed({**met, "takeover_max_s": 6.6}) == {"takeover_max_s": 6.6}
+    assert missed({**met, "missing": None}) == {"missing": None}
 
 
 @pytest.mark.alone
@@ -30,5 +50,4 @@ async def test_a_tenth_of_the_jobs_while_schedulers_are_killed(tmp_path: Path) -
     assert list(figures) == [figure.key for figure in FIGURES]
     assert figures["jobs"] == TENTH
     assert figures["kills"] >= 2
-    missed = {key: figures[key] for key, bar in BARS.items() if not figures[key] <= bar}
-    assert not missed, table
+    assert not missed(figures), table
