@@ -6,7 +6,6 @@ works on it, and when that one dies another takes it over and goes on from what 
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -25,6 +24,7 @@ from scheduler_service.curator_records import (
     Settings,
 )
 from scheduler_service.errors import SkillsBusy
+from scheduler_service.persistence import Persistence
 from scheduler_service.storage import curator_runs
 from scheduler_service.transitions import SkillState, transitions
 from services.clock import Clock
@@ -38,7 +38,6 @@ LOOK_S = 3.0
 """How often open runs are looked for that nobody works on; shorter than their lease."""
 
 _AT_ONCE = 4
-_FIRST_RETRY_S = 0.2
 _LONGEST_RETRY_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -66,6 +65,7 @@ class Curator:
         self._owner, self._leases = holder
         self._keeper = LeaseKeeper(database, self._leases, clock)
         self._clock = clock
+        self._persist = Persistence(clock, _LONGEST_RETRY_S).until_answered
         self._settings = settings
         self._observer = observer
         self._hint = Hint()
@@ -252,18 +252,6 @@ class Curator:
                 raise
 
         return make
-
-    async def _persist(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Call until there is an answer, however long that takes."""
-        delay_s = _FIRST_RETRY_S
-        while True:
-            try:
-                return await call()
-            except Unavailable as error:
-                level = logging.WARNING if delay_s == _FIRST_RETRY_S else logging.DEBUG
-                _log.log(level, "%s waits: %s", what, error)
-            await self._clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
 
 
 async def _check_undone(libraries: Libraries, run: CuratorRun) -> None:

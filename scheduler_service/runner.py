@@ -6,7 +6,6 @@ where the run's state says and repeats nothing that counts.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from scheduler_service.attempts import retry_at
 from scheduler_service.errors import CallRefused, attack
 from scheduler_service.jobs import Attempt, Claim, Job, Origin, RunState
 from scheduler_service.options import Overlap
+from scheduler_service.persistence import Persistence
 from scheduler_service.prompts import Output, instructions, own_words, parts
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
@@ -37,8 +37,6 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _HELD_FOR_EACH_SLOT = 2
-_FIRST_RETRY_S = 0.1
-_LONGEST_RETRY_S = 5.0
 # A delivery holds 1 MiB, in which what is said about a failure must find place too.
 _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
@@ -136,6 +134,7 @@ class Runner:
         self._gateway = gateway
         self._leases = leases
         self._clock = clock
+        self._persistence = Persistence(clock)
         self._slots = asyncio.Semaphore(slots)
         self._at_once = slots
         self._aside = 0
@@ -308,16 +307,7 @@ class Runner:
         return await self._persist(claim, partial(self._database.write, fn))
 
     async def _persist(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Call until there is an answer, however long that takes."""
-        delay_s = _FIRST_RETRY_S
-        while True:
-            try:
-                return await call()
-            except Unavailable as error:
-                level = logging.WARNING if delay_s == _FIRST_RETRY_S else logging.DEBUG
-                _log.log(level, "run %s waits: %s", claim.run_id, error)
-            await self._clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+        return await self._persistence.until_answered(f"run {claim.run_id}", call)
 
 
 def _storable(text: str, max_bytes: int) -> str:
