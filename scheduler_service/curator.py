@@ -102,6 +102,11 @@ class Curator:
 
     async def _curate(self, hint: Hint) -> None:
         while True:
+            # Not with the lock: who drains is not to wait for an agent that hangs. A run that is
+            # stored meanwhile is there for others.
+            if not self._draining and self._clock.monotonic() >= self._next_check:
+                self._next_check = self._clock.monotonic() + self._settings.check_s
+                await self._due.begin()
             async with self._looking:
                 if not self._draining:
                     await self._look()
@@ -109,9 +114,6 @@ class Curator:
 
     async def _look(self) -> None:
         try:
-            if self._clock.monotonic() >= self._next_check:
-                self._next_check = self._clock.monotonic() + self._settings.check_s
-                await self._due.begin()
             since = self._clock.monotonic()
             take = partial(
                 curator_runs.take,

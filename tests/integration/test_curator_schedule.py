@@ -113,6 +113,26 @@ def curation(profile: str = "default", **more: Any) -> Curation:
     return replace(due, **more)
 
 
+def curator(
+    database: Database,
+    libraries: curator_records.Libraries,
+    workers: Workers,
+    metrics: CuratorMetrics,
+    settings: Settings = SOON,
+    lease_s: float = 1.5,
+) -> Curator:
+    """One of a scheduler."""
+    return Curator(
+        database,
+        libraries,
+        workers,
+        holder=(new_owner(new_id("test")), curator_runs.run_leases(lease_s)),
+        clock=SystemClock(),
+        settings=settings,
+        observer=metrics,
+    )
+
+
 @asynccontextmanager
 async def schedulers(
     database: Database,
@@ -127,16 +147,7 @@ async def schedulers(
     metrics = CuratorMetrics.create(Meter(registry))
     async with Workers() as workers:
         curators = [
-            Curator(
-                database,
-                libraries,
-                workers,
-                holder=(new_owner(new_id("test")), curator_runs.run_leases(lease_s)),
-                clock=SystemClock(),
-                settings=settings,
-                observer=metrics,
-            )
-            for _ in range(count)
+            curator(database, libraries, workers, metrics, settings, lease_s) for _ in range(count)
         ]
         tasks = [asyncio.create_task(one.run()) for one in curators]
         yield registry
@@ -328,3 +339,27 @@ async def test_what_one_library_says_of_itself_holds_up_no_other(
     for each in bad:
         assert await runs(database, each.profile) == []
     assert "the skills of high are not looked after: " in caplog.text
+
+
+class Hanging(Libraries):
+    """An agent that does not answer."""
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        self.is_asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError(profile)
+
+
+async def test_who_drains_does_not_wait_for_an_agent_that_hangs(sqlite_url: str) -> None:
+    libraries = Hanging()
+    metrics = CuratorMetrics.create(Meter(CollectorRegistry()))
+    async with Database(sqlite_url, "test") as database, Workers() as workers:
+        await database.migrate(metadata.create_all)
+        one = curator(database, libraries, workers, metrics)
+        running = asyncio.create_task(one.run())
+        await libraries.is_asked.wait()
+        async with asyncio.timeout(5):
+            await one.drain()
+        assert not running.done(), "it still waits for the agent"
+        running.cancel()
+        await asyncio.wait([running])
