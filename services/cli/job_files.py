@@ -11,6 +11,7 @@ from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli.connection import connected, has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, counted, print_json, printable, say
+from services.cli.given_files import STANDARD, read_up_to
 from services.config import Settings
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import replace_file
@@ -18,8 +19,6 @@ from services.home_jobs import held_by, scripts_of, zone_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
 _CRON = "cron"
-_STANDARD = Path("-")
-"""Standard input or output, as programs call it."""
 
 
 async def take(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -61,7 +60,7 @@ async def take(settings: Settings, arguments: argparse.Namespace) -> int:
 async def give(settings: Settings, arguments: argparse.Namespace) -> int:
     """Write the jobs into a file, or to standard output."""
     path: Path | None = arguments.file and arguments.file.expanduser()
-    path = None if path == _STANDARD else path
+    path = None if path == STANDARD else path
     if path is not None and not arguments.overwrite and await asyncio.to_thread(path.exists):
         raise AlreadyExists(f"{path} is there already; choose another file, or say --overwrite")
     async with connected(settings, ("scheduler",)) as channels:
@@ -116,7 +115,7 @@ def _say(jobs: Sequence[pb.ImportedJob], *, dry_run: bool) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        data = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
+        data = read_up_to(path, MAX_FILE_BYTES)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:
@@ -127,4 +126,4 @@ def _read(path: Path) -> bytes:
 def _home_of(path: Path) -> Path | None:
     """The home whose file of jobs it is; None where it is a file alone."""
     folder = path.resolve().parent
-    return folder.parent if folder.name == _CRON and path != _STANDARD else None
+    return folder.parent if folder.name == _CRON and path != STANDARD else None

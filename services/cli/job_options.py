@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -13,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import up_to
+from services.cli.given_files import read_up_to
 from services.errors import InvalidArgument
 
 MAX_SCRIPT_BYTES = 64 * 1024
@@ -228,11 +228,7 @@ def _micro_usd(text: str) -> int:
 def _script(path: str) -> str:
     """What a file says, or standard input; InvalidArgument where it is no script."""
     try:
-        if path == "-":
-            data = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1)
-        else:
-            with Path(path).expanduser().open("rb") as stream:
-                data = stream.read(MAX_SCRIPT_BYTES + 1)
+        data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
         text = data.decode()
     except OSError as error:
         raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
