@@ -229,7 +229,9 @@ class Curator:
         """What a model wants consolidated, and why nothing is where it was not to be asked."""
         ask = partial(self._libraries.plan, run.profile, gone, of_jobs)
         try:
-            return await self._persist(run.id, self._telling(lease, ask)), ""
+            plan = await self._persist(run.id, self._telling(lease, ask))
+            # PostgreSQL stores none of these, and a plan that is not stored is paid for again.
+            return plan.replace("\0", "\ufffd"), ""
         except REFUSED as error:
             return "", str(error)
 

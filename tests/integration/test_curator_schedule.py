@@ -67,6 +67,7 @@ class Libraries:
         self.may_answer.set()
         self.failure: HermesError | None = None
         self.away = ""
+        self.answer = "a plan"
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         return list(self.known.values())
@@ -84,7 +85,7 @@ class Libraries:
         self.jobs_told.append(set(jobs))
         self.is_asked.set()
         await self.may_answer.wait()
-        return "a plan"
+        return self.answer
 
     async def apply(self, order: Order) -> Report:
         if self.failure is not None:
@@ -265,6 +266,15 @@ async def test_a_run_is_taken_over_with_the_plan_that_is_paid(database: Database
         (run,) = await ended(database)
         assert run.state is RunState.SUCCEEDED
         assert (last.asked, len(last.orders)) == (Counter(), 1)
+
+
+async def test_a_plan_with_a_zero_byte_is_asked_for_once(database: Database) -> None:
+    libraries = Libraries(curation())
+    libraries.answer = "a\0plan"
+    async with schedulers(database, libraries, lease_s=30):
+        (run,) = await ended(database)
+    assert (run.state, run.plan) == (RunState.SUCCEEDED, "a\ufffdplan")
+    assert libraries.asked == {"default": 1}
 
 
 async def uses_old(database: Database) -> None:
