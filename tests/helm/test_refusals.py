@@ -57,12 +57,17 @@ BY_TEMPLATE: dict[str, tuple[Json, str]] = {
         },
         (
             "secrets: config.platforms.telegram.token config.providers.mine.api_key "
-            "config.services.database.url config.services.tracing.headers;"
+            "config.services.database.url config.services.tracing.headers; name Secrets instead in "
+            "database.existingSecret and in secret of agent, executor, gateway and scheduler,"
         ),
     ),
     "keys of no Secret": (
         {"agent__secret__keys": ["OPENAI_API_KEY"]},
         "agent.secret.existingSecret",
+    ),
+    "keys of no Secret of an executor": (
+        {"executor__secret__keys": ["HERMES_TRACING_HEADERS"]},
+        "executor.secret.existingSecret",
     ),
     "values of no Secret": (
         {"sandbox__egress__secrets": {"TOKEN": ["api.example.org"]}},

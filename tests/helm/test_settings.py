@@ -46,6 +46,7 @@ from tests.helm.charts import (
 from tests.helm.network import selects
 from tests.helm.test_network import CALLERS
 from tests.kubernetes_cluster import documented
+from tests.markdown import ROOT, page
 
 POLICIES = {"agent": AGENT, "executor": EXECUTOR, "gateway": GATEWAY, "scheduler": SCHEDULER}
 SECRETS = {
@@ -164,7 +165,10 @@ def _check_service(chassis: ServiceConfig, settings: Settings, container: Json) 
 
 
 def loaded(name: str, service: str, tmp_path: Path) -> Settings:
-    chart = rendered_set(name)
+    return settings_in(rendered_set(name), service, tmp_path)
+
+
+def settings_in(chart: Rendered, service: str, tmp_path: Path) -> Settings:
     workload = chart.service(service)
     (container,) = [
         each for each in containers_of(pod_template(workload)) if each["name"] == service
@@ -181,6 +185,16 @@ def test_keys_and_tokens_come_from_files(tmp_path: Path) -> None:
     executor = loaded("modal-only", "executor", tmp_path / "executor").load(ExecutorConfig)
     assert executor.modal.token_id.get_secret_value() == "token-id"
     assert executor.modal.token_secret.get_secret_value() == "token-secret"
+
+
+def test_each_service_can_show_a_receiver_of_traces_a_key(tmp_path: Path) -> None:
+    blocks = page(ROOT / "docs/tracing.md").blocks("yaml")
+    (written,) = (each.text for each in blocks if "HERMES_TRACING_HEADERS" in each.text)
+    chart = rendered(with_values("minimal", **yaml.safe_load(written)))
+    for service in SERVICES:
+        config = settings_in(chart, service, tmp_path / service).load(ServiceConfig)
+        assert config.tracing.headers is not None, service
+        assert config.tracing.headers.get_secret_value() == "x" * 40
 
 
 def test_the_values_of_sandboxes_reach_the_executor(tmp_path: Path) -> None:
