@@ -286,6 +286,21 @@ async def test_what_a_failing_server_has_made_all_the_same_is_removed(
     assert pods_of(stand_in, spec.owner) == []
 
 
+async def test_a_secret_that_cannot_be_read_ends_the_reading_of_the_others(
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec, tmp_path: Path
+) -> None:
+    first = await backend.create(spec)
+    second = await backend.create(await to_thread(new_spec, spec.owner, tmp_path))
+    before = asyncio.all_tasks()
+    stand_in.cluster.faults += [
+        Fault(403, "GET", f"/secrets/{pod_name(first.key)}$"),
+        Fault(429, "GET", f"/secrets/{pod_name(second.key)}$", times=1000),
+    ]
+    with pytest.raises(BackendUnavailable, match="made to fail"):
+        await backend.list_boxes()
+    assert asyncio.all_tasks() == before
+
+
 async def test_a_busy_server_is_asked_again(
     backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
 ) -> None:

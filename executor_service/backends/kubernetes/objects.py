@@ -139,8 +139,15 @@ async def kept_secrets(cluster: Cluster, boxes: Sequence[Json]) -> dict[str, str
 
     Each is asked for by its name: whoever may list secrets reads those of everybody.
     """
-    found = await asyncio.gather(*(_kept_secret(cluster, box) for box in boxes))
-    return {box["metadata"]["uid"]: each for box, each in zip(boxes, found, strict=True) if each}
+    try:
+        async with asyncio.TaskGroup() as group:
+            reads = {
+                box["metadata"]["uid"]: group.create_task(_kept_secret(cluster, box))
+                for box in boxes
+            }
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+    return {uid: read.result() for uid, read in reads.items() if read.result()}
 
 
 async def _kept_secret(cluster: Cluster, box: Json) -> str:
