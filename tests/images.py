@@ -92,16 +92,22 @@ def certificates(folder: Path, service: str) -> Path:
     return folder
 
 
+def variables(service: str) -> dict[str, str]:
+    """The settings of a service that has its certificates in /certs."""
+    return {
+        "HERMES_LISTEN": f"0.0.0.0:{PORT}",
+        **{f"HERMES_{name.upper()}_ADDRESS": f"localhost:{PORT}" for name in SERVICES},
+        "HERMES_TLS_CA": "/certs/ca.crt",
+        "HERMES_TLS_CERTIFICATE": f"/certs/{service}.crt",
+        "HERMES_TLS_KEY": f"/certs/{service}.key",
+    }
+
+
 @contextmanager
 def container(service: str, pki: Path) -> Generator[Any]:
     """A container of a service as it should be run: all is read-only but its home and /tmp."""
-    address = f"localhost:{PORT}"
     environment = {
-        "HERMES_LISTEN": f"0.0.0.0:{PORT}",
-        **{f"HERMES_{name.upper()}_ADDRESS": address for name in SERVICES},
-        "HERMES_TLS_CA": "/pki/ca.crt",
-        "HERMES_TLS_CERTIFICATE": f"/pki/{service}.crt",
-        "HERMES_TLS_KEY": f"/pki/{service}.key",
+        **variables(service),
         "HERMES_BACKEND": "docker",
         "HERMES_WARM_POOL_SIZE": "0",
         "HERMES_KEEP_SANDBOXES": "false",
@@ -118,7 +124,7 @@ def container(service: str, pki: Path) -> Generator[Any]:
         group_add=[ENGINE.stat().st_gid] if service == "executor" else [],
         tmpfs={"/tmp": "mode=1777", "/var/lib/hermes": "uid=10000,mode=0700"},
         volumes={
-            str(pki): {"bind": "/pki", "mode": "ro"},
+            str(pki): {"bind": "/certs", "mode": "ro"},
             **({str(ENGINE): {"bind": str(ENGINE)}} if service == "executor" else {}),
         },
     )
@@ -134,14 +140,20 @@ def start(made: Any) -> float:
     began = time.monotonic()
     made.start()
     argv = ["docker", "logs", "--follow", made.id]
-    said = list[bytes]()
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as attached:
-        assert attached.stdout is not None
-        for line in attached.stdout:
-            said.append(line)
-            if b" ready on " in line:
-                attached.kill()
-                return time.monotonic() - began
+        until_ready(attached)
+        attached.kill()
+        return time.monotonic() - began
+
+
+def until_ready(attached: "subprocess.Popen[bytes]") -> None:
+    """Read what a service says until it is ready; one that ends first is a failure."""
+    assert attached.stdout is not None
+    said = list[bytes]()
+    for line in attached.stdout:
+        said.append(line)
+        if b" ready on " in line:
+            return
     pytest.fail(f"it ended: {b''.join(said).decode()}")
 
 

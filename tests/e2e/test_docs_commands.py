@@ -33,7 +33,7 @@ ELSEWHERE = (
     (r"make images", "Makefile", "$(MAKE) images"),
     (r"make compose-up", "tests/compose/stack.py", '"compose-up"'),
     (r"(stack|docker compose) .*|alias stack=.*", "tests/e2e/test_compose.py", "of_a_stack"),
-    (r"docker run --read-only .*", "tests/images.py", "read_only=True"),
+    (r"docker run --rea.*", "tests/integration/test_images.py", '"docker run --read-only "'),
     (r"make bench( .*)?|.*-m tests\.bench --.*", "tests/bench/test_bench_smoke.py", "tests.bench"),
     (r"make bench-ex.*|.*\.executor .*", "tests/bench/test_bench_smoke.py", "tests.bench.executor"),
     (r"make bench-sch.*|.*\.scheduler .*", "tests/bench/test_bench_scheduler.py", "tests.bench"),

@@ -2,8 +2,13 @@
 
 import statistics
 import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import docker
 import pytest
 
 from tests.images import (
@@ -17,7 +22,11 @@ from tests.images import (
     make_images,
     sbom,
     start,
+    until_ready,
+    variables,
 )
+from tests.markdown import pages
+from tests.printed import printed
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -136,6 +145,34 @@ def test_a_service_runs_read_only_and_says_so_to_its_probe(service: str, tmp_pat
         said = made.logs().decode()
         assert "Traceback" not in said
         assert made.wait()["StatusCode"] == 0, said
+
+
+def test_a_service_runs_as_is_printed(volume: str, tmp_path: Path) -> None:
+    (text,) = (
+        line.text for line in printed(pages()) if line.plain.startswith("docker run --read-only ")
+    )
+    certificates(tmp_path / "certs", "agent")
+    settings = "".join(f"{name}={value}\n" for name, value in variables("agent").items())
+    (tmp_path / "variables.env").write_text(settings)
+    argv = ["bash", "-c", f"exec {text.replace('hermes-agent:', f'{volume}:')}"]
+    with subprocess.Popen(
+        argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as running:
+        until_ready(running)
+        running.terminate()
+        assert running.wait(timeout=30) == 0
+
+
+@pytest.fixture
+def volume() -> Iterator[str]:
+    """The name of a volume that goes after the test, with the containers that use it."""
+    name = f"hermes-test-{uuid.uuid4().hex}"
+    yield name
+    with closing(docker.from_env(timeout=60)) as client:
+        users: Any = client.containers.list(all=True, filters={"volume": name})
+        for each in users:
+            each.remove(force=True)
+        client.volumes.get(name).remove()
 
 
 @pytest.mark.alone
