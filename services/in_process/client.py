@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any, Self
 
 import grpc
+import grpc.aio
 
 from services.in_process.exchange import CANCELLED, EMPTY, EOF, Codec, Exchange
 
@@ -111,6 +112,14 @@ class ClientCall:
     async def code(self) -> grpc.StatusCode:
         """Return its status, once it has one."""
         return (await self._exchange.ended()).code
+
+    async def details(self) -> str:
+        """Return what its status says, once it has one."""
+        return (await self._exchange.ended()).details
+
+    async def trailing_metadata(self) -> grpc.aio.Metadata:
+        """Return what came with its status, once it has one."""
+        return grpc.aio.Metadata(*(await self._exchange.ended()).trailing)
 
 
 async def _each(requests: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any]:

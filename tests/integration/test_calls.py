@@ -45,7 +45,9 @@ async def failure(call: Awaitable[object]) -> grpc.aio.AioRpcError:
     return caught.value
 
 
-async def test_all_four_kinds_of_call_are_served_and_counted(served: Running) -> None:
+async def test_all_four_kinds_of_call_are_served_and_counted(
+    served: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     async with served.channels() as channels:
         await get_turn(channels, "any")
         watch = turns(channels).WatchTurn(turn_pb2.WatchTurnRequest(after_sequence=1))
@@ -61,6 +63,7 @@ async def test_all_four_kinds_of_call_are_served_and_counted(served: Running) ->
     methods = ["GetTurn", "WatchTurn", "AttachExec", "UploadFile", "DownloadFile"]
     assert served.counter.calls == [(method, "OK") for method in methods]
     assert served.counter.begun == methods
+    assert "failed" not in caplog.text
 
 
 async def test_an_error_is_the_same_on_the_other_side(served: Running) -> None:
