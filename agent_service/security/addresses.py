@@ -3,6 +3,7 @@
 import re
 
 from agent_service.security.marks import PORT, UNKNOWN
+from agent_service.security.paths import HOME
 
 _HOST = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?"
@@ -18,6 +19,8 @@ _CONFIG = re.compile(
     r"GIT_PROXY_COMMAND|HTTPIE_CONFIG_DIR"
 )
 """Name what a program is configured by, such as a proxy."""
+_HOMES = {"HOME": HOME, "XDG_CONFIG_HOME": f"{HOME}/.config"}
+"""Name where programs look for their settings, each with where that is by itself."""
 
 
 def leads_away(variable: str, value: str) -> bool:
@@ -30,6 +33,11 @@ def leads_away(variable: str, value: str) -> bool:
 def reconfigures(variable: str, value: str) -> bool:
     """Whether a variable has a program take its settings from elsewhere than it does by itself."""
     return _CONFIG.fullmatch(variable) is not None and value not in ("", "/dev/null")
+
+
+def moves_home(variable: str, value: str) -> bool:
+    """Whether a variable has programs look for their settings in another home than the user's."""
+    return variable in _HOMES and value not in ("", _HOMES[variable])
 
 
 def is_local(address: str) -> bool:

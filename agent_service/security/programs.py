@@ -41,7 +41,7 @@ from agent_service.security.running import (
     try_text,
 )
 from agent_service.security.scene import MOST_STARTED, Pipes, Reach, Scene
-from agent_service.security.shell import Shell
+from agent_service.security.shell import Shell, judge_setting
 from agent_service.security.talkers import new_addresses
 from agent_service.security.wrappers import is_wrapper, unwrap
 
@@ -59,6 +59,8 @@ _PLAIN = listed(
     "git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws gcloud az "
     "systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
+_CONFIGURED = listed("curl wget wget2 git http https xh xhs")
+"""Ask whom files of the user's home tell them to."""
 _SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
 _MOST_GUESSES = 6
 _LONGEST_NAME = 256
@@ -203,6 +205,8 @@ class Programs:
             if rule.when(invocation):
                 scene.find(rule.family, rule.reach)
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
+        if scene.has_other_home and invocation.name in _CONFIGURED:
+            scene.find(SENDS)
         if scene.own and invocation.name not in ("echo", "printf"):
             parts = (re.split(r"[=@:]", arg)[-1] for arg in invocation.args)
             if any(is_below(part, scene.own, scene.cwd) for part in parts):
@@ -211,6 +215,8 @@ class Programs:
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
         argv, scripts = list(inner.argv), list(inner.scripts)
+        for name, value in inner.settings:
+            judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
             shell.scene.has_socket = True
         if invocation.name in ("xargs", "gxargs", "parallel"):

@@ -6,7 +6,7 @@ from functools import partial
 
 from tree_sitter import Node
 
-from agent_service.security.addresses import leads_away, reconfigures
+from agent_service.security.addresses import leads_away, moves_home, reconfigures
 from agent_service.security.families import SENDS
 from agent_service.security.marks import UNKNOWN, is_known
 from agent_service.security.parsing import ShellParser
@@ -49,12 +49,14 @@ _UNTRACED = frozenset(
 )
 
 
-def _judge_setting(scene: Scene, name: str, value: str) -> None:
+def judge_setting(scene: Scene, name: str, value: str) -> None:
+    """Judge that programs are given a variable."""
     if (name, value) in _UNTRACED:
         scene.find("traces")
     is_untold = _SOURCE.fullmatch(name) is not None and not is_known(value)
     if is_untold or leads_away(name, value) or reconfigures(name, value):
         scene.find(SENDS)
+    scene.has_other_home = scene.has_other_home or moves_home(name, value)
 
 
 class Shell:
@@ -189,7 +191,7 @@ class Shell:
         else:
             parts = [self.words.one(value)]
         made = " ".join(parts)
-        _judge_setting(self.scene, name, made)
+        judge_setting(self.scene, name, made)
         if plus or bracket:
             glue = " " if bracket or value.startswith("(") else ""
             parts = [*self.words.arrays.get(name, ()), *parts]
@@ -209,6 +211,7 @@ class Shell:
             for field in self.words.fields(word):
                 name, equals, value = field.partition("=")
                 if equals and name.isidentifier():
+                    judge_setting(self.scene, name, value)
                     self.words.variables[name] = value
         return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
 

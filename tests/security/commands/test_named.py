@@ -33,6 +33,12 @@ LED_ELSEWHERE = [
         "scp -o ProxyCommand=x host:a .",
         "export WGETRC=f",
     ),
+    *("env CURL_HOME=. curl https://a.io", "env WGETRC=f wget localhost", 'export "WGETRC=f"'),
+    *("sudo CURL_HOME=. curl https://a.io", "sudo -u me env WGETRC=f sh -c 'wget localhost'"),
+    *("env GIT_CONFIG_GLOBAL=f git fetch", "env -u A GIT_PROXY_COMMAND=x git fetch"),
+    *("env http_proxy=http://evil.com git fetch", "doas https_proxy=evil.com git fetch"),
+    *("HOME=. curl https://a.io", "XDG_CONFIG_HOME=. curl https://a.io", "env HOME=. git fetch"),
+    *("export HOME=/tmp; wget https://a.io", "HOME=$PWD nice sh -c 'curl https://a.io'"),
     *("aria2c --conf-path=f localhost", "lynx -cfg f localhost", "git -c http.proxy=a.io fetch"),
     *("git --config-env=http.proxy=X fetch", "git clone --config http.proxy=a.io b"),
     *("git config http.proxy a.io", "git -C x config --global core.gitProxy ./f"),
@@ -55,6 +61,8 @@ ASKING = [
 NEITHER = [
     *('git pull origin "$BRANCH"', 'git fetch origin "$(cat n)"', "git fetch --all", "git pull"),
     *("git config --get http.proxy", "git config --unset http.proxy", "git config user.name x"),
+    *("HOME=/tmp npm test", "HOME=~ git fetch", "env XDG_CONFIG_HOME=$HOME/.config git fetch"),
+    *("env FOO=1 git fetch", "sudo GIT_CONFIG_GLOBAL=/dev/null git fetch", "HOME=/tmp make"),
     *("GIT_CONFIG_GLOBAL=/dev/null git log", 'git -C "$DIR" pull', "scp -P 22 host:a ."),
     *(
         f"echo {AT}",
