@@ -25,13 +25,20 @@ def _cd(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _eval(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    return run_text(shell, invocation.text, pipes)
+    return _run_here(shell, invocation.text, pipes)
 
 
 def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     target = invocation.operand(0)
     text = pipes.stdin if target in SOURCED else shell.scene.read(target)
-    return run_text(shell, text, pipes) if text else ""
+    return _run_here(shell, text or UNKNOWN, pipes) if target else ""
+
+
+def _run_here(shell: Shell, text: str, pipes: Pipes) -> str:
+    """Follow text that is run by the shell itself, whose variables it may set."""
+    if not is_known(text):
+        shell.words.is_set_elsewhere = True
+    return run_text(shell, text, pipes)
 
 
 def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:

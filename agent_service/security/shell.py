@@ -209,10 +209,7 @@ class Shell:
         words = [text_of(child) for child in node.named_children if child.type in WORDS]
         for word in words:
             for field in self.words.fields(word):
-                name, equals, value = field.partition("=")
-                if equals and name.isidentifier():
-                    judge_setting(self.scene, name, value)
-                    self.words.variables[name] = value
+                _declare(self.scene, self.words, field)
         return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
 
     def _pipeline(self, node: Node, pipes: Pipes) -> str:
@@ -333,6 +330,16 @@ def judge_emptied(scene: Scene, operator: str, target: str) -> None:
     """Judge that a file is emptied, which the text has not made itself."""
     if operator in (">", ">|") and is_kept(target, scene.cwd) and not scene.read(target):
         scene.find("overwrite")
+
+
+def _declare(scene: Scene, words: Words, field: str) -> None:
+    """Set the variable that a word of a declaration names."""
+    name, equals, value = field.partition("=")
+    if not is_known(name):
+        words.is_set_elsewhere = True
+    if equals and name.isidentifier():
+        judge_setting(scene, name, value)
+        words.variables[name] = value
 
 
 def _elements(inner: str, words: Words) -> list[str]:

@@ -48,6 +48,8 @@ class Words(Struct):
     fallbacks: set[str] = field(default_factory=set[str])
     """What stands for variables that the text does not tell."""
     depth: int = 0
+    is_set_elsewhere: bool = False
+    """Whether text that is not told has been run, which may have set any variable."""
 
     def keep_elements(self, name: str, elements: list[str]) -> None:
         """Set an array, whose elements may have blanks in them."""
@@ -77,6 +79,10 @@ class Words(Struct):
         """A variable's value; None when the text does not tell it."""
         found = self.variables.get(name)
         return GIVEN.get(name) if found is None else found
+
+    def untold(self, name: str) -> str:
+        """What stands for a variable that the text does not tell."""
+        return UNKNOWN if self.is_set_elsewhere else untold(name)
 
     def parameter(self, inner: str) -> str:
         """The value of `${inner}`."""
@@ -114,12 +120,13 @@ class Words(Struct):
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
         if not rest:
-            return untold(name) if value is None else value
+            return self.untold(name) if value is None else value
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
             if value is None:
                 fallback = fallback or UNKNOWN
                 self.fallbacks.add(fallback)
+                fallback += UNKNOWN if self.is_set_elsewhere else ""
             if "=" in other[0] and not value:
                 self.variables[name] = fallback
             return value or fallback
@@ -293,7 +300,7 @@ class _Word:
             return "$"
         self._at = match.end()
         value = self._words.value(match[0])
-        return untold(match[0]) if value is None else value
+        return self._words.untold(match[0]) if value is None else value
 
     def _add(self, text: str) -> None:
         self._current += text
