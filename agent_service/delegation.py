@@ -27,6 +27,7 @@ from agent_service.tools.taint import STATE as TAINT
 from agent_service.turns import Turns
 from services.database import Database
 from services.errors import Draining, NotFound
+from services.task_groups import ungrouped
 
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
@@ -129,8 +130,9 @@ class CallSubagents:
         for number, task in enumerate(tasks):
             request = self._request(number, task, allowed, template)
             await self._delegation.start(replace(request, untrusted=tuple(untrusted)))
-        async with asyncio.TaskGroup() as group:
-            waiting = [group.create_task(self._report(n, ended)) for n in range(len(tasks))]
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                waiting = [group.create_task(self._report(n, ended)) for n in range(len(tasks))]
         return [each.result() for each in waiting]
 
     async def _report(self, number: int, ended: Callable[[int, Report], None]) -> Report:

@@ -22,6 +22,7 @@ from services.interceptors import CallPipeline
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
 from services.listeners import listen_on, reserved
 from services.logs import bind
+from services.task_groups import first_failure
 from services.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
@@ -170,15 +171,8 @@ async def serve(
             await stop.drain(_drain_steps(server, components))
         if failures:
             first = failures[0]
-            raise ComponentFailed(f"{first.name} failed: {_first(first.error)}") from first.error
-
-
-def _first(error: BaseException) -> BaseException:
-    """What has failed first; a group says only how many have."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return _first(group.exceptions[0])
+            why = first_failure(first.error)
+            raise ComponentFailed(f"{first.name} failed: {why}") from first.error
 
 
 def _drain_steps(server: Server, components: Sequence[Component]) -> list[DrainStep]:

@@ -28,6 +28,7 @@ from agent_service.tools.output import OutputWindow, ProgressMeter
 from agent_service.tools.program import ERRORS_CHARS, PROGRAM
 from agent_service.tools.taint import fenced
 from agent_service.tools.terminal import describe_exit
+from services.task_groups import ungrouped
 
 NAME = "execute_code"
 TIME_LIMIT_S = 300
@@ -99,15 +100,13 @@ class _Program:
             timeout_s=TIME_LIMIT_S,
             stdin=True,
         )
-        try:
+        with ungrouped():
             async with asyncio.TaskGroup() as group:
                 answering = group.create_task(self._answer())
                 status = await self._context.commands.run(command, self._take)
                 # Its last words may still wait for somebody to read them.
                 self._read_errors()
                 answering.cancel()
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
         if self._running:
             await self._kill(self._running)
         return self._result(status)

@@ -8,6 +8,7 @@ from pydantic import Field
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from services.task_groups import ungrouped
 
 SETTINGS = ("mixture.reference_models",)
 MAX_ANSWER_CHARACTERS = 40_000
@@ -54,11 +55,12 @@ class MixtureOfAgents:
     async def run(self, arguments: MixtureOfAgentsArguments, context: ToolContext) -> ToolResult:
         """Ask all side by side, then have their answers weighed."""
         question = {"role": "user", "content": arguments.prompt}
-        async with asyncio.TaskGroup() as group:
-            asked = [
-                group.create_task(_reference(context.ask, question, name))
-                for name in self._references
-            ]
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                asked = [
+                    group.create_task(_reference(context.ask, question, name))
+                    for name in self._references
+                ]
         answers = [task.result() for task in asked]
         failed = [answer for answer in answers if isinstance(answer, NoAnswer)]
         said = [answer for answer in answers if isinstance(answer, str)]
