@@ -201,7 +201,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
     if live.kind != REVIEW:
         search_index.add(conn, live.profile, live.session_id, _entries(transition))
-    if transition.message_count != live.message_count:
+    if (transition.message_count, transition.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
     insert_events(conn, live.id, transition.events)
     denials.record(conn, transition)

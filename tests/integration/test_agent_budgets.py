@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from agent_service.storage.budget_schema import budget_reservation
-from hermes.agent.v1 import turn_pb2
+from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1 import usage_pb2 as pb
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.database import Database
@@ -80,6 +81,10 @@ async def test_notes_of_a_long_conversation_are_held_to_the_budget(tmp_path: Pat
             turn = await client.start("/compress", kind=turn_pb2.TURN_KIND_COMPRESS)
             finished = (await client.watch(turn.turn_id))[-1].turn_finished
             assert finished.usage.prompt_tokens == 900
+            sessions = SessionServiceStub(client.channels.to("agent"))
+            asked = session_pb2.GetSessionRequest(session_id="session")
+            used = (await sessions.GetSession(asked)).session.usage
+            assert (used.prompt_tokens, used.call_count) == (7 * 900, 7)
             left = await stub_of(client).GetBudget(pb.GetBudgetRequest(session_id="session"))
             assert [
                 budget.reserved.tokens for budget in left.budgets if budget.reserved.tokens
