@@ -48,6 +48,7 @@ class LiveTurn(Struct):
     started_at: datetime
     approval_timeout: timedelta
     session_usage: Usage
+    """What its session has used without it."""
     first_model: str = ""
     """That the turn was started with."""
     route: str = ""

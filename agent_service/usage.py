@@ -48,6 +48,10 @@ class Usage(Struct, frozen=True):
         """The sums by their names, as they are kept."""
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        left, taken = self.stored(), other.stored()
+        return Usage(**{name: left[name] - taken[name] for name in left})
+
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,

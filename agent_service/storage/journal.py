@@ -143,7 +143,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         approval_timeout=defaults.approval_timeout,
         unattended=_unattended(row, defaults),
         usage=Usage(**row.usage),
-        session_usage=Usage(**row.session_usage),
+        session_usage=Usage(**row.session_usage) - Usage(**row.usage),
         origin=request["origin"],
         traceparent=request.get("traceparent", ""),
         asked_toolsets=frozenset(request.get("asked_toolsets", ())),

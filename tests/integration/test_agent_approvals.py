@@ -10,8 +10,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from hermes.agent.v1 import approval_pb2, turn_event_pb2, turn_pb2
+from hermes.agent.v1 import approval_pb2, session_pb2, turn_event_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.common.v1 import error_pb2
 from hermes.common.v1.approval_pb2 import (
     UNATTENDED_POLICY_DENY,
@@ -93,6 +94,21 @@ async def test_a_denied_command_does_not_run_and_the_model_is_told(
     assert "approval_resolved" in kinds(events)
     assert sequences(events) == list(range(1, len(sequences(events)) + 1))
     assert "denied" in answer(events)
+
+
+async def test_what_a_turn_used_before_it_waited_counts_once_for_its_session(home: Path) -> None:
+    told = {"usage": {"prompt_tokens": 900, "completion_tokens": 100}}
+    script = {"rules": [{"steps": [step | told for step in SCRIPT["rules"][0]["steps"]]}]}
+    async with fake_model(script) as model, agent(home, model.url) as client:
+        started = await client.start("clean up")
+        question = await asked(client, started.turn_id)
+        await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
+        events = await client.watch(started.turn_id)
+        sessions = SessionServiceStub(client.channels.to("agent"))
+        request = session_pb2.GetSessionRequest(session_id=started.session_id)
+        session = (await sessions.GetSession(request)).session
+    assert session.usage == events[-1].turn_finished.usage
+    assert (session.usage.prompt_tokens, session.usage.call_count) == (1800, 2)
 
 
 async def test_who_watched_the_turn_wait_sees_it_live_again(home: Path) -> None:
