@@ -15,6 +15,8 @@ class ModelAnswered(Struct, frozen=True):
 
     step: int
     message: ModelMessage
+    tokens_per_byte: float = 0.0
+    """Of what it was asked, as its provider has counted; 0 is not known."""
 
 
 class Prompted(Struct, frozen=True):

@@ -81,9 +81,8 @@ class LiveTurn(Struct):
     """How the session's messages are sent."""
     overlay: Overlay = NO_OVERLAY
     """What is sent beside them."""
-    prompt_tokens: int = 0
-    """What the provider has counted of the last request, whose messages were the first ones."""
-    prompt_messages: int = 0
+    tokens_per_byte: float = 0.0
+    """Of its session's last request, as its provider has counted; 0 is not known."""
     compressed_in_vain: int = 0
     failures_in_row: int = 0
     """In how many messages in a row, up to the last one, a call has failed in the same way."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent_service.answer_files import AnswerFiles, answer_in_wait
 from agent_service.calls import PendingScript
-from agent_service.context.compressor import Compressor
+from agent_service.context.compressor import Compressor, counted_rate
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
 from agent_service.facts import Compacted, Consulted, Fact, ModelAnswered, Prompted, Switched
@@ -81,20 +81,21 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                 else:
                     yield event
         assert message is not None, "a model call ends with its message or raises"
-        yield _said(turn, message, parts.files)
+        yield _said(turn, message, parts)
         if turn.finished:
             return
 
 
-def _said(turn: LiveTurn, message: base.ModelMessage, files: AnswerFiles) -> tuple[Fact, ...]:
+def _said(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
     """What a message of the model comes to."""
-    answered = ModelAnswered(turn.step, message)
+    rate = counted_rate(turn, _told_of_tools(turn, parts), message)
+    answered = ModelAnswered(turn.step, message, rate)
     if message.tool_calls:
         return (answered,)
     if goes_on(turn, message):
         return answered, Prompted(GO_ON)
     finished = _answered(turn, message)
-    if finished.outcome is Outcome.COMPLETED and files.are_in(turn, finished.text):
+    if finished.outcome is Outcome.COMPLETED and parts.files.are_in(turn, finished.text):
         return (answered,)  # it is stored before anything of it leaves
     return answered, finished
 

@@ -19,7 +19,7 @@ from agent_service.models.base import (
 from agent_service.models.catalog import Catalog
 from agent_service.models.catalogued import Priced
 from agent_service.models.fallback import Chain
-from agent_service.models.pricing import estimated_tokens
+from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
 from agent_service.storage.usage import Charged
@@ -139,7 +139,7 @@ class _Budgeted:
         self._spending = spending
         self._inner = inner
         self._turn = turn
-        self._scale = 1.0
+        self._scale = max(1.0, turn.tokens_per_byte * BYTES_PER_TOKEN)
         self._said: set[str] = set()
 
     @asynccontextmanager

@@ -39,7 +39,7 @@ from agent_service.facts import (
     ToolReturned,
 )
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ModelMessage, assistant_message, encoded
+from agent_service.models.base import assistant_message, encoded
 from agent_service.search.terms import searchable, terms
 from agent_service.usage import Usage
 
@@ -83,7 +83,8 @@ class Transition(Struct):
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
-    prompt_tokens: int = 0
+    tokens_per_byte: float = 0.0
+    """Where it is another than before; else 0."""
     clarifications: list[ClarificationRequested] = field(
         default_factory=list[ClarificationRequested]
     )
@@ -182,15 +183,13 @@ class Transition(Struct):
         turn, compacted = self.turn, self.compacted
         if compacted is not None:
             turn.messages, turn.compaction = list(compacted.messages), compacted.compaction
-            turn.prompt_tokens = turn.prompt_messages = 0
             turn.compressed_in_vain += not compacted.helped
-        elif self.prompt_tokens:
-            turn.prompt_tokens, turn.prompt_messages = self.prompt_tokens, len(turn.messages)
+        turn.tokens_per_byte = self.tokens_per_byte or turn.tokens_per_byte
 
     def _add(self, fact: Fact) -> None:
         match fact:
-            case ModelAnswered(step, message):
-                self._answered(step, message)
+            case ModelAnswered():
+                self._answered(fact)
             case Prompted(text):
                 self._message_count += 1
                 self.messages.append(_new(self._message_count, {"role": "user", "content": text}))
@@ -216,11 +215,13 @@ class Transition(Struct):
         else:
             self.denied |= fact.commands
 
-    def _answered(self, step: int, message: ModelMessage) -> None:
+    def _answered(self, fact: ModelAnswered) -> None:
+        step, message = fact.step, fact.message
         is_first = not self._model_calls
         usage = Usage.of_call(message.usage)
         self._count(message.model, usage)
-        self.prompt_tokens = usage.prompt_tokens
+        if fact.tokens_per_byte != self.turn.tokens_per_byte:
+            self.tokens_per_byte = fact.tokens_per_byte
         self._model_calls += 1
         self._failures_in_row = 0
         self.step_states.append((self._steps, StepState.DONE))

@@ -76,6 +76,7 @@ class Conversations:
             turn.messages,
             turn.compaction,
             turn.overlay,
+            turn.tokens_per_byte,
             turn.kept,
         )
         self._kept[turn.session_id] = hot

@@ -63,7 +63,7 @@ class Compressor:
         """Whether the turn's next request would be too long."""
         if not self._policy.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
             return False
-        return _tokens(turn.messages, tools, _rate(turn, tools)) > self._threshold(turn)
+        return _tokens(turn.messages, tools, _rate(turn)) > self._threshold(turn)
 
     async def run(
         self, turn: LiveTurn, tools: bytes, model: Model, *, by_half: bool = False
@@ -72,7 +72,7 @@ class Compressor:
 
         `model` is asked for notes.
         """
-        rate, threshold = _rate(turn, tools), self._threshold(turn)
+        rate, threshold = _rate(turn), self._threshold(turn)
         if by_half:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
         was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
@@ -167,9 +167,15 @@ def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:
     return (sum(map(len, messages)) + len(tools)) * rate
 
 
-def _rate(turn: LiveTurn, tools: bytes) -> float:
-    """Tokens a byte: what the last request had as its provider has counted, else the usual."""
-    if not turn.prompt_tokens:
-        return USUAL_RATE
-    asked = sum(map(len, turn.messages[: turn.prompt_messages])) + len(tools)
-    return min(max(turn.prompt_tokens / asked, LEAST_RATE), MOST_RATE)
+def counted_rate(turn: LiveTurn, tools: bytes, answer: ModelMessage) -> float:
+    """Tokens a byte of what is answered, in hundredths; 0 where its provider has not counted."""
+    if answer.usage is None or not answer.usage.prompt_tokens:
+        return 0.0
+    rate = answer.usage.prompt_tokens / (sum(map(len, turn.messages)) + len(tools))
+    # Stored where it is another than before: hundredths seldom are.
+    return round(min(max(rate, LEAST_RATE), MOST_RATE), 2)
+
+
+def _rate(turn: LiveTurn) -> float:
+    """Tokens a byte: what its session's last request had, else the usual."""
+    return turn.tokens_per_byte or USUAL_RATE

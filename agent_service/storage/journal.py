@@ -24,7 +24,7 @@ from agent_service.storage.claims import Claimed
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
-from agent_service.storage.sessions import OVERLAY, add_texts, notices
+from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, add_texts, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.storage.turns import REQUEST
@@ -93,6 +93,7 @@ class Hot(Struct, frozen=True):
     messages: list[bytes]
     compaction: Compaction
     overlay: Overlay
+    tokens_per_byte: float
     kept: dict[str, Any]
 
     @property
@@ -156,8 +157,10 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         said = [] if begun.message is None else [begun.message]
         live.messages, live.compaction = [*hot.messages, *said], hot.compaction
         live.overlay, live.kept = hot.overlay, dict(hot.kept)
+        live.tokens_per_byte = hot.tokens_per_byte
         return Loaded(live, list(begun.events))
     live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
+    live.tokens_per_byte = get_session_state(conn, live.session_id, TOKENS_PER_BYTE) or 0.0
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
         # Its first message is stored where it had begun before, and no script is still to run.
@@ -203,6 +206,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         search_index.add(conn, live.profile, live.session_id, _entries(transition))
     if (transition.message_count, transition.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
+    if transition.tokens_per_byte:
+        put_session_state(conn, live.session_id, TOKENS_PER_BYTE, transition.tokens_per_byte)
     insert_events(conn, live.id, transition.events)
     denials.record(conn, transition)
     if transition.waits_for_person:

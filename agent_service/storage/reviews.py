@@ -18,7 +18,7 @@ from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.requests import REVIEW, Unattended
 from agent_service.storage.review_schema import review
 from agent_service.storage.schema import compaction, session, session_state, turn
-from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY
+from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE
 from agent_service.storage.turns import QUEUED, REQUEST
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
@@ -26,7 +26,7 @@ from services.database import Prepared
 
 MAX_MODEL_CALLS = 16
 
-_KEPT = (OVERLAY, MEMORY_LIMITS, TAINT)
+_KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)
 """What a review has of the session's values: how its requests are sent, and what it has read."""
 _new = bindparam("new_session", type_=sa.String())
 _of = bindparam("of_session", type_=sa.String())

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from agent_service.context.summary import INSTRUCTION, LABEL
@@ -213,3 +214,24 @@ async def test_at_openrouter_a_small_model_makes_the_notes(tmp_path: Path) -> No
         (_is_about_notes(body), body["model"], body.get("temperature")) for body in model.bodies
     }
     assert asked == {(True, "google/gemini-3.7-flash", 0.3), (False, "scripted", None)}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_a_provider_counted_is_known_in_the_next_turn(
+    tmp_path: Path, restarts: bool
+) -> None:
+    def said(tokens: int) -> dict[str, Any]:
+        return {"text": "yes", "usage": {"prompt_tokens": tokens, "completion_tokens": 1}}
+
+    await _configured(tmp_path)
+    dense = {"user": "part 7:", "steps": [said(25_000)]}
+    script = {"rules": [NOTES, dense, {"steps": [said(100)]}]}
+    async with fake_model(script) as model:
+        async with agent(tmp_path, model.url) as client:
+            for n in range(8):
+                assert "compressed" not in kinds(await client.ask(f"part {n}: {LONG[:3000]}"))
+            if not restarts:
+                assert "compressed" in kinds(await client.ask("and now?"))
+        async with agent(tmp_path, model.url) as client:
+            if restarts:
+                assert "compressed" in kinds(await client.ask("and now?"))

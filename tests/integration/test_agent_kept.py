@@ -132,7 +132,7 @@ async def test_who_takes_the_turn_over_has_what_is_stored(session: Session) -> N
 
 async def test_the_next_turn_of_a_hot_session_has_it_at_hand(session: Session) -> None:
     conversations = Conversations()
-    before = journal.Hot(to_ms(BEGUN), 0, [], NOTHING, NO_OVERLAY, {FOLDER: "first"})
+    before = journal.Hot(to_ms(BEGUN), 0, [], NOTHING, NO_OVERLAY, 0.3, {FOLDER: "first"})
     turn = await session.begin(before)
     assert await session.state(turn).get(FOLDER) == "first"
     await session.state(turn).put(FOLDER, "second")

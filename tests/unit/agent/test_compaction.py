@@ -360,8 +360,8 @@ async def test_what_does_not_help_is_not_tried_for_ever() -> None:
     ("more", "policy", "is_due"),
     [
         ({}, {}, False),
-        ({"prompt_tokens": 5000, "prompt_messages": 2}, {}, True),
-        ({"prompt_tokens": 5000, "prompt_messages": 2}, {"enabled": False}, False),
+        ({"tokens_per_byte": 0.7}, {}, True),
+        ({"tokens_per_byte": 0.7}, {"enabled": False}, False),
         ({}, {"threshold": 0.1}, True),
     ],
 )
