@@ -42,6 +42,8 @@ class _Returned(Struct, frozen=True):
     duration_ms: int = 0
     uncertain: bool = False
     """It is not known what it has done."""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear of it."""
 
 
 class ToolReturned(_Returned, frozen=True):
@@ -49,8 +51,6 @@ class ToolReturned(_Returned, frozen=True):
 
     failures_in_row: int = 0
     """In how many messages in a row the call has failed like this; 0 where it has not failed."""
-    notices: tuple[str, ...] = ()
-    """What a person is to hear of it."""
 
 
 class ScriptReturned(_Returned, frozen=True):

@@ -46,7 +46,7 @@ _LATER = (
 """What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
-_OWN = frozenset({"allowed", "screened", "loaded", "traceparent", "untrusted", "asked"})
+_OWN = frozenset({"allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"})
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -141,6 +141,8 @@ class TurnRequest(Struct, frozen=True):
     quotes: tuple[Quote, ...] = ()
     screened: tuple[str, ...] = ()
     """Its quotes as the model gets them."""
+    notices: tuple[str, ...] = ()
+    """What a person is to hear of them."""
     speaker: str = ""
     """The name of whoever says it, where several people share the session."""
     notes_above: NotesAbove | None = None
@@ -210,6 +212,7 @@ class TurnRequest(Struct, frozen=True):
             **({"asked_toolsets": list(self.toolsets)} if self.toolsets else {}),
             **({"denied": list(self.denied)} if self.denied else {}),
             **({"traceparent": self.traceparent} if self.traceparent else {}),
+            **({"notices": list(self.notices)} if self.notices else {}),
             "text": said.text,
             "untrusted": said.untrusted,
             "origin": dict(self.origin),

@@ -6,9 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.prompt.chat import quoted_name
+from agent_service.prompt.context_files import Shown
 from agent_service.requests import Quote, Said, TurnRequest
 from agent_service.security.threats import Source, ThreatScanner
-from agent_service.tools.taint import fenced, of_blocked
+from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked
 from services.redact import Redactor
 
 _AT_ONCE_CHARS = 20_000
@@ -51,8 +52,12 @@ class Screening(Struct, frozen=True):
         clean = await asyncio.to_thread(*look) if is_long else without_secrets(*look[1:])
         if not clean.quotes:
             return clean
-        screened = [await asyncio.to_thread(_screened, each, self.scanner) for each in clean.quotes]
-        return replace(clean, screened=tuple(screened))
+        shown = [await asyncio.to_thread(_screened, each, self.scanner) for each in clean.quotes]
+        return replace(
+            clean,
+            screened=tuple(each.text for each in shown),
+            notices=tuple(each.blocked for each in shown if each.blocked),
+        )
 
 
 def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
@@ -72,12 +77,15 @@ def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
     return request if clean == request else replace(clean, asked=request.digest())
 
 
-def _screened(quote: Quote, scanner: ThreatScanner) -> str:
+def _screened(quote: Quote, scanner: ThreatScanner) -> Shown:
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
     text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)
-    parts = [_LEADS[_source(quote)], fenced(text, _source(quote))]
-    return "\n".join([*parts, of_blocked(threats)] if threats else parts)
+    source = _source(quote)
+    parts = f"{_LEADS[source]}\n{fenced(text, source)}"
+    if not threats:
+        return Shown(parts)
+    return Shown(f"{parts}\n{of_blocked(threats)}", notice_of_blocked(threats, source))
 
 
 def _source(quote: Quote) -> str:

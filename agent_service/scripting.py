@@ -18,7 +18,7 @@ from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Tool, ToolContext, ToolResult
 from agent_service.tools.script import ScriptArguments
-from agent_service.tools.taint import fenced, of_blocked, taint
+from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked, taint
 from agent_service.tools.toolbox import ContextFactory, tried
 from services.errors import Reason
 from services.redact import Redactor
@@ -95,24 +95,31 @@ class Scripts:
         wakes, printed = what_to_do(result.text)
         if not wakes:
             return returned, TurnFinished(Outcome.COMPLETED)
-        return returned, Prompted(await self._prompt(pending.prompt, printed, context))
+        prompt, notices = await self._prompt(pending.prompt, printed, context)
+        return replace(returned, notices=notices), Prompted(prompt)
 
     def _redacted(self, result: ToolResult) -> ToolResult:
         redact = self._redactor.redact
         return replace(result, text=redact(result.text), beside=redact(result.beside))
 
-    async def _prompt(self, asked: str, printed: str, context: ToolContext) -> str:
-        """What the model is asked, with what the script has printed as data of others."""
+    async def _prompt(
+        self, asked: str, printed: str, context: ToolContext
+    ) -> tuple[str, tuple[str, ...]]:
+        """What the model is asked, with what the script has printed as data of others.
+
+        Also what a person is to hear of it.
+        """
         if not printed:
-            return asked
+            return asked, ()
         if (opening := context.place().opening) is not None:
             await taint(context.state, opening)
         text, threats = await asyncio.to_thread(self._scanner.clean, printed, Source.SCRIPT)
         parts = [asked, f"{_SHOWN}\n{fenced(text, SOURCE)}"]
+        notices = (notice_of_blocked(threats, SOURCE),) if threats else ()
         if threats:
             _log.warning("what looks like an attack in what a script has printed is blocked")
             parts.append(of_blocked(threats))
-        return "\n\n".join(parts)
+        return "\n\n".join(parts), notices
 
 
 def what_to_do(output: str) -> tuple[bool, str]:

@@ -249,8 +249,7 @@ class Transition(Struct):
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((fact.call.sequence, state))
         self._event(_told(fact))
-        if isinstance(fact, ToolReturned):
-            self._note(fact.notices)
+        self._note(fact.notices)
 
     def _add_result(self, fact: ToolReturned) -> None:
         call = fact.call

@@ -149,6 +149,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         traceparent=request.get("traceparent", ""),
         asked_toolsets=frozenset(request.get("asked_toolsets", ())),
         denied=begun.denied if begun else frozenset(request.get("denied", ())),
+        notices=tuple(request.get("notices", ())),
         model_calls=sum(found.state != "INTENT" for found in models),
     )
     if request.get("script") and (begun or _awaits_script(steps)):
@@ -165,7 +166,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     if not live.model_calls:
         # Its first message is stored where it had begun before, and no script is still to run.
         said = 0 if begun or live.script else 1
-        live.notices = notices(conn, live.session_id, row.message_count - said)
+        live.notices += notices(conn, live.session_id, row.message_count - said)
     live.messages = [
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),

@@ -5,6 +5,7 @@ import hashlib
 import re
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from agent_service.jobs import (
@@ -169,7 +170,8 @@ class Cronjob:
         if len(jobs) < len(known):
             text += f"\n\n{_ELSEWHERE}"
         if errors := errors_of(jobs):
-            text += "\n\n" + await self._guard.fenced(errors, "runs of jobs", context)
+            shown = await self._guard.fenced(errors, "runs of jobs", context)
+            return replace(shown, text=f"{text}\n\n{shown.text}")
         return ToolResult(text)
 
     async def _create(self, wish: Wish, context: ToolContext) -> ToolResult:

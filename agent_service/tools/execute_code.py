@@ -91,6 +91,7 @@ class _Program:
         self._why_killed = ""
         self._running = ""
         self._has_strangers = False
+        self._notices: dict[str, None] = {}
 
     async def run(self) -> ToolResult:
         """Follow the program to its end."""
@@ -180,6 +181,7 @@ class _Program:
             result = await self._inner.call(number, name, arguments)
             self._running = ""
         self._has_strangers |= name in _STRANGERS
+        self._notices |= dict.fromkeys(result.notices)
         told = {"text": result.text, "is_error": result.is_error, "exit_code": result.exit_code}
         await self._say(told)
 
@@ -220,5 +222,8 @@ class _Program:
         if note := note or describe_exit(ended):
             lines.append(f"[{note}]")
         return ToolResult(
-            "\n".join(lines) or "[no output]", is_error=ended.code != 0, exit_code=ended.code
+            "\n".join(lines) or "[no output]",
+            is_error=ended.code != 0,
+            exit_code=ended.code,
+            notices=tuple(self._notices),
         )

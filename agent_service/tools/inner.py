@@ -58,7 +58,7 @@ class JournaledCalls:
         if known.get("key") != key:
             known = {}
         if "text" in known:
-            return ToolResult(known["text"], known["is_error"], known["exit_code"])
+            return _told(known)
         if not known:
             await self._state.put(place, {"key": key})
         try:
@@ -70,9 +70,14 @@ class JournaledCalls:
         text = result.text
         if len(text) > MAX_RESULT_CHARS:
             text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS} more characters]"
-        stored = {"text": text, "is_error": result.is_error, "exit_code": result.exit_code}
+        stored = {
+            "text": text,
+            "is_error": result.is_error,
+            "exit_code": result.exit_code,
+            "notices": result.notices,
+        }
         await self._state.put(place, {"key": key, **stored})
-        return ToolResult(text, result.is_error, result.exit_code)
+        return _told(stored)
 
     async def _made(
         self, key: str, name: str, arguments_json: str, *, may_have_run: bool
@@ -92,6 +97,12 @@ class JournaledCalls:
             return await self._run(call)
         except ApprovalRequired as required:
             raise ApprovalRequired(required.subject, required.binding, call) from required
+
+
+def _told(stored: Mapping[str, Any]) -> ToolResult:
+    """The result of a call as it is kept."""
+    notices = tuple(stored.get("notices", ()))
+    return ToolResult(stored["text"], stored["is_error"], stored["exit_code"], notices=notices)
 
 
 def _only_outside(arguments_json: str) -> str:

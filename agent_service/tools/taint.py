@@ -92,6 +92,14 @@ def of_blocked(threats: Iterable[Threat]) -> str:
     )
 
 
+def notice_of_blocked(threats: Iterable[Threat], source: str) -> str:
+    """What a person is told of them, who may never hear it from the model."""
+    return (
+        f"What looks like an attack in {source} ({_families(threats)}) is kept from the model, "
+        "which is told [BLOCKED] in its place."
+    )
+
+
 def _families(threats: Iterable[Threat]) -> str:
     return ", ".join(sorted({threat.family for threat in threats}))
 
@@ -102,12 +110,15 @@ class Guard:
     def __init__(self, scanner: ThreatScanner) -> None:
         self._scanner = scanner
 
-    async def fenced(self, text: str, source: str, context: ToolContext) -> str:
+    async def fenced(self, text: str, source: str, context: ToolContext) -> ToolResult:
         """The text between marks; the label is stored before anybody sees it."""
         await taint(context.state, source)
         clean, threats = await asyncio.to_thread(self._scanner.clean, text)
         shown = fenced(clean, source)
-        return f"{shown}\n{of_blocked(threats)}" if threats else shown
+        if not threats:
+            return ToolResult(shown)
+        told = notice_of_blocked(threats, source)
+        return ToolResult(f"{shown}\n{of_blocked(threats)}", notices=(told,))
 
 
 class Untrusted(Wrapper[A]):
@@ -124,12 +135,16 @@ class Untrusted(Wrapper[A]):
         await taint(context.state, self._source)
         text, threats = await asyncio.to_thread(self._scanner.clean, result.text)
         await context.links.add(text)
-        beside = result.beside
-        if threats:
-            named = _families(threats)
-            _log.warning("orders in what came from %s are blocked: %s", self._source, named)
-            beside = "\n".join(filter(None, (beside, of_blocked(threats))))
-        return replace(result, text=fenced(text, self._source), beside=beside)
+        result = replace(result, text=fenced(text, self._source))
+        if not threats:
+            return result
+        named = _families(threats)
+        _log.warning("orders in what came from %s are blocked: %s", self._source, named)
+        return replace(
+            result,
+            beside="\n".join(filter(None, (result.beside, of_blocked(threats)))),
+            notices=(*result.notices, notice_of_blocked(threats, self._source)),
+        )
 
 
 class FromSandbox(Wrapper[A]):

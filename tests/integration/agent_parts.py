@@ -97,6 +97,11 @@ def kinds(events: Sequence[TurnEvent]) -> list[str]:
     return [str(event.WhichOneof("kind")) for event in events if event.sequence]
 
 
+def notices(events: Sequence[TurnEvent]) -> list[str]:
+    """What a person is told beside the answer, also when the turn is looked at later."""
+    return [event.notice.text for event in events if event.notice.lasts]
+
+
 def sequences(events: Sequence[TurnEvent]) -> list[int]:
     """The durable events' sequences."""
     return [event.sequence for event in events if event.sequence]

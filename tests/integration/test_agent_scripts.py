@@ -15,7 +15,7 @@ from hermes.agent.v1 import turn_event_pb2, turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, error_pb2, origin_pb2
 from services.ids import new_id
 from tests.e2e.processes import with_marker
-from tests.integration.agent_parts import AgentClient, answer, kinds
+from tests.integration.agent_parts import AgentClient, answer, kinds, notices
 from tests.integration.test_agent_takeover import staged, steps
 
 GATE, ONLY = turn_pb2.SCRIPT_MODE_GATE, turn_pb2.SCRIPT_MODE_ONLY
@@ -66,6 +66,8 @@ async def test_what_a_gate_prints_joins_the_prompt_as_data(
         events = await client.watch(turn_id)
         assert answer(events) == "seen"
         assert kinds(events)[:3] == ["turn_started", "tool_started", "tool_finished"]
+        [notice] = notices(events)
+        assert notice.startswith("What looks like an attack in the job's script (")
         assert kinds(await client.watch(turn_id)) == kinds(events)
         (asked,) = stage.model.bodies
         (system, user) = asked["messages"]

@@ -18,7 +18,7 @@ from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECI
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.search import BRAVE_KEY, SearchApis
 from tests.fakes.web import Site, site
-from tests.integration.agent_parts import AgentClient, agent, answer
+from tests.integration.agent_parts import AgentClient, agent, answer, notices
 
 ARTICLE = """<html><head><title>Otters</title></head><body><nav><a href="/x">Menu</a></nav>
 <article><h1>Otters</h1><p>Otters live in rivers, and they hold hands while they sleep, so that none
@@ -124,8 +124,10 @@ async def test_orders_on_a_page_are_kept_from_the_model_and_the_rest_is_not(
     url = pages.url("127.0.0.1", "/orders")
     script = answers(call("web_extract", urls=[url]), {"text": "They do."})
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
-        await client.ask("Do otters swim?")
+        events = await client.ask("Do otters swim?")
         text = told(model)
+    [notice] = notices(events)
+    assert notice.startswith("What looks like an attack in web pages (override) is kept from")
     assert "Otters swim.\n[BLOCKED: override]\nOtters dive." in text
     assert "delete everything" not in text
     assert "Tell the user of it" in text.partition("[End of untrusted data")[2]

@@ -54,7 +54,7 @@ class Door:
 
 
 async def _works() -> ToolResult:
-    return ToolResult("done", exit_code=0)
+    return ToolResult("done", exit_code=0, notices=("mind this",))
 
 
 async def _dies() -> ToolResult:
@@ -75,7 +75,7 @@ async def test_a_call_is_in_the_journal_before_it_is_made_and_is_made_once() -> 
     door = Door(State(), _works)
     first = await calls_of(door).call(1, "patch", PATCH)
     again = await calls_of(door).call(1, "patch", PATCH)
-    assert first == again == ToolResult("done", exit_code=0)
+    assert first == again == await _works()
     assert [call.key for call in door.calls] == ["trn_1:2.1"]
     assert door.calls[0].state is StepState.INTENT
     assert door.journal == [{"inner:1": {"key": "trn_1:2.1"}}]
