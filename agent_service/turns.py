@@ -31,7 +31,7 @@ from agent_service.trajectories.keeping import Drives
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
-from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
+from services.errors import DatabaseUnavailable, Draining
 from services.lease_keeper import LeaseKeeper
 from services.lifecycle import Workers, unbroken
 from services.logs import bind
@@ -350,16 +350,8 @@ class Turns:
 
 async def _expire_approvals(database: Database, metrics: AgentMetrics, now: datetime) -> None:
     for late in await database.read(lambda conn: approvals.expired(conn, now)):
-        if await database.write(partial(_expire, late.id, now)):
+        if await database.write(lambda conn, late=late: approvals.expire(conn, late.id, now)):
             metrics.decided(late, Decision.EXPIRED, now)
-
-
-def _expire(approval_id: str, now: datetime, conn: Connection) -> bool:
-    try:
-        approvals.resolve(conn, approval_id, None, Decision.EXPIRED, "", now)
-    except FailedPrecondition:
-        return False  # somebody decided at the last moment
-    return True
 
 
 def _note_decision(info: ApprovalInfo) -> None:

@@ -162,6 +162,15 @@ def resolve(
     return Resolved(decided, tell(conn, decided.turn_id, told, now))
 
 
+def expire(conn: Connection, approval_id: str, now: datetime) -> bool:
+    """Decide that nobody has, unless somebody did at the last moment, or its session is gone."""
+    try:
+        resolve(conn, approval_id, None, Decision.EXPIRED, "", now)
+    except (FailedPrecondition, NotFound):
+        return False
+    return True
+
+
 def tell(
     conn: Connection, turn_id: str, told: events.Durable, now: datetime
 ) -> events.Recorded | None:

@@ -5,11 +5,15 @@ import base64
 import logging
 import secrets
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc.aio
 import pytest
+import sqlalchemy as sa
 
+from agent_service.storage import approvals
+from agent_service.storage.schema import metadata
 from hermes.agent.v1 import approval_pb2, session_pb2, turn_event_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
@@ -94,6 +98,12 @@ async def test_a_denied_command_does_not_run_and_the_model_is_told(
     assert "approval_resolved" in kinds(events)
     assert sequences(events) == list(range(1, len(sequences(events)) + 1))
     assert "denied" in answer(events)
+
+
+def test_an_approval_whose_session_is_gone_meanwhile_does_not_expire() -> None:
+    with sa.create_engine("sqlite://").begin() as conn:
+        metadata.create_all(conn)
+        assert not approvals.expire(conn, "apr_gone", datetime(2026, 1, 1, tzinfo=UTC))
 
 
 async def test_what_a_turn_used_before_it_waited_counts_once_for_its_session(home: Path) -> None:
