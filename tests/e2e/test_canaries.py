@@ -7,9 +7,10 @@ import re
 import secrets
 import shlex
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -22,11 +23,14 @@ from tests.e2e.deployment import Deployment, four_processes, one_process, runnin
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import users_of
 from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.otlp import Receiver, receiving
 from tests.fakes.search import SearchApis
 from tests.fakes.telegram import fake_telegram
 from tests.fakes.web import site
 from tests.ports import free_port
 from tests.postgres import PostgresServer
+
+T = TypeVar("T")
 
 LAYOUTS = ("one-process", "one-process with SQLite", "four-processes")
 LOOK_AROUND = """
@@ -108,6 +112,15 @@ class Planted:
     values: Mapping[str, str]
     known: Mapping[str, str]
     """Those of them that Hermes is told as secrets, and a person may say."""
+    receiver: Receiver
+    """Where their traces go, with what people and models say."""
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """What a person asks, who says every secret herself."""
+        asked = ("hello", "look around", "a file", "search", "read secrets", "go wrong")
+        keeping = (f"keep them: {told(self.known)}", "repeat them", "print them")
+        return (*asked, *keeping, "refuse my key", "break")
 
     def found_in(self, text: str) -> set[str]:
         """Names of the secrets that are in a text, however they are spelled."""
@@ -187,6 +200,7 @@ async def planted(
         fake_model(rules(values)) as model,
         fake_telegram() as telegram,
         site(search.handle) as searched,
+        beside(receiving()) as receiver,
     ):
         with postgres.database() as plain_url:
             url = plain_url.replace("postgres@", f"postgres:{values.get('database')}@")
@@ -195,6 +209,9 @@ async def planted(
                 **({"HERMES_DATABASE_URL": url} if on_server else {}),
                 "TELEGRAM_BASE_URL": telegram.url,
                 "BRAVE_BASE_URL": searched.url("127.0.0.1"),
+                "HERMES_TRACING_ENDPOINT": receiver.url,
+                "HERMES_TRACING_TEXT": "true",
+                "OTEL_BSP_SCHEDULE_DELAY": "200",
             }
             one = request.param != "four-processes"
             if one:
@@ -202,10 +219,11 @@ async def planted(
             make = one_process if one else four_processes
             made = await asyncio.to_thread(deploy, make, tmp_path, model.url, settings, values)
             known = dict(values)
-            async with run(made):
+            async with beside(running(made)):
                 values |= await asyncio.to_thread(lambda: dict(kept_by(tmp_path)))
                 shown = f"http://127.0.0.1:{port}/metrics" if one else ""
-                yield Planted(made, model, plain_url if on_server else "", shown, values, known)
+                stored_at = plain_url if on_server else ""
+                yield Planted(made, model, stored_at, shown, values, known, receiver)
 
 
 def deploy(
@@ -234,12 +252,11 @@ def write_private(path: Path, text: str) -> None:
 
 
 @asynccontextmanager
-async def run(made: Deployment) -> AsyncGenerator[None]:
-    """A deployment that starts and ends beside the servers that this process has for it."""
-    context = running(made)
-    await asyncio.to_thread(context.__enter__)
+async def beside(context: AbstractContextManager[T]) -> AsyncGenerator[T]:
+    """What starts and ends beside the servers that this process has for it."""
+    entered = await asyncio.to_thread(context.__enter__)
     try:
-        yield
+        yield entered
     finally:
         await asyncio.to_thread(context.__exit__, None, None, None)
 
@@ -267,11 +284,13 @@ async def test_no_secret_comes_out(planted: Planted) -> None:
         "model requests": b"\n".join(one.body for one in planted.model.requests).decode(),
         "database": await asyncio.to_thread(stored, planted.database_url),
         "metrics": await metrics(planted.metrics_url),
+        "traces": await asyncio.to_thread(traces, planted),
         "command lines": await asyncio.to_thread(command_lines, planted.deployment.folder),
         "files": await asyncio.to_thread(files, planted.deployment.folder),
     }
     assert sinks["model requests"]
     assert "You said: hello" in sinks["database" if planted.database_url else "files"]
+    assert "You said: hello" in sinks["traces"]
     if planted.metrics_url:
         counted = r'hermes_secrets_redacted_total\{service="(agent|gateway|scheduler)"\} [1-9]'
         assert len(set(re.findall(counted, sinks["metrics"]))) == 3
@@ -285,9 +304,7 @@ def converse(planted: Planted) -> str:
     deployment, values = planted.deployment, told(planted.known)
     shown: list[str] = []
     session_id = ""
-    asked = ("hello", "look around", "a file", "search", "read secrets", "go wrong")
-    keeping = (f"keep them: {values}", "repeat them", "print them")
-    for question in (*asked, *keeping, "refuse my key", "break"):
+    for question in planted.questions:
         resumed = ("--resume", session_id) if session_id else ()
         result = deployment.client.run("chat", "-q", question, "--json", *resumed)
         shown += (result.out, result.err)
@@ -342,6 +359,12 @@ async def metrics(url: str) -> str:
         shown = (await client.get(url)).raise_for_status().text
     assert "hermes_" in shown
     return shown
+
+
+def traces(planted: Planted) -> str:
+    """What the spans of all that was asked say."""
+    spans = planted.receiver.wait_for_several("invoke_agent hermes", len(planted.questions))
+    return "\n".join(each.span.SerializeToString().decode(errors="replace") for each in spans)
 
 
 def command_lines(folder: Path) -> str:

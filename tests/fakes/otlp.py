@@ -77,6 +77,18 @@ class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
             assert came, f"{names} did not all come, but {sorted(self._came)}"
             return list(self.spans)
 
+    def wait_for_several(
+        self, name: str, count: int, timeout_s: float = 30.0
+    ) -> Sequence[Received]:
+        """All spans, once so many have come of a name."""
+        with self._more:
+            came = self._more.wait_for(lambda: self._count(name) >= count, timeout_s)
+            assert came, f"of {count} spans {name} only {self._count(name)} came"
+            return list(self.spans)
+
+    def _count(self, name: str) -> int:
+        return sum(each.name == name for each in self.spans)
+
     @property
     def _came(self) -> set[str]:
         return {f"{each.service} {each.name}" for each in self.spans}
