@@ -13,6 +13,8 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 
 MESSAGES_PER_S = 20
 ANSWERED_WITHIN_S = 120.0
+QUIET_S = 5.0
+"""How long nobody writes before what was said is counted: what is done twice is done by then."""
 PLACEHOLDER = "…"
 FEWEST_CHATS = 40
 """Nobody says the next thing in a chat before the last one is answered: others do then."""
@@ -32,6 +34,8 @@ class People:
     """To the loop in which Telegram runs, and they write."""
     over: bool = False
     said: list[str] = field(default_factory=list[str])
+    wrote_s: float = 0
+    """How long they wrote."""
     _idle: deque[int] = field(default_factory=lambda: deque(range(1, FEWEST_CHATS + 1)))
     _waiting: dict[int, str] = field(default_factory=dict[int, str])
 
@@ -45,7 +49,7 @@ class People:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Have them write for the time of the block, and at its end wait until all is answered."""
+        """Have them write for the time of the block, and at its end wait as write does."""
         writes = self.portal.start_task_soon(self.write)
         try:
             yield
@@ -54,7 +58,7 @@ class People:
             writes.result()
 
     async def write(self) -> None:
-        """Write until it is over, and all is answered."""
+        """Write until it is over, all is answered, and there was time for a second answer."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while not self.over:
@@ -65,7 +69,9 @@ class People:
             self._waiting[chat_id] = answer(text)
             await self.telegram.say(chat_id, text)
             await asyncio.sleep(begun + len(self.said) / MESSAGES_PER_S - loop.time())
+        self.wrote_s = loop.time() - begun
         await self.telegram.until(self._are_answered, ANSWERED_WITHIN_S)
+        await asyncio.sleep(QUIET_S)
 
     def shown(self) -> Counter[str]:
         """How often what is in the chats."""

@@ -11,7 +11,7 @@ import pytest
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from tests.compose.people import People, answer, people
+from tests.compose.people import MESSAGES_PER_S, People, answer, people
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
@@ -110,9 +110,12 @@ def test_renewing_each_service_and_the_database_under_load_loses_nothing(
             time.sleep(BETWEEN_S)
             running.renew(part)
         time.sleep(BETWEEN_S)
+    rate = len(writers.said) / writers.wrote_s
     record_property(
-        "figure", f"{len(writers.said)} messages in {len(writers.telegram.chats)} chats"
+        "figure",
+        f"{len(writers.said)} messages in {len(writers.telegram.chats)} chats, {rate:.1f} a second",
     )
+    assert rate >= 0.9 * MESSAGES_PER_S
     assert writers.shown() == Counter(map(answer, writers.said)), "none is lost, and none twice"
     assert writers.portal.call(turns_of, running) == Counter(writers.said)
     assert not writers.telegram.conflicts, "there were never two who polled"
