@@ -151,22 +151,29 @@ def test_a_backup_is_the_same_in_a_new_stack(running: Stack, tmp_path: Path) -> 
     running.hermes("jobs", "add", "every monday 8am", "water the plants", "--name", "plants")
     kept = state_of(running)
     assert "The lamp is green." in kept["memory"]
-    assert "watering" in kept["skills"]
+    assert "Each takes a cup on Mondays." in kept["skill watering"]
+    assert "learn to water" in kept["messages"]
     assert "plants" in kept["jobs"]
     running.type_printed("pg_dump", tmp_path)
     with stack(RULES) as other:
-        assert state_of(other) != kept
+        assert other.hermes("memory", "show", "--json") != kept["memory"]
         other.type_printed("pg_restore", tmp_path)
         assert state_of(other) == kept
 
 
 def state_of(running: Stack) -> dict[str, str]:
     """What a person would miss."""
+    sessions = running.hermes("sessions", "list", "--limit", "1000", "--json")
+    skills = running.hermes("skills", "list", "--json")
+    newest, names = json.loads(sessions)[0], [skill["name"] for skill in json.loads(skills)]
     return {
-        "sessions": running.hermes("sessions", "list", "--json"),
+        "sessions": sessions,
+        "messages": running.hermes("sessions", "show", newest["session_id"], "--json"),
         "said": running.hermes("sessions", "search", "said", "--json"),
         "memory": running.hermes("memory", "show", "--json"),
-        "skills": running.hermes("skills", "list", "--json"),
+        "changes of memory": running.hermes("memory", "history", "--json"),
+        "skills": skills,
+        **{f"skill {name}": running.hermes("skills", "show", name, "--json") for name in names},
         "jobs": running.hermes("jobs", "list", "--json"),
     }
 
