@@ -49,7 +49,7 @@ class Component(Protocol):
 
 @runtime_checkable
 class Readiness(Protocol):
-    """A component that runs and at times should not be counted on."""
+    """A component that runs, and at times does not hear the platforms that it should."""
 
     def unready(self) -> str:
         """Why that is so now, in one line for people; empty where all is well."""

@@ -17,7 +17,9 @@ import re
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Self
+from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -34,6 +36,9 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 """Bounds for what a person waits for."""
 LONG_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 """Bounds for work that goes on by itself."""
+
+Checks = Mapping[str, Callable[[], str]]
+"""By name, what says why a process is not to be counted on; empty where all is well."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _REQUEST_TIMEOUT_S = 5.0
@@ -196,18 +201,18 @@ class MetricsListenFailed(ListenFailed):
 
 @asynccontextmanager
 async def serve_metrics(
-    collector: Collector, host: str, port: int, *, unready: Callable[[], str] = lambda: ""
+    collector: Collector, host: str, port: int, *, checks: Checks = MappingProxyType({})
 ) -> AsyncGenerator[TcpAddress]:
     """Answer GET /metrics while inside; fails with MetricsListenFailed.
 
     Probes that cannot show a certificate ask here too: /livez answers as long as the process does,
-    /readyz says why it is not to be counted on, if `unready` says so. Yields where that is, with
-    the port that the system chose when `port` is 0.
+    /readyz says which of the checks fail and why; /readyz?exclude=NAME leaves one out, as with
+    Kubernetes' own. Yields where that is, with the port that the system chose when `port` is 0.
     """
     async with Workers() as workers:
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            workers.start("metrics", _answer(collector, unready, reader, writer))
+            workers.start("metrics", _answer(collector, checks, reader, writer))
 
         try:
             server = await asyncio.start_server(connected, host, port, limit=_MAX_REQUEST_BYTES)
@@ -219,14 +224,14 @@ async def serve_metrics(
 
 async def _answer(
     collector: Collector,
-    unready: Callable[[], str],
+    checks: Checks,
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
     try:
         async with asyncio.timeout(_REQUEST_TIMEOUT_S):
             head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(await _response(collector, unready, head.decode("latin-1")))
+            writer.write(await _response(collector, checks, head.decode("latin-1")))
             await writer.drain()
     except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass  # whoever that was is told by the end of the connection
@@ -234,14 +239,14 @@ async def _answer(
         writer.close()
 
 
-async def _response(collector: Collector, unready: Callable[[], str], head: str) -> bytes:
+async def _response(collector: Collector, checks: Checks, head: str) -> bytes:
     request, *lines = head.split("\r\n")
     method, _, target = request.partition(" ")
-    path = target.partition(" ")[0].partition("?")[0]
+    path, _, query = target.partition(" ")[0].partition("?")
     if method not in ("GET", "HEAD"):
         return _http("405 Method Not Allowed", "text/plain", b"GET only\n")
     if path in ("/livez", "/readyz"):
-        why_not = unready() if path == "/readyz" else ""
+        why_not = _why_not(checks, query) if path == "/readyz" else ""
         status = "503 Service Unavailable" if why_not else "200 OK"
         body = f"{why_not or 'ok'}\n".encode()
         return _http(status, "text/plain", body, with_body=method == "GET")
@@ -252,6 +257,12 @@ async def _response(collector: Collector, unready: Callable[[], str], head: str)
     # Thousands of series take milliseconds, which the event loop has better uses for.
     body = await asyncio.to_thread(encode, collector)
     return _http("200 OK", content_type, body, with_body=method == "GET")
+
+
+def _why_not(checks: Checks, query: str) -> str:
+    left_out = parse_qs(query).get("exclude", ())
+    reports = (check() for name, check in checks.items() if name not in left_out)
+    return "; ".join(filter(None, reports))
 
 
 def _headers(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

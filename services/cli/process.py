@@ -88,10 +88,14 @@ async def run(
     assembled = await asyncio.to_thread(_assemble, settings, plan)
     config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
 
-    def unready() -> str:
-        if not serving.is_set() or stop.is_requested:
-            return "it starts or stops"
-        return complaints(assembled.components)
+    def serves() -> bool:
+        return serving.is_set() and not stop.is_requested
+
+    checks = {
+        "serving": lambda: "" if serves() else "it starts or stops",
+        # Left out by who sends calls here: they are answered nevertheless.
+        "platforms": lambda: complaints(assembled.components) if serves() else "",
+    }
 
     async with AsyncExitStack() as stack:
         exported = exporting(config.tracing, settings.redactor(), assembled.about)
@@ -105,7 +109,7 @@ async def run(
                     assembled.exposition,
                     where.host,
                     where.port,
-                    unready=unready,
+                    checks=checks,
                 )
             )
 

@@ -142,14 +142,15 @@ def test_selectors_find_the_pods_and_nothing_else() -> None:
             assert found == [each["metadata"]["name"]]
 
 
-def test_a_gateway_that_does_not_hear_a_platform_is_still_reached() -> None:
-    services = rendered_set("minimal").of("Service")
-    found = {each["metadata"]["name"] for each in services if unready_is_reached(each["spec"])}
-    assert found == {"hermes-gateway"}
-
-
-def unready_is_reached(spec: Json) -> bool:
-    return spec.get("publishNotReadyAddresses", False)
+def test_a_gateway_is_reached_while_it_serves_whatever_it_hears() -> None:
+    minimal = rendered_set("minimal")
+    (container,) = containers_of(pod_template(minimal.service("gateway")))
+    for probe in ("startupProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["path"] == "/readyz?exclude=platforms"
+    # Else those that start and those that stop are in DNS as well.
+    services = minimal.of("Service")
+    assert len(services) == len(SERVICES)
+    assert not [each for each in services if "publishNotReadyAddresses" in each["spec"]]
 
 
 def test_labels_and_classes_are_those_of_all_and_of_each() -> None:

@@ -36,7 +36,9 @@ spec:
           containerPort: {{ include "hermes.port" .service }}
         - name: metrics
           containerPort: {{ int $values.metrics.port }}
-      {{- range $probe, $how := dict "startup" (list "readyz" 2 60) "readiness" (list "readyz" 5 2) "liveness" (list "livez" 10 6) }}
+      {{- /* One that does not hear a platform is reached nevertheless, by terminals and deliveries. */}}
+      {{- $ready := "readyz?exclude=platforms" }}
+      {{- range $probe, $how := dict "startup" (list $ready 2 60) "readiness" (list $ready 5 2) "liveness" (list "livez" 10 6) }}
       {{ $probe }}Probe:
         httpGet:
           path: /{{ index $how 0 }}

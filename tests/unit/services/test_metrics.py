@@ -232,16 +232,21 @@ def test_names_follow_the_rules() -> None:
 
 
 async def test_probes_are_answered_beside_the_metrics() -> None:
-    why_not = "nothing was heard of telegram for 61 s"
+    stops, why_not = "", "nothing was heard of telegram for 61 s"
+    checks = {"serving": lambda: stops, "platforms": lambda: why_not}
     async with (
-        serve_metrics(
-            Exposition(CollectorRegistry()), "127.0.0.1", 0, unready=lambda: why_not
-        ) as address,
+        serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0, checks=checks) as address,
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
     ):
         assert (await client.get("/livez")).status_code == 200
         refused = await client.get("/readyz")
         assert (refused.status_code, refused.text) == (503, f"{why_not}\n")
+        assert (await client.get("/readyz?exclude=platforms")).status_code == 200
+        stops = "it starts or stops"
+        refused = await client.get("/readyz?exclude=platforms")
+        assert (refused.status_code, refused.text) == (503, f"{stops}\n")
+        assert (await client.get("/readyz")).text == f"{stops}; {why_not}\n"
+        stops = ""
         why_not = ""
         assert (await client.get("/readyz")).status_code == 200
         assert (await client.post("/readyz")).status_code == 405
