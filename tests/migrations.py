@@ -14,7 +14,8 @@ from services.database import Database
 from services.migrations import upgrade
 from tests.postgres import PostgresServer
 
-_STAMP = "alembic_version"
+_STAMPS = ("alembic_version", "oldest_release")
+FIRST_RELEASE = "0.1.0"
 
 
 async def assert_migrations_match(
@@ -24,9 +25,16 @@ async def assert_migrations_match(
     scripts = await asyncio.to_thread(ScriptDirectory, str(files(migrations)))
     heads = await asyncio.to_thread(scripts.get_heads)
     assert heads == [migrations.HEAD], "HEAD is not the last migration"
+    assert await asyncio.to_thread(_oldest_release, scripts) == migrations.OLDEST_RELEASE
     await _assert_same(metadata, migrations, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
     with postgres.database() as one, postgres.database() as other:
         await _assert_same(metadata, migrations, one, other)
+
+
+def _oldest_release(scripts: ScriptDirectory) -> str:
+    """Return the latest release that a contract step waited for."""
+    named = (getattr(it.module, "contracts", FIRST_RELEASE) for it in scripts.walk_revisions())
+    return max(named, key=lambda release: [int(part) for part in release.split(".")])
 
 
 async def _assert_same(metadata: sa.MetaData, migrations: ModuleType, one: str, other: str) -> None:
@@ -40,7 +48,7 @@ async def _assert_same(metadata: sa.MetaData, migrations: ModuleType, one: str, 
 def schema(connection: sa.Connection) -> dict[str, Any]:
     """Return all that there is in a database, in a form that can be compared."""
     inspector = sa.inspect(connection)
-    tables = [name for name in inspector.get_table_names() if name != _STAMP]
+    tables = [name for name in inspector.get_table_names() if name not in _STAMPS]
     return {name: _table(inspector, name) for name in tables} | {
         "definitions": _definitions(connection)
     }
@@ -63,16 +71,18 @@ def _definitions(connection: sa.Connection) -> list[str]:
     """Return what the database itself says of indexes, triggers, views and virtual tables."""
     if connection.dialect.name == "sqlite":
         query = (
-            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name != 'alembic_version'"
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT IN :stamps"
             " AND (type != 'table' OR sql LIKE 'CREATE VIRTUAL%')"
         )
     else:
         query = (
             "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()"
-            " AND tablename != 'alembic_version'"
+            " AND tablename NOT IN :stamps"
             " UNION ALL SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal"
         )
-    return sorted(" ".join(text.split()) for text in connection.execute(sa.text(query)).scalars())
+    stamps: sa.BindParameter[str] = sa.bindparam("stamps", _STAMPS, sa.String, expanding=True)
+    found = connection.execute(sa.text(query).bindparams(stamps)).scalars()
+    return sorted(" ".join(text.split()) for text in found)
 
 
 def _sorted(items: list[Any]) -> list[str]:

@@ -1,9 +1,13 @@
 """A database is made, upgraded or refused, and both ways to a schema lead to the same one."""
 
 import asyncio
+import shutil
 import subprocess
 import sys
+from importlib.metadata import version
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from services.database import Database, DatabaseMismatch
-from services.migrations import prepare, upgrade
+from services.migrations import Standing, prepare, standing, upgrade
 from tests.migrations import assert_migrations_match, schema
 from tests.postgres import PostgresServer
 from tests.sample import migrations
@@ -32,9 +36,25 @@ async def main():
 
 asyncio.run(main())
 """
+_LATER = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0003", "0002"
+"""
+_EXPAND = """
+def upgrade():
+    op.add_column("folder", sa.Column("color", sa.Text))
+"""
+_CONTRACT = """
+contracts = "{}"
+
+def upgrade():
+    op.drop_column("note", "at")
+"""
 
 
-async def version(database: Database) -> str:
+async def stamp(database: Database) -> str:
     query = sa.text("SELECT version_num FROM alembic_version")
     return await database.read(lambda connection: connection.execute(query).scalar_one())
 
@@ -68,7 +88,7 @@ async def test_a_difference_of_the_two_ways_is_seen(
 async def test_an_empty_database_is_prepared_and_stays_so(database: Database) -> None:
     for _ in range(2):
         await prepare(database, metadata, migrations)
-    assert await version(database) == "0002"
+    assert await stamp(database) == "0002"
     await database.write(lambda c: c.execute(sa.insert(folder).values(id="f1", name="inbox")))
     assert await rows(database, folder) == [("f1", "inbox")]
 
@@ -76,7 +96,7 @@ async def test_an_empty_database_is_prepared_and_stays_so(database: Database) ->
 async def test_an_older_database_is_upgraded_with_what_is_in_it(database: Database) -> None:
     await database.migrate(first_version_with_rows)
     await prepare(database, metadata, migrations)
-    assert await version(database) == "0002"
+    assert await stamp(database) == "0002"
     assert await rows(database, folder) == [("f1", "inbox")]
     assert await rows(database, note) == [("f1", 1, "OPEN", "hello", None)]
 
@@ -88,16 +108,75 @@ async def test_a_migration_that_fails_changes_nothing(database: Database) -> Non
     before = await database.read(schema)
     with pytest.raises(IntegrityError):  # two folders of one name
         await prepare(database, metadata, migrations)
-    assert await version(database) == "0001"
+    assert await stamp(database) == "0001"
     assert await database.read(schema) == before
 
 
-async def test_a_newer_database_is_refused(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("contracts", "afterwards"),
+    [
+        ("", Standing.NEWER),
+        (version("hermes-services"), Standing.NEWER),  # this one did without it already
+        ("99.0.0", Standing.TOO_NEW),
+    ],
+)
+async def test_a_version_starts_on_newer_tables_unless_what_it_needs_was_taken_away(
+    contracts: str, afterwards: Standing, database: Database, tmp_path: Path
+) -> None:
+    await database.migrate(first_version_with_rows)
     await prepare(database, metadata, migrations)
-    newer = sa.text("UPDATE alembic_version SET version_num = '0003'")
-    await database.write(lambda c: c.execute(newer))
+    later = await asyncio.to_thread(later_version, tmp_path, contracts)
+    assert await standing(database, later) is Standing.OLDER
+    await prepare(database, metadata, later)
+    assert await standing(database, later) is Standing.SAME
+    before = await database.read(schema)
+    assert await standing(database, migrations) is afterwards
+    if afterwards is Standing.TOO_NEW:
+        with pytest.raises(DatabaseMismatch, match=r"0003, is newer than this version.* backup"):
+            await prepare(database, metadata, migrations)
+    else:
+        await prepare(database, metadata, migrations)
+        assert await rows(database, folder) == [("f1", "inbox")]
+    # Whatever the older one did, the newer one finds what it made.
+    assert await database.read(schema) == before
+    assert await standing(database, later) is Standing.SAME
+
+
+async def test_a_newer_file_that_was_made_at_once_is_known_as_well(tmp_path: Path) -> None:
+    for contracts, expected in (("", Standing.NEWER), ("99.0.0", Standing.TOO_NEW)):
+        later = await asyncio.to_thread(later_version, tmp_path / (contracts or "none"), contracts)
+        async with Database(f"sqlite:///{tmp_path}/{expected}.db", "test") as database:
+            await prepare(database, metadata, later)
+            assert await standing(database, migrations) is expected
+
+
+async def test_a_newer_database_that_does_not_say_who_can_use_it_is_refused(
+    database: Database,
+) -> None:
+    await prepare(database, metadata, migrations)
+    for statement in (
+        "UPDATE alembic_version SET version_num = '0003'",
+        "DROP TABLE oldest_release",
+    ):
+        await database.migrate(lambda c, text=statement: c.execute(sa.text(text)))
     with pytest.raises(DatabaseMismatch, match="newer than this version"):
         await prepare(database, metadata, migrations)
+
+
+def later_version(folder: Path, contracts: str) -> ModuleType:
+    """Make the migrations of a later version, which ends in a step that may take something away."""
+    made = folder / "later"
+    shutil.copytree(Path(migrations.__file__).parent, made)
+    oldest = contracts or migrations.OLDEST_RELEASE
+    (made / "__init__.py").write_text(f'HEAD, OLDEST_RELEASE = "0003", "{oldest}"')
+    text = _CONTRACT.format(contracts) if contracts else _EXPAND
+    (made / "versions" / "v0003_later.py").write_text(_LATER + text)
+    spec = spec_from_file_location("later", made / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 async def test_the_database_of_another_program_is_refused(database: Database) -> None:
@@ -113,7 +192,7 @@ async def test_replicas_that_start_together_upgrade_once(empty_postgres_url: str
 
     await asyncio.gather(*[start() for _ in range(3)])
     async with Database(empty_postgres_url, "test") as database:
-        assert await version(database) == "0002"
+        assert await stamp(database) == "0002"
 
 
 def test_a_new_file_needs_no_alembic(sqlite_url: str) -> None:

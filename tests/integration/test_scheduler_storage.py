@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from msgspec.structs import replace
 from sqlalchemy import event
 
@@ -27,6 +26,8 @@ from services.errors import ServiceUnavailable
 from services.leases import new_owner
 from services.migrations import prepare, upgrade
 from services.redact import Redactor
+from tests.migrations import assert_migrations_match
+from tests.postgres import PostgresServer
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOLDER = Holder(new_owner("me"), run_leases(60.0))
@@ -68,32 +69,8 @@ def job_of(number: int, due: datetime | None = NOON) -> Job:
     )
 
 
-def _indexes(connection: sa.Connection) -> dict[str | None, list[str]]:
-    """Each index's name and what it is limited to."""
-    inspector = sa.inspect(connection)
-    return {
-        index["name"]: [str(value) for value in (index.get("dialect_options") or {}).values()]
-        for table in metadata.tables
-        for index in inspector.get_indexes(table)
-    }
-
-
-async def test_migrations_lead_to_the_schema(empty_database_url: str) -> None:
-    def differences(connection: sa.Connection) -> object:
-        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        return compare_metadata(context, metadata)
-
-    async with Database(empty_database_url, "scheduler") as database:
-        await database.migrate(lambda connection: upgrade(connection, migrations))
-        assert await database.migrate(differences) == []
-        migrated = await database.migrate(_indexes)
-        await prepare(database, metadata, migrations)
-    other = (
-        f"{empty_database_url}2" if empty_database_url.startswith("sqlite") else empty_database_url
-    )
-    async with Database(other, "another") as database:
-        await database.migrate(metadata.create_all)
-        assert await database.migrate(_indexes) == migrated
+async def test_migrations_lead_to_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
+    await assert_migrations_match(metadata, migrations, tmp_path, postgres)
 
 
 async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str) -> None:

@@ -2,3 +2,6 @@
 
 HEAD = "0019"
 """The revision that `agent_service.storage.schema` describes."""
+
+OLDEST_RELEASE = "0.1.0"
+"""The latest release that a step's `contracts` names: it and those after it run on these tables."""

@@ -2,3 +2,6 @@
 
 HEAD = "0006"
 """The revision that `gateway_service.storage.schema` describes."""
+
+OLDEST_RELEASE = "0.1.0"
+"""The latest release that a step's `contracts` names: it and those after it run on these tables."""

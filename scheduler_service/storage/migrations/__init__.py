@@ -2,3 +2,6 @@
 
 HEAD = "0012"
 """The revision that `schema.py` stands for."""
+
+OLDEST_RELEASE = "0.1.0"
+"""The latest release that a step's `contracts` names: it and those after it run on these tables."""
