@@ -7,7 +7,7 @@ release was the first that did without it, and can only be made after that relea
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.architecture.source import (
     ROOT,
@@ -21,10 +21,19 @@ from tests.architecture.source import (
 
 MARK = "contracts"
 SQL = re.compile(
-    r"\b(DROP\s+(TABLE|COLUMN|CONSTRAINT|TYPE|SCHEMA|VIEW)|RENAME\s+\w+|SET\s+NOT\s+NULL|TRUNCATE)\b",
+    r"\b(DROP\s+(TABLE|COLUMN|CONSTRAINT|TYPE|SCHEMA|VIEW)|RENAME\s+\w+|SET\s+NOT\s+NULL|TRUNCATE"
+    r"|ALTER\s+(COLUMN\s+)?\S+\s+(SET\s+DATA\s+)?TYPE|DELETE\s+FROM"
+    r"|ADD\s+(CONSTRAINT|CHECK|UNIQUE|EXCLUDE|FOREIGN\s+KEY))\b",
     re.IGNORECASE,
 )
-CALLS = re.compile(r"drop_(?!index)\w+|rename_\w+|alter_column|batch_alter_table")
+UNIQUE = re.compile(
+    r"\bCREATE\s+UNIQUE\s+INDEX\b.*?\bON\s+(?:ONLY\s+)?(\w+)", re.IGNORECASE | re.DOTALL
+)
+TABLE = re.compile(r"\bCREATE\s+(?:VIRTUAL\s+)?TABLE\s+(\w+)", re.IGNORECASE)
+CALLS = re.compile(
+    r"drop_(?!index)\w+|rename_\w+|alter_column|batch_alter_table|delete"
+    r"|create_(unique|check|exclude)_constraint|create_foreign_key"
+)
 
 
 def takes_away(module: Module) -> Iterator[str]:
@@ -38,9 +47,15 @@ def takes_away(module: Module) -> Iterator[str]:
             yield module.at(call, f"{name} {hint}")
         elif name == "Column" and must_be_given(call) and not of_new_table(module, call):
             yield module.at(call, f"NOT NULL without a server_default {hint}")
+        elif name == "create_index" and is_unique(call) and indexed(call) not in new_tables(module):
+            yield module.at(call, f"a unique index of a table that is there {hint}")
     for text in module.find(ast.Constant):
-        if isinstance(text.value, str) and (found := SQL.search(text.value)):
+        if not isinstance(text.value, str):
+            continue
+        if found := SQL.search(text.value):
             yield module.at(text, f"{found[0]} {hint}")
+        if (found := UNIQUE.search(text.value)) and found[1] not in new_tables(module):
+            yield module.at(text, f"a unique index of a table that is there {hint}")
 
 
 def called(call: ast.Call) -> str:
@@ -52,6 +67,31 @@ def must_be_given(column: ast.Call) -> bool:
     said = {each.arg: each.value for each in column.keywords}
     is_filled = "server_default" in said or "primary_key" in said
     return ast.unparse(said.get("nullable", ast.Constant(True))) == "False" and not is_filled
+
+
+def is_unique(call: ast.Call) -> bool:
+    return any(
+        each.arg == "unique" and ast.unparse(each.value) != "False" for each in call.keywords
+    )
+
+
+def indexed(call: ast.Call) -> str:
+    """The name of the table that an index is made of; empty where it is no literal."""
+    named = [each.value for each in call.keywords if each.arg == "table_name"]
+    return literal([*call.args[1:2], *named])
+
+
+def new_tables(module: Module) -> set[str]:
+    """The names of the tables that a migration makes, which nobody has used before."""
+    calls = [call for call in module.find(ast.Call) if called(call) == "create_table"]
+    texts = [each.value for each in module.find(ast.Constant) if isinstance(each.value, str)]
+    made = {name for text in texts for name in TABLE.findall(text)}
+    return made | {literal(call.args[:1]) for call in calls} - {""}
+
+
+def literal(found: Sequence[ast.expr]) -> str:
+    first = found[0] if found else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def of_new_table(module: Module, column: ast.Call) -> bool:
@@ -90,6 +130,18 @@ def test_what_takes_away_is_refused() -> None:
         'op.execute("ALTER TABLE turn RENAME COLUMN usage TO used")',
         'op.execute("ALTER TABLE turn DROP COLUMN usage")',
         'op.add_column("turn", sa.Column("color", sa.Text, nullable=False))',
+        'op.execute("ALTER TABLE turn ALTER COLUMN usage TYPE bigint USING usage::bigint")',
+        'op.execute("ALTER TABLE turn ALTER usage SET DATA TYPE bigint")',
+        'op.execute("ALTER TABLE turn ADD CONSTRAINT turn_usage CHECK (usage > 0)")',
+        'op.execute("ALTER TABLE turn ADD UNIQUE (usage)")',
+        'op.execute("DELETE FROM turn WHERE usage IS NULL")',
+        "op.execute(sa.delete(turn))",
+        'op.create_unique_constraint("turn_usage", "turn", ["usage"])',
+        'op.create_check_constraint("turn_usage", "turn", "usage > 0")',
+        'op.create_foreign_key("turn_session", "turn", "session", ["session_id"], ["id"])',
+        'op.create_index("turn_usage", "turn", ["usage"], unique=True)',
+        'op.create_index("turn_usage", table_name="turn", columns=["usage"], unique=True)',
+        'op.execute("CREATE UNIQUE INDEX turn_usage ON turn (usage)")',
     )
     assert_refuses(takes_away, *(sample(each, place) for each in wrong))
     well = (
@@ -97,6 +149,10 @@ def test_what_takes_away_is_refused() -> None:
         'op.add_column("turn", sa.Column("color", sa.Text))',
         'op.add_column("turn", sa.Column("color", sa.Text, nullable=False, server_default=""))',
         'op.create_table("color", sa.Column("name", sa.Text, nullable=False))',
+        'op.create_index("turn_usage", "turn", ["usage"])',
+        'op.create_table("color")\nop.create_index("color_name", "color", ["name"], unique=True)',
+        'op.execute("CREATE TABLE color (n int)")\nop.execute("CREATE UNIQUE INDEX i ON color(n)")',
+        "op.execute(\"ALTER TYPE state ADD VALUE 'OPEN'\")",
         'contracts = "0.1.0"\nop.drop_table("turn")',
     )
     assert_clean(takes_away, [sample(each, place) for each in well])
