@@ -22,11 +22,12 @@ from services.cli.database import SCHEMAS
 from services.cli.failures import EXPECTED, explain
 from services.cli.process import ALL
 from services.cli.sandbox_trial import Trial, trials_of
+from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.errors import HermesError
-from services.migrations import revision
+from services.migrations import Standing, revision, standing, too_new
 from services.tls import TlsFiles, check_files, load_certificates
 
 CALLS: Mapping[Identity, frozenset[str]] = {
@@ -75,9 +76,8 @@ async def cluster_checks(settings: Settings) -> list[Check]:
     found += await network_checks(settings, identity)
     for service in SCHEMAS:
         if identity in (service, Identity.OPERATOR) and config.database.url is not None:
-            found.append(
-                await tables_check(config.database.url_of(service, settings.home), service)
-            )
+            url = config.database.url_of(service, settings.home)
+            found.append(await tables_check(url, service, SystemClock()))
     if "executor" in CALLS[identity]:
         found += await _boxes(settings)
     return found
@@ -171,29 +171,40 @@ async def _connects(address: TcpAddress) -> bool:
     return True
 
 
-async def tables_check(url: str, service: str) -> Check:
+async def tables_check(url: str, service: str, clock: Clock) -> Check:
     """Whether the tables are those of this version, and the clocks agree."""
-    _, package = SCHEMAS[service]
-    wanted = importlib.import_module(package).HEAD
+    migrations = importlib.import_module(SCHEMAS[service][1])
     try:
         async with Database(url, service) as database:
-            there, apart_s = await revision(database), 0.0
-            if database.dialect == "postgresql":
-                theirs = await database.read(_their_time)
-                apart_s = abs((datetime.now(UTC) - theirs).total_seconds()) if theirs else 0.0
+            there, how = await revision(database), await standing(database, migrations)
+            apart_s = await _clocks_apart_s(database, clock)
     except HermesError as error:
         return Check("tables", Verdict.FAILED, explain(error))
-    if there != wanted:
-        what = f"those of the {service} are of {there}, this version has {wanted}"
+    if how is Standing.TOO_NEW:
+        what = await asyncio.to_thread(too_new, there)
+        return Check("tables", Verdict.FAILED, f"those of the {service}: {what}")
+    what = f"those of the {service} are of {there}"
+    if how is Standing.OLDER:
+        what = f"{what}, this version has {migrations.HEAD}"
         return Check("tables", Verdict.NOTE, f"{what}; bring them up with: hermes database upgrade")
     if apart_s > CLOCKS_S:
         what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
         return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
-    return Check("tables", Verdict.OK, f"those of the {service} are of {there}")
+    if how is Standing.NEWER:
+        what = f"{what}, newer than this version's {migrations.HEAD}, and of use to it"
+    return Check("tables", Verdict.OK, what)
 
 
-def _their_time(conn: sa.Connection) -> datetime | None:
-    return conn.scalar(sa.select(sa.func.clock_timestamp()))
+async def _clocks_apart_s(database: Database, clock: Clock) -> float:
+    """How far this pod's clock is from the database's; SQLite has none of its own."""
+    if database.dialect == "sqlite":
+        return 0.0
+    theirs = await database.read(_their_time)
+    return abs((clock.now() - theirs).total_seconds())
+
+
+def _their_time(conn: sa.Connection) -> datetime:
+    return conn.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
 
 
 async def _boxes(settings: Settings) -> list[Check]:
