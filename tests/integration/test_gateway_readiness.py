@@ -135,6 +135,30 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     assert watch.unready() == ""
 
 
+@pytest.mark.parametrize("silent_s", [DEAF_S, DEAF_S + 1])
+async def test_an_account_that_was_heard_until_it_was_lost_starts_anew(silent_s: float) -> None:
+    clock, platform = ManualClock(), MemoryPlatform()
+    watch = Watch(clock, GatewayMetrics.create(Meter(CollectorRegistry())))
+    watch.listens(platform)
+    watch.heard(platform)
+    await clock.advance(silent_s)
+    watch.lost(platform)
+    # The database is away meanwhile, so that claims fail.
+    for _ in range(3):
+        await clock.advance(DEAF_S)
+        watch.lost(platform)
+    assert watch.unready()
+    watch.listens(platform)
+    was_deaf = silent_s > DEAF_S
+    assert bool(watch.unready()) is was_deaf
+    # That was once: it has not been heard since.
+    await clock.advance(DEAF_S)
+    watch.lost(platform)
+    watch.listens(platform)
+    await clock.advance(1)
+    assert watch.unready()
+
+
 async def test_the_process_says_what_its_gateway_says(tmp_path: Path) -> None:
     platform = MemoryPlatform(traits=Traits(message_units=200, rate=Rate(1, 1), deaf_after_s=0.0))
     settings = await asyncio.to_thread(load_settings, {}, {"HERMES_HOME": str(tmp_path)})
