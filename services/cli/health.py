@@ -15,7 +15,7 @@ from services.cli.arguments import add_home
 from services.cli.console import say
 from services.cli.failures import in_short
 from services.config import Settings, load_settings
-from services.config_models import ServiceConfig
+from services.config_models import MetricsConfig, ServiceConfig
 from services.errors import ServiceUnavailable
 
 EXAMPLES = """\
@@ -23,7 +23,8 @@ examples:
   hermes health agent
 
 Ends with 0 when the service says by gRPC that it serves; else says why not, and ends with 1. It is
-asked where it listens, and shown its own certificate: the settings are those of hermes serve."""
+asked where it listens, and shown its own certificate: the settings are those of hermes serve. Of a
+gateway that serves it is also said which platforms it does not hear."""
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 ANSWER_S = 3.0
@@ -40,13 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Asks the service."""
-    asyncio.run(_ask(load_settings(vars(arguments)), arguments.service))
-    say(f"the {arguments.service} serves")
+    say(asyncio.run(ask(load_settings(vars(arguments)), arguments.service)))
     return 0
 
 
-async def _ask(settings: Settings, service: str) -> None:
-    """Fails with ServiceUnavailable unless the service serves."""
+async def ask(settings: Settings, service: str) -> str:
+    """Say that the service serves, and what it does not hear; else raise ServiceUnavailable."""
     config = settings.load(ServiceConfig)
     address = _here(config.listen, config.addresses.of(service, settings.home))
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
@@ -60,6 +60,22 @@ async def _ask(settings: Settings, service: str) -> None:
             why = "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
     if why:
         raise ServiceUnavailable(f"the {service} at {address} does not serve: {why}")
+    unheard = await _unheard(config.metrics) if service == "gateway" else ""
+    return f"the {service} serves; {unheard}" if unheard else f"the {service} serves"
+
+
+async def _unheard(metrics: MetricsConfig) -> str:
+    """Which platforms the gateway does not hear; empty where all is well or nobody answers."""
+    host = _LOOPBACK.get(metrics.host, metrics.host)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(host, metrics.port)
+            writer.write(b"GET /readyz?exclude=serving HTTP/1.0\r\n\r\n")
+            head, _, body = (await reader.read()).decode(errors="replace").partition("\r\n\r\n")
+            writer.close()
+    except (OSError, TimeoutError):
+        return ""
+    return body.strip() if " 503 " in head.partition("\r\n")[0] else ""
 
 
 def _here(listen: Address | None, address: Address) -> Address:

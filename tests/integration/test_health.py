@@ -1,0 +1,54 @@
+"""What `hermes health` says of a service that runs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from services.addresses import UnixAddress
+from services.auth import new_tokens
+from services.cli.health import ask
+from services.config import load_settings
+from services.errors import ServiceUnavailable
+from services.metrics import Exposition, serve_metrics
+from services.server import Listen, Server
+from tests.fakes.component import Sample
+
+DEAF = "nothing was heard of telegram for 61 s"
+
+
+@pytest.mark.parametrize(("service", "told"), [("gateway", f"; {DEAF}"), ("agent", "")])
+async def test_a_gateway_that_hears_nothing_serves_and_says_so(
+    service: str, told: str, tmp_path: Path
+) -> None:
+    deaf, where = DEAF, UnixAddress(tmp_path / "hermes.sock")
+    checks = {"serving": lambda: "it starts or stops", "platforms": lambda: deaf}
+    exposition = Exposition(CollectorRegistry())
+    async with serve_metrics(exposition, "127.0.0.1", 0, checks=checks) as metrics:
+        environ = {
+            "HERMES_HOME": str(tmp_path),
+            "HERMES_METRICS_PORT": str(metrics.port),
+            f"HERMES_{service.upper()}_ADDRESS": str(where),
+        }
+        settings = await asyncio.to_thread(load_settings, {}, environ)
+        with pytest.raises(ServiceUnavailable, match=f"the {service} at .* does not serve"):
+            await ask(settings, service)
+        async with Server([Sample(service)], Listen((where,), tokens=new_tokens())) as server:
+            await server.start()
+            assert await ask(settings, service) == f"the {service} serves{told}"
+            deaf = ""
+            assert await ask(settings, service) == f"the {service} serves"
+
+
+async def test_a_gateway_that_keeps_its_metrics_to_itself_serves(tmp_path: Path) -> None:
+    where = UnixAddress(tmp_path / "hermes.sock")
+    environ = {
+        "HERMES_HOME": str(tmp_path),
+        "HERMES_METRICS_PORT": "1",
+        "HERMES_GATEWAY_ADDRESS": str(where),
+    }
+    settings = await asyncio.to_thread(load_settings, {}, environ)
+    async with Server([Sample("gateway")], Listen((where,), tokens=new_tokens())) as server:
+        await server.start()
+        assert await ask(settings, "gateway") == "the gateway serves"
