@@ -23,7 +23,14 @@ from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
 from services.in_process import InProcessServer
 from services.lifecycle import Shutdown
-from services.metrics import Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
+from services.metrics import (
+    Checks,
+    Exposition,
+    GrpcMetrics,
+    Meter,
+    process_registry,
+    serve_metrics,
+)
 from services.otlp import Resource, exporting
 from services.server import Listen, serve
 
@@ -91,12 +98,6 @@ async def run(
     def serves() -> bool:
         return serving.is_set() and not stop.is_requested
 
-    checks = {
-        "serving": lambda: "" if serves() else "it starts or stops",
-        # Left out by who sends calls here: they are answered nevertheless.
-        "platforms": lambda: complaints(assembled.components) if serves() else "",
-    }
-
     async with AsyncExitStack() as stack:
         exported = exporting(config.tracing, settings.redactor(), assembled.about)
         await stack.enter_async_context(exported)
@@ -109,7 +110,7 @@ async def run(
                     assembled.exposition,
                     where.host,
                     where.port,
-                    checks=checks,
+                    checks=readiness(assembled.components, serves),
                 )
             )
 
@@ -138,10 +139,14 @@ async def run(
         )
 
 
-def complaints(components: Sequence[Component]) -> str:
-    """Why services that run should not be counted on; empty where all is well."""
-    reports = (each.unready() for each in components if isinstance(each, Readiness))
-    return "; ".join(filter(None, reports))
+def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Checks:
+    """What /readyz asks; who sends calls here leaves `platforms` out, as they are answered."""
+
+    def unheard() -> str:
+        reports = (each.unready() for each in components if isinstance(each, Readiness))
+        return "; ".join(filter(None, reports))
+
+    return {"serving": lambda: "" if serves() else "it starts or stops", "platforms": unheard}
 
 
 class _Assembled(Struct, frozen=True):

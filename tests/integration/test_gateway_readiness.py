@@ -23,7 +23,7 @@ from gateway_service.storage.schema import metadata
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
-from services.cli.process import complaints
+from services.cli.process import readiness
 from services.config import load_settings
 from services.database import Database
 from services.leases import new_owner
@@ -170,9 +170,15 @@ async def test_the_process_says_what_its_gateway_says(tmp_path: Path) -> None:
         )
         configured = [Configured(platform, Access(frozenset({"7"})))]
         gateway = build_with(configured, settings, agent, Meter(CollectorRegistry()))
+        serves = False
+        checks = readiness([gateway], lambda: serves)
+        said = {name: check() for name, check in checks.items()}
+        assert said == {"serving": "it starts or stops", "platforms": ""}
         await stack.enter_async_context(gateway)
         workers = await stack.enter_async_context(Workers())
-        assert complaints([gateway]) == ""
+        serves = True
+        assert checks["platforms"]() == ""
         workers.start("gateway", gateway.run())
-        await until(lambda: complaints([gateway]) == "nothing was heard of memory for 0 s")
+        await until(lambda: checks["platforms"]() == "nothing was heard of memory for 0 s")
+        assert checks["serving"]() == ""
         await gateway.drain()
