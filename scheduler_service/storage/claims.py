@@ -102,14 +102,15 @@ _FREE = (
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
     .values(owner=None, lease_until=None)
 )
-# Each is the first entry of an index, however many runs are open: SQLite walks through all of them
-# unless it is told that those without a lease do not count.
+# Each is the first entry of an index, however many runs are open: told by what to order, SQLite
+# takes that index and no other, and walks through none.
 _FIRST_END = sa.select(sa.func.min(run.c.lease_until)).where(
     open_run, run.c.lease_until.is_not(None)
 )
+_FIRST_UNHELD = sa.select(sa.func.min(run.c.scheduled_for)).where(open_run, run.c.owner.is_(None))
 _OUTLOOK = sa.select(
     _FIRST_END.scalar_subquery().label("ends_at"),
-    sa.exists().where(open_run, run.c.owner.is_(None)).label("is_any_unheld"),
+    _FIRST_UNHELD.scalar_subquery().is_not(None).label("is_any_unheld"),
     db_now().label("now"),
 )
 
