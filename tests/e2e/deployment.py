@@ -1,17 +1,20 @@
 """Hermes as it is deployed: in one process on a Unix socket, or as four services over TCP."""
 
+import asyncio
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.e2e.home import Home
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.ports import free_port
+
+_T = TypeVar("_T")
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 READY_TIMEOUT_S = 45.0
@@ -188,3 +191,13 @@ def tls_of(certs: Path, identity: str) -> dict[str, str]:
 
 def _names(names: Sequence[str]) -> list[str]:
     return [word for name in names for word in ("--name", name)]
+
+
+@asynccontextmanager
+async def beside(context: AbstractContextManager[_T]) -> AsyncGenerator[_T]:
+    """What starts and ends beside the servers that this process has for it."""
+    entered = await asyncio.to_thread(context.__enter__)
+    try:
+        yield entered
+    finally:
+        await asyncio.to_thread(context.__exit__, None, None, None)

@@ -7,10 +7,8 @@ import re
 import secrets
 import shlex
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
 import pytest
@@ -19,7 +17,7 @@ from msgspec.structs import replace
 
 from services.redact import MASK
 from tests.e2e.backends import need_backend, sandboxed
-from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.deployment import Deployment, beside, four_processes, one_process, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import users_of
 from tests.fakes.model import FakeModel, fake_model
@@ -29,8 +27,6 @@ from tests.fakes.telegram import fake_telegram
 from tests.fakes.web import site
 from tests.ports import free_port
 from tests.postgres import PostgresServer
-
-T = TypeVar("T")
 
 LAYOUTS = ("one-process", "one-process with SQLite", "four-processes")
 LOOK_AROUND = """
@@ -249,16 +245,6 @@ def write_private(path: Path, text: str) -> None:
     """A file for its owner alone."""
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
-
-
-@asynccontextmanager
-async def beside(context: AbstractContextManager[T]) -> AsyncGenerator[T]:
-    """What starts and ends beside the servers that this process has for it."""
-    entered = await asyncio.to_thread(context.__enter__)
-    try:
-        yield entered
-    finally:
-        await asyncio.to_thread(context.__exit__, None, None, None)
 
 
 def kept_by(folder: Path) -> Iterator[tuple[str, str]]:

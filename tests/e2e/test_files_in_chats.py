@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import four_processes
+from tests.e2e.deployment import beside, four_processes, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
-from tests.e2e.test_canaries import run
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 
@@ -43,7 +42,7 @@ async def test_large_files_come_whole_and_leave_nothing_behind(tmp_path: Path) -
         }
         parts = (four_processes, tmp_path, model.url, sandboxed("bubblewrap"))
         made = await asyncio.to_thread(*parts, **settings)
-        async with run(made):
+        async with beside(running(made)):
             await telegram.say(7, "send both")
             await telegram.until(lambda: len(sent(telegram)) == 2, 120)
             digest = hashlib.sha256(sent(telegram)["document"]).hexdigest()

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.deployment import Deployment, beside, four_processes, one_process, running
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
-from tests.e2e.test_canaries import run
 from tests.fakes.model import answers, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.security.scale import scale_name
@@ -67,7 +66,7 @@ def deployed(make: Any, folder: Path, telegram: FakeTelegram, model_url: str) ->
 async def test_the_gateway_finds_the_scheduler_elsewhere_and_works_without(tmp_path: Path) -> None:
     async with fake_telegram() as telegram, fake_model(ECHO) as model:
         made = await asyncio.to_thread(deployed, four_processes, tmp_path, telegram, model.url)
-        async with run(made):
+        async with beside(running(made)):
             await telegram.until(lambda: "cron" in telegram.menus.names())
             await telegram.say(7, "/cron add in 2 hours tea")
             await telegram.until(lambda: any("Job job_" in each for each in telegram.texts(7)))
@@ -92,7 +91,7 @@ async def test_a_job_is_added_once_however_often_hermes_is_killed(tmp_path: Path
     async with fake_telegram() as telegram, fake_model(ECHO) as model:
         telegram.faults.redeliver = 0.5
         made = await asyncio.to_thread(deployed, one_process, tmp_path, telegram, model.url)
-        async with run(made):
+        async with beside(running(made)):
             for number in range(KILLS):
                 await telegram.say(7, f"/cron add in {number + 2} hours tea")
                 await asyncio.sleep(dice.random() * 0.1)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.deployment import SERVICES, Deployment, four_processes
+from tests.e2e.deployment import SERVICES, Deployment, beside, four_processes, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
-from tests.e2e.test_canaries import run
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.ports import free_port
@@ -135,7 +134,7 @@ async def loaded(folder: Path) -> AsyncGenerator[Loaded]:
         await asyncio.to_thread(
             put_skill, deployment.servers["agent"].home.path / "skills", "paper-search", skill
         )
-        async with run(deployment):
+        async with beside(running(deployment)):
             yield Loaded(deployment, telegram, ports)
 
 
