@@ -6,6 +6,7 @@ from typing import Any
 
 from executor_service.egress.bodies import Input, Sink, Source, pass_body
 from executor_service.egress.http_head import BadRequest
+from services.task_groups import ungrouped
 
 _READ_BYTES = 64 * 1024
 
@@ -43,11 +44,9 @@ async def both(
     sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
 ) -> None:
     """Run both until they have ended, or without `wait` until receiving has; fail as one does."""
-    try:
+    with ungrouped():
         async with asyncio.TaskGroup() as group:
             sender = group.create_task(sending)
             await receiving
             if not wait:
                 sender.cancel()
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None

@@ -18,6 +18,7 @@ from executor_service.backends.kubernetes.pod import (
 )
 from executor_service.backends.kubernetes.reading import Json, part, parts
 from executor_service.errors import BackendUnavailable, EngineRefused
+from services.task_groups import ungrouped
 
 _MAX_CONFIG_MAP_BYTES = 1024 * 1024
 _SECRET_KEY = "secret"  # noqa: S105
@@ -139,14 +140,12 @@ async def kept_secrets(cluster: Cluster, boxes: Sequence[Json]) -> dict[str, str
 
     Each is asked for by its name: whoever may list secrets reads those of everybody.
     """
-    try:
+    with ungrouped():
         async with asyncio.TaskGroup() as group:
             reads = {
                 box["metadata"]["uid"]: group.create_task(_kept_secret(cluster, box))
                 for box in boxes
             }
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None
     return {uid: read.result() for uid, read in reads.items() if read.result()}
 
 
