@@ -22,6 +22,8 @@ from services.errors import StaleEpoch
 from services.ids import new_id
 
 TTL_S = 30.0
+EPOCHS = 2**53
+"""More than there ever are: a number above was written by somebody else, and leaves no room."""
 _AT_ONCE = 500  # ids in one statement
 
 

@@ -11,11 +11,10 @@ from msgspec import Struct
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.usage import moment, timestamp
 from services.errors import FailedPrecondition
+from services.leases import EPOCHS
 
 PATH = ".curator_state"
 MAX_BYTES = 1024 * 1024
-_EPOCHS = 2**53
-"""More than there ever are: a number above was written by somebody else, and leaves no room."""
 
 
 class CuratorState(Struct, frozen=True):
@@ -63,7 +62,7 @@ class CuratorState(Struct, frozen=True):
     def epoch(self) -> int:
         """The highest of the runs that have changed the library; 0 where none has."""
         epoch = self.kept.get("last_run_epoch")
-        return epoch if type(epoch) is int and 0 <= epoch < _EPOCHS else 0
+        return epoch if type(epoch) is int and 0 <= epoch < EPOCHS else 0
 
     def paused(self, *, is_paused: bool) -> "CuratorState":
         """When a person pauses or resumes it."""

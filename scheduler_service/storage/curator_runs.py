@@ -17,13 +17,11 @@ from scheduler_service.storage.curator_schema import curator_run
 from scheduler_service.storage.schema import job
 from services.database import insert_ignore, is_one_of
 from services.errors import FailedPrecondition
-from services.leases import Lease, LeaseTable, Owner
+from services.leases import EPOCHS, Lease, LeaseTable, Owner
 
 LEASE_S = 6.0
 KEPT_RUNS = 100
 """Of a profile."""
-EPOCHS = 2**53
-"""More than there ever are."""
 
 _OPEN = is_one_of(curator_run.c.state, (RunState.OPEN,))
 _BY_ID = sa.select(curator_run).where(curator_run.c.id == sa.bindparam("run_id"))
