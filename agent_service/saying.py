@@ -1,15 +1,15 @@
 """Makes of what comes with a turn the message that the model gets: whose words are whose."""
 
 import asyncio
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.prompt.chat import quoted_name
-from agent_service.prompt.context_files import Shown
 from agent_service.requests import Quote, Said, TurnRequest
 from agent_service.security.threats import Source, ThreatScanner
-from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked
+from agent_service.tools.taint import screened
 from services.redact import Redactor
 
 _AT_ONCE_CHARS = 20_000
@@ -55,8 +55,8 @@ class Screening(Struct, frozen=True):
         shown = [await asyncio.to_thread(_screened, each, self.scanner) for each in clean.quotes]
         return replace(
             clean,
-            screened=tuple(each.text for each in shown),
-            notices=tuple(each.blocked for each in shown if each.blocked),
+            screened=tuple(text for text, _ in shown),
+            notices=tuple(chain.from_iterable(notices for _, notices in shown)),
         )
 
 
@@ -77,15 +77,14 @@ def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
     return request if clean == request else replace(clean, asked=request.digest())
 
 
-def _screened(quote: Quote, scanner: ThreatScanner) -> Shown:
+def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...]]:
+    """A quote as the model gets it, and what a person is to hear of it."""
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
     text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)
     source = _source(quote)
-    parts = f"{_LEADS[source]}\n{fenced(text, source)}"
-    if not threats:
-        return Shown(parts)
-    return Shown(f"{parts}\n{of_blocked(threats)}", notice_of_blocked(threats, source))
+    shown, notices = screened(text, threats, source)
+    return f"{_LEADS[source]}\n{shown}", notices
 
 
 def _source(quote: Quote) -> str:

@@ -100,6 +100,14 @@ def notice_of_blocked(threats: Iterable[Threat], source: str) -> str:
     )
 
 
+def screened(clean: str, threats: Sequence[Threat], source: str) -> tuple[str, tuple[str, ...]]:
+    """Cleaned text as the model sees it, and what a person is told of what was found in it."""
+    shown = fenced(clean, source)
+    if not threats:
+        return shown, ()
+    return f"{shown}\n{of_blocked(threats)}", (notice_of_blocked(threats, source),)
+
+
 def _families(threats: Iterable[Threat]) -> str:
     return ", ".join(sorted({threat.family for threat in threats}))
 
@@ -114,11 +122,8 @@ class Guard:
         """The text between marks; the label is stored before anybody sees it."""
         await taint(context.state, source)
         clean, threats = await asyncio.to_thread(self._scanner.clean, text)
-        shown = fenced(clean, source)
-        if not threats:
-            return ToolResult(shown)
-        told = notice_of_blocked(threats, source)
-        return ToolResult(f"{shown}\n{of_blocked(threats)}", notices=(told,))
+        shown, notices = screened(clean, threats, source)
+        return ToolResult(shown, notices=notices)
 
 
 class Untrusted(Wrapper[A]):
