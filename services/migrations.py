@@ -86,16 +86,15 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
     from alembic.script import ScriptDirectory
 
     stamp = _stamp(connection)
-    match _standing(stamp, migrations):
-        case Standing.NEWER:
-            _log.warning(
-                "the tables, %s, are newer than this version, which can use them", stamp.revision
-            )
-            return
-        case Standing.TOO_NEW:
-            raise DatabaseMismatch(too_new(stamp.revision))
-        case Standing.SAME | Standing.OLDER:
-            scripts = ScriptDirectory(str(files(migrations)))
+    how = _standing(stamp, migrations)
+    if how is Standing.TOO_NEW:
+        raise DatabaseMismatch(too_new(stamp.revision))
+    if how is Standing.NEWER:
+        _log.warning(
+            "the tables, %s, are newer than this version, which can use them", stamp.revision
+        )
+        return
+    scripts = ScriptDirectory(str(files(migrations)))
 
     def steps(applied: Sequence[str], _: MigrationContext) -> Sequence[MigrationStep]:
         missing = scripts.iterate_revisions(to, tuple(applied) or "base")
@@ -140,10 +139,10 @@ def _note_oldest(connection: sa.Connection, migrations: ModuleType) -> None:
 
 
 def _standing(stamp: _Stamp, migrations: ModuleType) -> Standing:
-    from alembic.script import ScriptDirectory
-
     if stamp.revision == migrations.HEAD:
         return Standing.SAME
+    from alembic.script import ScriptDirectory
+
     scripts = ScriptDirectory(str(files(migrations)))
     if stamp.revision in {None, *(it.revision for it in scripts.walk_revisions())}:
         return Standing.OLDER
