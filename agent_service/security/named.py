@@ -1,12 +1,13 @@
 """Addresses that stand among the arguments of a program, whatever program it is."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from agent_service.security.addresses import is_local
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import is_known, marks
+from agent_service.security.wrappers import image_at
 
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """An address of any scheme."""
@@ -18,15 +19,21 @@ _SILENT = listed(
 )
 """Programs to which an address is text like any other."""
 _SILENT_VERBS = {"git": listed("commit log grep tag show notes blame diff merge rebase")}
+_PULLS = {"pull": 0, "create": 0, "manifest inspect": 0}
+_REMOTES = {"remote add": 1, "remote set-url": 1, "submodule add": 0, "submodule set-url": 1}
 _FETCHING = {
-    "git": listed("clone fetch ls-remote pull"),
-    "hg": listed("clone incoming pull"),
-    "svn": listed("checkout co export info list"),
+    "git": {"clone": 0, "fetch": 0, "ls-remote": 0, "pull": 0, **_REMOTES},
+    "hg": {"clone": 0, "incoming": 0, "pull": 0},
+    "svn": dict.fromkeys(["checkout", "co", "export", "info", "list"], 0),
+    **dict.fromkeys(["docker", "podman", "nerdctl", "buildah"], _PULLS),
+    "skopeo": dict.fromkeys(["inspect", "copy", "list-tags", "sync"], 0),
+    "crane": dict.fromkeys(["pull", "manifest", "digest", "ls", "config", "export"], 0),
 }
-"""With which verbs programs are told first what to fetch."""
+"""Verbs with which programs are told what to fetch, and which operand behind them says it."""
 _VALUED = (
     *("-b", "-c", "-C", "-j", "-o", "-r", "-u", "--branch", "--config", "--depth", "--filter"),
     *("--git-dir", "--jobs", "--origin", "--reference", "--template", "--work-tree"),
+    *("-m", "-t", "--name", "--platform"),
 )
 _HERE = re.compile(r"(?:file|unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?):", re.I)
 _STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
@@ -49,7 +56,8 @@ def told(invocation: Invocation) -> Iterator[str]:
             yield from (each[0] for each in ADDRESS.finditer(word) if not _stays(each[0]))
     if invocation.name in _IMAGES and "pull" in invocation.args[:3]:
         images = map(_IMAGE.fullmatch, invocation.args)
-        yield from (each[1] for each in images if each and not _REGISTRIES.fullmatch(each[1]))
+        found = (each for each in images if each and not _REGISTRIES.fullmatch(each[1]))
+        yield from (each[1] if is_known(each[0]) else each[0] for each in found)
 
 
 def is_told_whole(invocation: Invocation) -> bool:
@@ -65,8 +73,20 @@ def _is_source_untold(invocation: Invocation) -> bool:
     verbs = _FETCHING.get(invocation.name)
     if verbs is None:
         return False
-    verb, source, *_ = (*invocation.without_options(_VALUED), "", "")
-    return verb in verbs and marks(source[:1]) != ""
+    return any(marks(source[:1]) for source in _sources(invocation, verbs))
+
+
+def _sources(invocation: Invocation, verbs: Mapping[str, int]) -> Iterator[str]:
+    """What it says it fetches, behind each verb that it has."""
+    args = invocation.args
+    if invocation.name in _IMAGES and "run" in args[:3]:
+        behind = args[args.index("run") + 1 :]
+        yield "".join(behind[image_at(behind) :][:1])
+    told = invocation.without_options(_VALUED)
+    for verb, place in verbs.items():
+        words = verb.split()
+        if told[: len(words)] == words:
+            yield "".join(told[len(words) + place :][:1])
 
 
 def new_hosts(invocation: Invocation) -> Iterator[str]:

@@ -205,7 +205,7 @@ class Programs:
             if rule.when(invocation):
                 scene.find(rule.family, rule.reach)
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
-        if scene.has_other_home and invocation.name in _CONFIGURED:
+        if scene.moved and invocation.name in _CONFIGURED:
             scene.find(SENDS)
         if scene.own and invocation.name not in ("echo", "printf"):
             parts = (re.split(r"[=@:]", arg)[-1] for arg in invocation.args)
@@ -215,6 +215,7 @@ class Programs:
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
         argv, scripts = list(inner.argv), list(inner.scripts)
+        moved = shell.scene.moved
         for name, value in inner.settings:
             judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
@@ -232,6 +233,8 @@ class Programs:
             self._judge(shell.scene, _renamed(invocation, "exec"))
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
+        if inner.settings:
+            shell.scene.moved = moved
         return output if argv or scripts else pipes.stdin or UNKNOWN
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:

@@ -70,8 +70,8 @@ class Scene(Struct):
     is_broken: bool = False
     has_socket: bool = False
     """Whether the text has opened a connection as a file."""
-    has_other_home: bool = False
-    """Whether programs may have been told another home than the user's."""
+    moved: frozenset[str] = frozenset()
+    """Variables by which programs are told another home than the user's."""
     is_certain: bool = True
     work: int = 0
     """What following the text has taken so far."""

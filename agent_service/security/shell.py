@@ -56,7 +56,7 @@ def judge_setting(scene: Scene, name: str, value: str) -> None:
     is_untold = _SOURCE.fullmatch(name) is not None and not is_known(value)
     if is_untold or leads_away(name, value) or reconfigures(name, value):
         scene.find(SENDS)
-    scene.has_other_home = scene.has_other_home or moves_home(name, value)
+    scene.moved = scene.moved | {name} if moves_home(name, value) else scene.moved - {name}
 
 
 class Shell:
@@ -144,6 +144,7 @@ class Shell:
         settings: list[tuple[str, str]] = []
         redirects: list[Node] = []
         word, end = "", -1
+        moved = self.scene.moved
         for child in node.named_children:
             if child.type == "command_name" or child.type in WORDS:
                 # The grammar takes some words apart; what touches belongs together.
@@ -159,9 +160,10 @@ class Shell:
                 argv += self.words.fields(f"{word} {text_of(child)}") if word else []
                 word = ""
         argv += self.words.fields(word) if word else []
-        if redirects:
-            return self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
-        return self._called(argv, pipes, settings)
+        output = self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
+        if argv and settings:  # what is set for a program ends with it
+            self.scene.moved = moved
+        return output
 
     def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
         if not argv:

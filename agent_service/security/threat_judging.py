@@ -45,6 +45,9 @@ _ASKED = (
     " finally , : you"
 )
 """A verb after one of these, or first in its sentence, may be an order."""
+_RELATIVE = "that which what whatever whom"
+_DEMANDS = "demand require ask order insist request command urge suggest imperative essential vital"
+"""What "that you" begins is a description, but after one of these."""
 
 
 class Judgement(Struct, frozen=True):
@@ -104,6 +107,8 @@ class SenseJudge:
                 if name in NOUNS and not word.endswith(("s", ".md")):
                     self._learn(word + "s", self._bits[name])
         self._asked = frozenset(_ASKED.split())
+        self._relative = frozenset(_RELATIVE.split())
+        self._demands = frozenset(_DEMANDS.split())
         self._no_value = frozenset(_NO_VALUE.split())
         self._verbs = sum(self._bits[name] for name in WORDS)
         self._combinations = [
@@ -161,9 +166,16 @@ class SenseJudge:
             and any(words[end : end + 1] in ([","], [":"]) for end in ends)
         ):
             mask |= self._bits["called"]
-        if at == 0 or words[at - 1] in self._asked:
+        if at == 0 or (
+            words[at - 1] in self._asked and not self._describes(words[max(at - 3, 0) : at])
+        ):
             mask |= (mask & self._verbs) << len(WORDS)
         return mask
+
+    def _describes(self, before: Sequence[str]) -> bool:
+        """Whether the words lead to one that says more of a thing, such as "that you"."""
+        *_, demand, relative, person = ("", "", *before)
+        return person == "you" and relative in self._relative and demand not in self._demands
 
     def _learn(self, word: str, bit: int) -> None:
         first, *rest = word.split("-")

@@ -1,13 +1,14 @@
 """Programs that run another program: where in their arguments it stands."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
 from msgspec import Struct
 
 from agent_service.security.invocation import Invocation, listed
+from agent_service.security.marks import is_known
 
 
 class Wrapper(Struct, frozen=True):
@@ -25,6 +26,8 @@ class Wrapper(Struct, frozen=True):
     """Whether the inner words are joined and read as shell text."""
     paired: frozenset[str] = frozenset()
     """Options that take the next two arguments."""
+    sets: frozenset[str] = frozenset()
+    """Options that set a variable for it: `NAME=value`, or two arguments where they take two."""
     after: str = ""
     """A word behind which the inner command stands; nothing is run where it is missing."""
 
@@ -37,6 +40,7 @@ def _wrapper(valued: str = "", skipped: int = 0, scripts: str = "", **more: obje
         settings=bool(more.get("settings")),
         scripts=frozenset(scripts.split()),
         as_text=bool(more.get("as_text")),
+        sets=listed(str(more.get("sets", ""))),
         after=str(more.get("after", "")),
     )
 
@@ -65,7 +69,7 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "pkexec": _wrapper("--user -u"),
         "gosu": _wrapper(skipped=1),
         "su-exec": _wrapper(skipped=1),
-        "run0": _wrapper("-u --user -g --unit --property", settings=True),
+        "run0": _wrapper("-u --user -g --unit --property --setenv", settings=True, sets="--setenv"),
         "env": _wrapper("-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
         "command": _wrapper(),
         "builtin": _wrapper(),
@@ -98,10 +102,11 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "fakeroot": _wrapper("-s -i -b"),
         "fakechroot": _wrapper(),
         "firejail": _wrapper(),
-        "bwrap": _wrapper(_BWRAP, paired=_BWRAP_PAIRED),
+        "bwrap": _wrapper(_BWRAP, paired=_BWRAP_PAIRED, sets="--setenv"),
         "systemd-run": _wrapper(
             "-p -u --unit --property -E --setenv -M --machine -H --host --slice --uid --gid "
-            "--on-calendar --on-active --on-boot --working-directory -d"
+            "--on-calendar --on-active --on-boot --working-directory -d",
+            sets="-E --setenv",
         ),
         "systemd-inhibit": _wrapper("--what --who --why --mode"),
         "dbus-run-session": _wrapper("--config-file --dbus-daemon"),
@@ -182,9 +187,11 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
         "uvx": _wrapper("--from --with"),
         "git-bisect": _wrapper(after="run"),
         "crun": _wrapper(after="\0"),
-        "machinectl": _wrapper("-M --uid -E", after="shell", skipped=1),
+        "machinectl": _wrapper(
+            "-M --uid -E --setenv", after="shell", skipped=1, sets="-E --setenv"
+        ),
         "lxc": _wrapper(after="--"),
-        "lxc-attach": _wrapper("-n --name -P", after="--"),
+        "lxc-attach": _wrapper("-n --name -P -v", after="--", sets="-v --set-var"),
         "incus": _wrapper(after="--"),
         "adb": _wrapper("-s -t -H -P", after="shell", as_text=True),
         "distrobox": _wrapper(after="--"),
@@ -201,9 +208,10 @@ _FIRST_WORDS = frozenset(
 _CONTAINERS = frozenset(
     {"docker", "podman", "nerdctl", "kubectl", "oc", "docker-compose", "podman-compose"}
 )
-_EXEC_VALUED = listed(
+_CONTAINER = _wrapper(
     "-e -u -w --env --user --workdir -n --namespace -c --container --context --detach-keys "
-    "--env-file"
+    "--env-file",
+    sets="-e --env",
 )
 
 
@@ -225,12 +233,34 @@ class Inner(Struct, frozen=True):
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
 
+    def setting(self, settings: tuple[tuple[str, str], ...]) -> "Inner":
+        """The same, with variables set before its own."""
+        return Inner(self.argv, self.scripts, (*settings, *self.settings))
+
 
 def unwrap(invocation: Invocation) -> Inner:
     """What a wrapper runs: words, shell texts, or nothing."""
     if invocation.name in _CONTAINERS:
-        return _executed(invocation)
+        return _executed(invocation).setting(_set(invocation, _CONTAINER))
     wrapper = WRAPPERS.get(invocation.name, Wrapper())
+    return _wrapped(invocation, wrapper).setting(_set(invocation, wrapper))
+
+
+def _set(invocation: Invocation, wrapper: Wrapper) -> tuple[tuple[str, str], ...]:
+    """The variables that options set for what is run."""
+    if not wrapper.sets:
+        return ()
+    args = invocation.args
+    pairs = tuple(
+        (args[at + 1], args[at + 2])
+        for at, arg in enumerate(args[:-2])
+        if arg in wrapper.sets & wrapper.paired
+    )
+    told = invocation.value_of(*(wrapper.sets - wrapper.paired)) if not pairs else ()
+    return (*pairs, *((name, value) for name, _, value in (each.partition("=") for each in told)))
+
+
+def _wrapped(invocation: Invocation, wrapper: Wrapper) -> Inner:
     args = list(invocation.args)
     scripts = tuple(invocation.value_of(*wrapper.scripts)) if wrapper.scripts else ()
     scripts += _clustered(wrapper, args)
@@ -245,7 +275,7 @@ def unwrap(invocation: Invocation) -> Inner:
         return Inner((*started[-1:], *args))
     rest = _behind_options(args, wrapper)
     settings: list[tuple[str, str]] = []
-    while wrapper.settings and rest and "=" in rest[0] and not rest[0].startswith(("/", "=")):
+    while wrapper.settings and rest and _sets(rest):
         name, _, value = rest.pop(0).partition("=")
         settings.append((name, value))
     rest = rest[wrapper.skipped :]
@@ -257,6 +287,13 @@ def unwrap(invocation: Invocation) -> Inner:
     if invocation.name == "env" and scripts:
         return Inner(scripts=(" ".join((*scripts, *rest)),))
     return Inner(tuple(rest), settings=tuple(settings))
+
+
+def _sets(words: list[str]) -> bool:
+    """Whether the first word sets a variable, or stands for those that do: `env $(cat .env) ls`."""
+    if is_known(words[0]):
+        return "=" in words[0] and not words[0].startswith(("/", "="))
+    return "=" in words[0] or re.match(r"\w", "".join(words[1:2])) is not None
 
 
 def _clustered(wrapper: Wrapper, args: list[str]) -> tuple[str, ...]:
@@ -299,11 +336,17 @@ _RUN_SWITCHES = re.compile(
 """Options of `run` that take no next argument."""
 
 
-def _ran(args: list[str]) -> Inner:
-    """What a container is started with, behind its image."""
+def image_at(args: Sequence[str]) -> int:
+    """Where among what stands behind `run` the image is."""
     at = 0
     while at < len(args) and args[at].startswith("-"):
         at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
+    return at
+
+
+def _ran(args: list[str]) -> Inner:
+    """What a container is started with, behind its image."""
+    at = image_at(args)
     entry = [value for option, value in pairwise(args[: at + 1]) if option == "--entrypoint"]
     entry += [arg.partition("=")[2] for arg in args[:at] if arg.startswith("--entrypoint=")]
     mounted = _mounts(args[:at])
@@ -342,7 +385,7 @@ def _executed(invocation: Invocation) -> Inner:
         return _ran(args) if not invocation.name.startswith(("kubectl", "oc")) else Inner()
     if "--" in args:
         return Inner(tuple(args[args.index("--") + 1 :]))
-    rest = _behind_options(args, Wrapper(_EXEC_VALUED))
+    rest = _behind_options(args, _CONTAINER)
     return Inner(tuple(rest[1:]))
 
 

