@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +41,7 @@ CALLS: Mapping[Identity, frozenset[str]] = {
 
 METADATA = TcpAddress("169.254.169.254", 80)
 """Where clouds hand out credentials of the machine."""
+_METADATA_SERVICE = "metadata service"
 LEFT = timedelta(days=7)
 """What a certificate lasts at least: those who renew them do it earlier."""
 CLOCKS_S = 2.0
@@ -60,8 +61,8 @@ def called_from_here(settings: Settings) -> tuple[str, ...]:
     return ALL if identity is None else tuple(name for name in ALL if name in CALLS[identity])
 
 
-async def cluster_checks(settings: Settings) -> list[Check]:
-    """Everything that only shows from inside."""
+async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Check]:
+    """Everything that only shows from inside; those that are silent have been told of."""
     config = settings.load(ServiceConfig)
     found = [
         pod_check(await asyncio.to_thread(_status), os.geteuid(), is_read_only=_is_read_only())
@@ -78,7 +79,7 @@ async def cluster_checks(settings: Settings) -> list[Check]:
         if identity in (service, Identity.OPERATOR) and config.database.url is not None:
             url = config.database.url_of(service, settings.home)
             found.append(await tables_check(url, service, SystemClock()))
-    if "executor" in CALLS[identity]:
+    if "executor" in CALLS[identity] and "executor" not in silent:
         found += await _boxes(settings)
     return found
 
@@ -136,27 +137,39 @@ def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity |
 async def network_checks(
     settings: Settings, identity: Identity, metadata: TcpAddress = METADATA
 ) -> list[Check]:
-    """Whether there is a way to where this pod has nothing to do."""
+    """Whether there is a way to where this pod or container has nothing to do."""
     addresses = settings.load(ServiceConfig).addresses
     found = {name: addresses.of(name, settings.home) for name in ALL}
     forbidden = {
-        f"the {name}": address
+        name: address
         for name, address in found.items()
         if name not in {*CALLS[identity], identity} and isinstance(address, TcpAddress)
     }
-    forbidden["the metadata service"] = metadata
-    reached = [
-        f"{name} at {address}" for name, address in forbidden.items() if await _connects(address)
-    ]
+    forbidden[_METADATA_SERVICE] = metadata
+    reached = [name for name, address in forbidden.items() if await _connects(address)]
     if not reached:
-        return [Check("network", Verdict.OK, f"no way to {', '.join(forbidden)}")]
-    advice = "does the cluster's network plugin enforce network policies?"
-    return [
-        Check(
-            "network", Verdict.FAILED, f"the {identity} reaches {place}, and never has to; {advice}"
-        )
-        for place in reached
-    ]
+        return [Check("network", Verdict.OK, f"no way to {', '.join(map(_the, forbidden))}")]
+    in_cluster = "KUBERNETES_SERVICE_HOST" in settings.environ
+    return [_way_check(identity, name, forbidden[name], in_cluster=in_cluster) for name in reached]
+
+
+def _the(name: str) -> str:
+    return f"the {name}"
+
+
+def _way_check(identity: Identity, name: str, address: TcpAddress, *, in_cluster: bool) -> Check:
+    """What is wrong with a way that nobody needs."""
+    what = f"the {identity} reaches the {name} at {address}, and never has to"
+    if in_cluster:
+        advice = "does the cluster's network plugin enforce network policies?"
+    elif name == _METADATA_SERVICE:
+        advice = "keep containers from it as docs/compose.md says"
+    elif identity in CALLS[Identity(name)]:
+        # Who shares a network of Docker with another is reached, too.
+        return Check("network", Verdict.NOTE, f"{what}; there its certificate is refused")
+    else:
+        advice = "give them no network in common"
+    return Check("network", Verdict.FAILED, f"{what}; {advice}")
 
 
 async def _connects(address: TcpAddress) -> bool:

@@ -43,7 +43,7 @@ EXAMPLES = """\
 examples:
   hermes doctor
   hermes doctor --json          exit status 1 when something has failed
-  kubectl exec deploy/hermes-agent -- hermes doctor --cluster"""
+  kubectl --namespace hermes exec deploy/hermes-agent -- hermes doctor --cluster"""
 
 CHECKS = {
     "agent": "agent_service.checks:checks",
@@ -84,10 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings.home.create()
         found = [_python(), *_config(settings)]
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            asked = called_from_here(settings) if arguments.cluster else process.ALL
-            found += asyncio.run(_parts(settings, asked))
-            if arguments.cluster:
-                found += asyncio.run(cluster_checks(settings))
+            found += asyncio.run(_parts(settings, from_inside=arguments.cluster))
     except ConfigError as error:
         found = [Check("config", Verdict.FAILED, str(error))]
     except HermesError as error:
@@ -162,17 +159,21 @@ def _file(path: Path) -> Check | None:
     )
 
 
-async def _parts(settings: Settings, asked: Sequence[str]) -> list[Check]:
+async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
+    asked = called_from_here(settings) if from_inside else process.ALL
     found = await _databases(settings)
     for service in at_home(settings, tuple(CHECKS)):
         found += await _function(CHECKS[service])(settings)
     try:
         silent = await unanswered(settings, asked)
     except EXPECTED as error:
-        return [*found, Check("services", Verdict.FAILED, explain(error))]
-    if "executor" in asked and "executor" not in silent:
-        found += await _sandboxes(settings)
-    return [*found, *await _services(settings, asked, silent)]
+        found.append(Check("services", Verdict.FAILED, explain(error)))
+        silent = dict.fromkeys(asked, "")
+    else:
+        if "executor" in asked and "executor" not in silent:
+            found += await _sandboxes(settings)
+        found += await _services(settings, asked, silent)
+    return [*found, *await cluster_checks(settings, silent)] if from_inside else found
 
 
 def _function(named: str) -> Callable[..., Awaitable[list[Check]]]:

@@ -252,5 +252,5 @@ async def _addresses(host: str) -> list[str]:
         why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
         raise ServiceUnavailable(
             f"the name {host} of the executor cannot be looked up ({why}); "
-            "correct HERMES_EXECUTOR_ADDRESS"
+            "start it with hermes serve executor, or correct HERMES_EXECUTOR_ADDRESS"
         ) from error

@@ -19,4 +19,6 @@ def in_short(error: grpc.aio.AioRpcError) -> str:
     """Why somebody does not answer, to be said in brackets."""
     # gRPC tells the whole way to the cause, which comes last; after that of a handshake, an "OK".
     told = (error.details() or error.code().name).removesuffix(": OK")
-    return told.rsplit(": ", 1)[-1]
+    cause = told.rsplit(": ", 1)[-1]
+    # Of what is told in brackets, the end.
+    return cause.removesuffix("]") if cause.count("]") > cause.count("[") else cause

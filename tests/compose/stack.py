@@ -118,8 +118,12 @@ class Stack:
             time.sleep(0.2)
 
     def renew(self, part: str) -> None:
-        """Restart one, and ask it until it is well, sooner than Docker does."""
+        """Restart one until it is well."""
         self.compose("restart", part)
+        self.until_well(part)
+
+    def until_well(self, part: str) -> None:
+        """Ask one until it is well, sooner than Docker does."""
         asked = ("pg_isready",) if part == "postgres" else ("hermes", "health", part)
         deadline = time.monotonic() + UP_WITHIN_S
         while True:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -99,6 +100,63 @@ def test_who_reaches_what(running: Stack) -> None:
         assert "test-key" not in environment
         networks = {name.partition("_")[2] for name in made["NetworkSettings"]["Networks"]}
         assert ("outside" in networks) == (service in ("agent", "gateway")), networks
+        assert ("execution" in networks) == (service in ("agent", "executor")), networks
+        assert ("services" in networks) == (service != "executor"), networks
+
+
+@pytest.fixture
+def no_way_to_metadata() -> Iterator[None]:
+    """The rule of docs/compose.md that keeps containers from a cloud's metadata service."""
+    (line,) = (line.plain for line in printed(pages()) if line.text.startswith("sudo iptables "))
+    insert = line.removeprefix("sudo ").split()
+    subprocess.run(insert, check=True)
+    yield
+    subprocess.run([word.replace("--insert", "--delete") for word in insert], check=True)
+
+
+def looked_at(running: Stack, service: str) -> tuple[int, list[Json]]:
+    """The exit status of `hermes doctor --cluster` in a container, and what it says."""
+    asking = running.start("exec", "-T", service, "hermes", "doctor", "--cluster", "--json")
+    out, err = asking.communicate(timeout=CHAT_WITHIN_S)
+    assert out, err
+    return asking.returncode, json.loads(out)
+
+
+@pytest.mark.usefixtures("no_way_to_metadata")
+def test_each_service_sees_from_inside_that_all_is_well(running: Stack) -> None:
+    own = {"python", "config", "pod", "certificate", "network"}
+    seen = {
+        "agent": {*own, "services", "tables", "sandbox", "trial"},
+        "executor": own,
+        "gateway": {*own, "services", "tables"},
+        "scheduler": {*own, "services", "tables"},
+    }
+    for service, checks in seen.items():
+        status, found = looked_at(running, service)
+        messages = {each["message"] for each in found}
+        assert {each["check"] for each in found} == checks
+        assert any(each.startswith(f"of the {service}, until ") for each in messages), messages
+        amiss = [each["message"].split(" at ")[0] for each in found if each["verdict"] != "ok"]
+        # The agent calls the executor, and a network of Docker leads both ways.
+        assert amiss == (["the executor reaches the agent"] if service == "executor" else [])
+        assert status == 0
+
+
+@pytest.mark.usefixtures("no_way_to_metadata")
+@pytest.mark.parametrize("stopped", ["executor", "scheduler", "postgres"])
+def test_what_is_stopped_is_named_from_inside_with_what_to_do(running: Stack, stopped: str) -> None:
+    running.compose("stop", stopped)
+    try:
+        status, found = looked_at(running, "agent")
+    finally:
+        running.compose("start", stopped)
+        running.until_well(stopped)
+    assert status == 1
+    (failed,) = (each["message"] for each in found if each["verdict"] == "failed")
+    advice = {"postgres": "check that it runs"}.get(stopped, f"hermes serve {stopped}")
+    assert stopped in failed
+    assert advice in failed
+    assert failed.count("[") == failed.count("]")
 
 
 @pytest.mark.alone
@@ -178,6 +236,7 @@ def state_of(running: Stack) -> dict[str, str]:
     }
 
 
+@pytest.mark.usefixtures("no_way_to_metadata")
 def test_what_is_printed_of_a_stack_is_done(running: Stack) -> None:
     ways = {"logs --follow": follow, "run --rm operator chat": talk}
     done = list[str]()

@@ -33,6 +33,7 @@ ELSEWHERE = (
     (r"make images", "Makefile", "$(MAKE) images"),
     (r"make compose-up", "tests/compose/stack.py", '"compose-up"'),
     (r"(stack|docker compose) .*|alias stack=.*", "tests/e2e/test_compose.py", "of_a_stack"),
+    (r"sudo iptables .*", "tests/e2e/test_compose.py", '"sudo iptables "'),
     (r"docker run --rea.*", "tests/integration/test_images.py", '"docker run --read-only "'),
     (r"make bench( .*)?|.*-m tests\.bench --.*", "tests/bench/test_bench_smoke.py", "tests.bench"),
     (r"make bench-ex.*|.*\.executor .*", "tests/bench/test_bench_smoke.py", "tests.bench.executor"),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import grpc.aio
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
@@ -24,6 +25,7 @@ from services.cli.cluster_checks import (
     tables_check,
     trial_check,
 )
+from services.cli.failures import in_short
 from services.cli.sandbox_trial import Trial
 from services.clock import SystemClock
 from services.config import load_settings
@@ -89,9 +91,51 @@ async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None
         (found,) = await network_checks(settings, Identity.GATEWAY, NOBODY)
         assert found.verdict is Verdict.FAILED
         assert f"the gateway reaches the executor at 127.0.0.1:{port}" in found.message
+        assert "give them no network in common" in found.message
+        clustered = load_settings({}, {**environ, "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+        (found,) = await network_checks(clustered, Identity.GATEWAY, NOBODY)
+        assert "network policies?" in found.message
+        (found,) = await network_checks(settings, Identity.AGENT, TcpAddress("127.0.0.1", port))
+        assert found.verdict is Verdict.FAILED
+        assert "the agent reaches the metadata service" in found.message
+        assert "as docs/compose.md says" in found.message
         for identity in (Identity.AGENT, Identity.EXECUTOR):
             (well,) = await network_checks(settings, identity, NOBODY)
             assert well.verdict is Verdict.OK, well.message
+
+
+async def test_docker_leads_back_to_who_calls_and_a_policy_does_not(tmp_path: Path) -> None:
+    async with await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", 0
+    ) as server:
+        port = server.sockets[0].getsockname()[1]
+        environ = {"HERMES_HOME": str(tmp_path), "HERMES_AGENT_ADDRESS": f"127.0.0.1:{port}"}
+        for clustered, verdict, told in (
+            ({}, Verdict.NOTE, "its certificate is refused"),
+            ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, Verdict.FAILED, "network policies?"),
+        ):
+            settings = load_settings({}, {**environ, **clustered})
+            (found,) = await network_checks(settings, Identity.EXECUTOR, NOBODY)
+            assert found.verdict is verdict
+            assert told in found.message
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        (
+            "errors resolving a:1: [C-ares status is not OK: Domain name not found]",
+            "name not found",
+        ),
+        ("failed to connect: ipv6:[::1]:7401: Connection refused (111)", "refused (111)"),
+        ("no way to [::1]", "[::1]"),
+    ],
+)
+def test_why_somebody_is_silent_is_the_end_of_what_grpc_tells(details: str, told: str) -> None:
+    error = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details, None
+    )
+    assert in_short(error).endswith(told)
 
 
 async def test_tables_of_another_version_are_told(empty_postgres_url: str) -> None:
