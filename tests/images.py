@@ -22,6 +22,10 @@ from tests.requirements import require
 REPOSITORY = Path(__file__).parents[1]
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 PORT = 7401
+READY_S = 3.0
+"""How long a service may take from the start of its container until it takes calls."""
+STARTS = 3
+"""How often one is started, of which the median counts."""
 ENGINE = Path("/var/run/docker.sock")
 
 
@@ -137,9 +141,9 @@ def container(service: str, pki: Path) -> Generator[Any]:
 
 def start(made: Any) -> float:
     """Start a container, and return how many seconds it took until its service was ready."""
+    argv = ["docker", "logs", "--follow", f"--since={time.time():f}", made.id]
     began = time.monotonic()
     made.start()
-    argv = ["docker", "logs", "--follow", made.id]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as attached:
         until_ready(attached)
         attached.kill()

@@ -13,8 +13,6 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 
 MESSAGES_PER_S = 20
 ANSWERED_WITHIN_S = 120.0
-QUIET_S = 5.0
-"""How long nobody writes before what was said is counted: what is done twice is done by then."""
 PLACEHOLDER = "…"
 FEWEST_CHATS = 40
 """Nobody says the next thing in a chat before the last one is answered: others do then."""
@@ -58,7 +56,7 @@ class People:
             writes.result()
 
     async def write(self) -> None:
-        """Write until it is over, all is answered, and there was time for a second answer."""
+        """Write until it is over, and all is answered."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while not self.over:
@@ -71,7 +69,6 @@ class People:
             await asyncio.sleep(begun + len(self.said) / MESSAGES_PER_S - loop.time())
         self.wrote_s = loop.time() - begun
         await self.telegram.until(self._are_answered, ANSWERED_WITHIN_S)
-        await asyncio.sleep(QUIET_S)
 
     def shown(self) -> Counter[str]:
         """How often what is in the chats."""

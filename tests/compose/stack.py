@@ -24,7 +24,7 @@ from services.channels import Channels
 from services.ids import new_id
 from services.tls import TlsFiles
 from tests.docker_engine import rootless_engine
-from tests.images import REPOSITORY, make_images
+from tests.images import REPOSITORY, make_images, start
 from tests.markdown import page
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
@@ -117,6 +117,12 @@ class Stack:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
 
+    def ready_s(self, service: str) -> float:
+        """Stop one, and start it: after how many seconds it is ready."""
+        self.compose("stop", service)
+        with closing(docker.from_env(timeout=60)) as client:
+            return start(client.containers.get(self.container(service)["Id"]))
+
     def renew(self, part: str) -> None:
         """Restart one until it is well."""
         self.compose("restart", part)
@@ -132,6 +138,11 @@ class Stack:
             if asking.returncode == 0:
                 return
             assert time.monotonic() < deadline, f"{part} does not get well: {said}"
+
+    def rows(self, query: str) -> list[str]:
+        """What the database answers, a line for each row."""
+        argv = ("psql", "--username=hermes", "--no-align", "--tuples-only", f"--command={query}")
+        return self.compose("exec", "-T", "postgres", *argv).splitlines()
 
     @asynccontextmanager
     async def operator(self) -> AsyncGenerator[Channels]:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import statistics
 import subprocess
 import time
 from collections import Counter
@@ -12,12 +13,14 @@ import pytest
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.leases import TTL_S
 from tests.compose.people import MESSAGES_PER_S, People, answer, people
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
+from tests.images import READY_S, STARTS
 from tests.markdown import pages
 from tests.printed import printed
 
@@ -35,6 +38,16 @@ Each takes a cup on Mondays.
 WATERING: Json = {"action": "create", "name": "watering", "content": SKILL}
 BETWEEN_S = 3
 """How long all is well again before the next one is restarted."""
+UNFINISHED = """
+SELECT 'turn', id, state, lease_until FROM agent.turn WHERE finished_at IS NULL
+UNION ALL SELECT 'event', event_id, state, NULL FROM gateway.inbox
+  WHERE state NOT IN ('CLOSED', 'IGNORED')
+UNION ALL SELECT 'message', delivery_id, state, NULL FROM gateway.outbox
+  WHERE state NOT IN ('SENT', 'MARKED_DUPLICATE', 'ABANDONED')
+"""
+"""What is done once more by another when the lease of who has it ends."""
+QUIET_S = 5.0
+"""How long nothing is left to be done before what was said is counted."""
 PRINTED = "docker compose --env-file ~/.hermes/compose/settings --file docker/compose.yaml "
 OF_A_BACKUP = ("pg_dump", "pg_restore", "psql", "stack stop", "stack up --detach --wait")
 """What its own test types."""
@@ -160,6 +173,16 @@ def test_what_is_stopped_is_named_from_inside_with_what_to_do(running: Stack, st
 
 
 @pytest.mark.alone
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_on_postgresql_is_ready_soon(
+    running: Stack, service: str, record_property: Callable[[str, object], None]
+) -> None:
+    taken = [running.ready_s(service) for _ in range(STARTS)]
+    record_property("figure", f"{service}: {statistics.median(taken):.2f} s")
+    assert statistics.median(taken) <= READY_S, taken
+
+
+@pytest.mark.alone
 def test_renewing_each_service_and_the_database_under_load_loses_nothing(
     running: Stack, writers: People, record_property: Callable[[str, object], None]
 ) -> None:
@@ -168,6 +191,8 @@ def test_renewing_each_service_and_the_database_under_load_loses_nothing(
             time.sleep(BETWEEN_S)
             running.renew(part)
         time.sleep(BETWEEN_S)
+    wait_until(lambda: not running.rows(UNFINISHED), "the last of it", TTL_S + QUIET_S)
+    time.sleep(QUIET_S)
     rate = len(writers.said) / writers.wrote_s
     record_property(
         "figure",

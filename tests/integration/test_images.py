@@ -12,8 +12,10 @@ import docker
 import pytest
 
 from tests.images import (
+    READY_S,
     REPOSITORY,
     SERVICES,
+    STARTS,
     attributes,
     base_of,
     certificates,
@@ -32,8 +34,6 @@ pytestmark = pytest.mark.timeout(900)
 
 OURS_MB = 130
 """Megabytes that an image may have above its base, uncompressed."""
-READY_S = 3.0
-STARTS = 3
 NOT_NEEDED = (
     *("pip", "pip3", "gcc", "cc", "make", "curl", "wget", "git", "ssh", "docker", "nc", "gpg"),
     *("strip", "cyclonedx-py"),
