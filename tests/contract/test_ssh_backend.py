@@ -315,7 +315,8 @@ async def test_a_supervisor_that_ends_by_itself_leaves_nothing(yard: Yard) -> No
             os.kill(supervisor, signal.SIGTERM)
             await console.link.wait_ended()
         await until(lambda: not find(f"sleep\0{seconds}"))
-        assert not await to_thread(find, box.key)
+        await until(lambda: not find(box.key))
+        assert not await to_thread(find, f"sleep\0{seconds}")
 
 
 # ---- a whole executor
