@@ -19,6 +19,7 @@ from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
 from services.redact import Redactor
+from services.task_groups import ungrouped
 
 
 class Places(Struct, frozen=True):
@@ -87,12 +88,13 @@ class SessionDrafts:
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places = self._places
         template = request.sandbox_template or places.policy.of(request.profile, request.kind)
-        personal, kind, project, announces = await asyncio.gather(
-            self._personal.of(request.profile, toolsets, request.platform),
-            places.sandboxes.of(template),
-            places.projects.of(request, template),
-            self._instructions.announces(request),
-        )
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                found = group.create_task(places.sandboxes.of(template))
+                read = group.create_task(places.projects.of(request, template))
+                asked = group.create_task(self._instructions.announces(request))
+                personal = await self._personal.of(request.profile, toolsets, request.platform)
+        kind, project, announces = found.result(), read.result(), asked.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
         told = _told(personal, remembers=remembers) if request.kind == "user" else ()
         facts = SessionFacts(

@@ -33,6 +33,7 @@ from services.database import Database, DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
+from services.task_groups import each_of
 
 _log = logging.getLogger(__name__)
 
@@ -237,7 +238,7 @@ class Runner:
         await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))
         commands = self._commands(turn)
         left = _Left()
-        await asyncio.gather(*(left.end(commands, key) for key in turn.under_way))
+        await each_of(left.end(commands, key) for key in turn.under_way)
         return left
 
     async def _retreat(self, driving: Driving) -> None:

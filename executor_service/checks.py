@@ -14,6 +14,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.supervisor_zipapp import build_zipapp
 from services.checks import Check, Verdict
 from services.config import Settings
+from services.task_groups import all_of
 
 PROBE_S = 20.0
 """How long a backend may take to say whether it can be used."""
@@ -82,7 +83,7 @@ async def _probed(config: ExecutorConfig, names: list[str]) -> list[Check]:
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-doctor-")
     try:
         site = Site(_OWNER, Path(folder), supervisor, config)
-        return await asyncio.gather(*(_probe(name, site) for name in names))
+        return await all_of(_probe(name, site) for name in names)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 

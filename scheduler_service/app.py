@@ -40,6 +40,7 @@ from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter, redactions
 from services.migrations import prepare
+from services.task_groups import each_of
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerService":
@@ -152,4 +153,4 @@ class SchedulerService:
 
     async def drain(self) -> None:
         """Claim nothing more, and leave the runs under way to others."""
-        await asyncio.gather(*(part.drain() for part in self._parts))
+        await each_of(part.drain() for part in self._parts)

@@ -22,7 +22,7 @@ from services.interceptors import CallPipeline
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
 from services.listeners import listen_on, reserved
 from services.logs import bind
-from services.task_groups import first_failure
+from services.task_groups import each_of, first_failure
 from services.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class Server:
     async def stop(self, grace_s: float = deadlines.STOP_GRACE_S) -> None:
         """Ends the streams, lets unary calls finish within the grace, and takes no others."""
         self._pipeline.end_streams()
-        await asyncio.gather(self._open().stop(grace_s), self._listen.in_process.stop(grace_s))
+        await each_of((self._open().stop(grace_s), self._listen.in_process.stop(grace_s)))
 
     def _open(self) -> grpc.aio.Server:
         if self._server is None:

@@ -1,8 +1,29 @@
-"""What has failed in a group of tasks, as the one failure that it began with."""
+"""Calls made at the same time, and what failed of them as the one failure that it began with."""
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Coroutine, Generator, Iterable
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, TypeVar, cast
+
+_T = TypeVar("_T")
+
+
+async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """What calls return that are made at the same time; the first that fails ends the others."""
+    with ungrouped():
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    return [task.result() for task in tasks]
+
+
+async def each_of(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Make calls at the same time, of which none ends another; fails when all of them have ended.
+
+    Of several failures the one is raised whose call was named first.
+    """
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from agent_service.storage import bindings
 from agent_service.storage.bindings import Left
 from services.database import Database
 from services.errors import DatabaseUnavailable, HermesError, is_passing, message_of
+from services.task_groups import each_of
 
 LOOK_EVERY_S = 5.0
 
@@ -40,7 +41,7 @@ class LeftSandboxes:
         """End those whose executor can be reached now."""
         left = await self._database.read(bindings.all_left)
         if left:
-            await asyncio.gather(*map(self._end, left))
+            await each_of(map(self._end, left))
             await self._database.write(bindings.forget_old_left)
 
     async def _end(self, left: Left) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from pydantic import SecretStr
 
+from services.task_groups import all_of
+
 if TYPE_CHECKING:
     from httpx import AsyncClient
 
@@ -42,9 +44,7 @@ async def discover_local(
 
     async with httpx.AsyncClient(trust_env=False) as client:
         urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
-        listings = await asyncio.gather(
-            *(_listed(client, f"{url}/models", {}, timeout_s) for _, url in urls)
-        )
+        listings = await all_of(_listed(client, f"{url}/models", {}, timeout_s) for _, url in urls)
     found = zip(urls, listings, strict=True)
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 

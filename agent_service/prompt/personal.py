@@ -9,6 +9,7 @@ from agent_service.prompt.context_files import ContextFiles
 from agent_service.skills.index import SkillIndex
 from agent_service.skills.prompt import SkillIndexes
 from agent_service.storage.profiles import ProfileStore
+from services.task_groups import ungrouped
 
 SOUL = "SOUL.md"
 
@@ -40,11 +41,11 @@ class PersonalLayers:
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
         """The layers of a profile, for a session with some toolsets on a platform."""
-        (soul,), memories, skills = await asyncio.gather(
-            self._profiles.read(profile, SOUL),
-            self._memories.snapshot(profile),
-            self._skills.of(profile, toolsets, platform),
-        )
-        identity = await self._context_files.shown(SOUL, soul)
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                memories = group.create_task(self._memories.snapshot(profile))
+                skills = group.create_task(self._skills.of(profile, toolsets, platform))
+                (soul,) = await self._profiles.read(profile, SOUL)
+                identity = await self._context_files.shown(SOUL, soul)
         blocked = (identity.blocked,) if identity.blocked else ()
-        return Personal(identity.text, memories, skills, blocked)
+        return Personal(identity.text, memories.result(), skills.result(), blocked)

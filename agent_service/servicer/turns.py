@@ -23,6 +23,7 @@ from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services.errors import FailedPrecondition, InvalidArgument
+from services.task_groups import ungrouped
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -106,9 +107,11 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
 
     async def _begin(self, request: TurnRequest) -> TurnInfo:
         """Start the first turn of a session."""
-        draft, news = await asyncio.gather(
-            self._drafts.draft(request), self._news.notices(request.profile, request.kind)
-        )
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                asked = group.create_task(self._news.notices(request.profile, request.kind))
+                draft = await self._drafts.draft(request)
+        news = asked.result()
         info = await self._turns.start(request, replace(draft, notices=(*draft.notices, *news)))
         if news:
             await self._news.told(request.profile, request.session_id)

@@ -1,6 +1,5 @@
 """Judges what file tools touch where no sandbox holds it, by the families of commands."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.real_paths import real_path
 from agent_service.tools.wrapper import A, Wrapper
+from services.task_groups import all_of
 
 MOST_SHOWN_CHARS = 8_000
 """Of what would be written, in the question to a person."""
@@ -37,7 +37,7 @@ def guarded_family(path: str, own: Sequence[str]) -> str:
 
 async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
     """The agent's home as it is named, and where it really is on a machine."""
-    return (*own, *await asyncio.gather(*(real_path(files, home) for home in own)))
+    return (*own, *await all_of(real_path(files, home) for home in own))
 
 
 async def guarded(
@@ -48,7 +48,7 @@ async def guarded(
     """
     if not policy.asks or place.backend in DISPOSABLE:
         return {}
-    real = await asyncio.gather(*(real_path(files, path) for path in paths))
+    real = await all_of(real_path(files, path) for path in paths)
     own = await real_places(policy.own, files)
     return {path: family for path in real if (family := guarded_family(path, own))}
 
@@ -75,7 +75,7 @@ class JudgeFiles(Wrapper[A]):
 
     async def _check(self, touched: Touched, context: ToolContext) -> None:
         named = (*touched.reads, *touched.writes)
-        real = await asyncio.gather(*(real_path(context.files, path) for path in named))
+        real = await all_of(real_path(context.files, path) for path in named)
         reads, writes = real[: len(touched.reads)], real[len(touched.reads) :]
         own = await real_places(self._policy.own, context.files)
         found = {path: family for path in reads if (family := guarded_family(path, own))}

@@ -1,12 +1,12 @@
 """Where a path of a sandbox leads in the end, with links and `..` followed."""
 
-import asyncio
 import posixpath
 from collections.abc import Sequence
 
 from agent_service.sandbox import Files
 from agent_service.tools.base import RetryWithHint, ToolFailed
 from agent_service.tools.texts import WORKSPACE
+from services.task_groups import all_of
 
 MOST_LINKS = 40
 """As many as Linux follows."""
@@ -39,7 +39,7 @@ async def real_path(files: Files, path: str) -> str:
 async def _followed(files: Files, parts: Sequence[str]) -> list[str] | None:
     """The path with its first link followed; None where there is none in it."""
     ends = [parts[: number + 1] for number in range(len(parts))]
-    found = await asyncio.gather(*(files.stat("/" + "/".join(end)) for end in ends))
+    found = await all_of(files.stat("/" + "/".join(end)) for end in ends)
     for end, stat in zip(ends, found, strict=True):
         if stat is not None and stat.kind == "symlink":
             target = posixpath.join("/" + "/".join(end[:-1]), stat.link_target)

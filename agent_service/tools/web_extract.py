@@ -1,6 +1,5 @@
 """The `web_extract` tool."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
@@ -8,6 +7,7 @@ from pydantic import Field
 from agent_service.security.urls import Fetched, Fetcher, FetchFailed, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 from agent_service.web.pages import PagesUnreadable, is_html, is_text, read_pages
+from services.task_groups import all_of
 
 MAX_URLS = 5
 MAX_CHARACTERS = 80_000
@@ -47,7 +47,7 @@ class WebExtract:
     async def run(self, arguments: WebExtractArguments, context: ToolContext) -> ToolResult:
         """Fetch the pages side by side, and read them."""
         urls = list(dict.fromkeys(arguments.urls))
-        fetched = dict(zip(urls, await asyncio.gather(*map(self._fetch, urls)), strict=True))
+        fetched = dict(zip(urls, await all_of(map(self._fetch, urls)), strict=True))
         pages = {url: page for url, page in fetched.items() if isinstance(page, Fetched)}
         texts = await _texts(pages)
         room = MAX_CHARACTERS // len(urls)

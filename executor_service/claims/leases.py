@@ -28,6 +28,7 @@ from executor_service.workspaces.rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers, unbroken
+from services.task_groups import each_of
 
 _TICK_S = 1.0
 _STRENGTH = tuple(Isolation)
@@ -205,7 +206,7 @@ class Leases:
         ready = [s for s in self if s.state is SandboxState.READY and not s.is_awaited]
         idle = [sandbox for sandbox in ready if not sandbox.running]
         boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
-        await asyncio.gather(*map(self.release, idle))
+        await each_of(map(self.release, idle))
         for live in boxes:
             await live.gone.wait()
 

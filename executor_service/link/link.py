@@ -312,6 +312,7 @@ async def open_link(
     wait_ended tells how the link ended.
     """
     link = SupervisorLink(stream, hello, adopt)
+    # Whichever of them fails ends the link, and with it the other.
     running = asyncio.gather(link.read(), link.write())
     try:
         await link.say_hello()

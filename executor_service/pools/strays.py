@@ -16,6 +16,7 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.folders import Workspaces
 from executor_service.workspaces.rows import WorkspaceRows
 from services.errors import DatabaseUnavailable
+from services.task_groups import each_of
 
 _LOOK_EVERY_S = 60.0
 _FIRST_RETRY_S = 1.0
@@ -57,7 +58,7 @@ class Strays:
         """Ends all that there are now; returns when nothing is left of them."""
         try:
             strays = await self.find()
-            await asyncio.gather(*map(self.end, strays))
+            await each_of(map(self.end, strays))
         except (BackendError, DatabaseUnavailable, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return

@@ -16,6 +16,7 @@ from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.pools.pool import Pool
 from executor_service.pools.strays import Strays
 from services.errors import Draining, InvalidArgument
+from services.task_groups import all_of
 
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 15.0
@@ -96,7 +97,7 @@ class Templates:
         self._settle = settle or _nothing_is_left
         self._put(DEFAULT_TEMPLATE, *await self._found(DEFAULT_TEMPLATE))
         # One that is slow to answer must not keep the sessions of the others waiting.
-        await asyncio.gather(*(self._try(name, _FIRST_TRY_S) for name in self._others))
+        await all_of(self._try(name, _FIRST_TRY_S) for name in self._others)
 
     async def close(self) -> None:
         """Releases the backends; the boxes live on."""

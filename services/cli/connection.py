@@ -26,6 +26,7 @@ from services.errors import Draining, FailedPrecondition, ServiceUnavailable
 from services.home import DEFAULT_PROFILE
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
+from services.task_groups import all_of
 
 HEALTH_S = 3.0
 """How long a service has to say that it serves."""
@@ -112,7 +113,7 @@ async def _reach(client: Channels, addresses: Mapping[str, Address]) -> None:
 
 
 async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dict[str, str]:
-    found = await asyncio.gather(*(_silence(client, name) for name in addresses))
+    found = await all_of(_silence(client, name) for name in addresses)
     return {
         name: f"the {name} service at {address} does not answer ({why}); {_advice(name, why)}"
         for (name, address), why in zip(addresses.items(), found, strict=True)

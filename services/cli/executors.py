@@ -34,6 +34,7 @@ from services.errors import (
     message_of,
     reason_of,
 )
+from services.task_groups import all_of
 
 THERE_S = 3.0
 """How long an executor has to say that it is there."""
@@ -91,7 +92,7 @@ class Executors(Struct, frozen=True):
         silent, told = dict(self.silent), list[tuple[Executor, _T]]()
         failure: grpc.aio.AioRpcError | None = None
         has_answer = False
-        answers = await asyncio.gather(*(_answer(question(executor)) for executor in self.each))
+        answers = await all_of(_answer(question(executor)) for executor in self.each)
         for executor, answer in zip(self.each, answers, strict=True):
             if isinstance(answer, grpc.aio.AioRpcError):
                 failure = answer
@@ -168,7 +169,7 @@ async def _find(
     channels: Channels, places: Mapping[str, TcpAddress], address: TcpAddress
 ) -> Executors:
     calls = (_answer(_capabilities(channels.to(name))) for name in places)
-    answers = dict(zip(places, await asyncio.gather(*calls), strict=True))
+    answers = dict(zip(places, await all_of(calls), strict=True))
     silent = {
         name: _instead(answer)
         for name, answer in answers.items()

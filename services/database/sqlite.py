@@ -20,6 +20,7 @@ from services.database.lane import Job, Lane
 from services.database.lock import FileLock
 from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
 from services.errors import DatabaseUnavailable
+from services.task_groups import each_of
 
 _T = TypeVar("_T")
 _Queue: TypeAlias = queue.SimpleQueue[Job | None]
@@ -102,7 +103,7 @@ class SqliteStore:
     async def _close(self) -> None:
         """Finish what was asked for, and let go of the file."""
         self._is_open = False
-        await asyncio.gather(*[reader.stop() for reader in self._readers])
+        await each_of(reader.stop() for reader in self._readers)
         if self._writer is not None:
             await self._writer.stop()  # last: whoever closes last folds the log into the file
         self._lock.release()

@@ -19,6 +19,7 @@ from executor_service.backends.docker.engine import Engine
 from executor_service.backends.docker.gvisor import BUILD, host_pids
 from executor_service.backends.docker.users import BoxUser, find_user
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
+from services.task_groups import all_of
 
 if TYPE_CHECKING:
     import docker
@@ -55,8 +56,8 @@ async def probe(engine: Engine, image: str, runtime: str) -> tuple[Capabilities,
 
 async def _ask(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser]:
     await engine.ask("GET", "/_ping", deadline_s=_ANSWER_DEADLINE_S)
-    info, version, about_image = await asyncio.gather(
-        engine.ask("GET", "/info"), engine.ask("GET", "/version"), _inspect(engine, image)
+    info, version, about_image = await all_of(
+        (engine.ask("GET", "/info"), engine.ask("GET", "/version"), _inspect(engine, image))
     )
     _check(info, runtime)
     user = await asyncio.to_thread(find_user, info, engine.address, os.geteuid())

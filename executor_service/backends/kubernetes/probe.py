@@ -1,6 +1,5 @@
 """Whether a cluster lets this executor make boxes, and what they are held to."""
 
-import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -39,6 +38,7 @@ from executor_service.backends.kubernetes.reading import Json
 from executor_service.backends.kubernetes.source import Right
 from executor_service.backends.kubernetes.walls import gaps
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
+from services.task_groups import all_of
 
 _ROLE = "apply the Role of docs/backends/kubernetes.md"
 _POLICY = "apply the NetworkPolicy of docs/backends/kubernetes.md"
@@ -90,7 +90,7 @@ async def _check_rights(
     cluster: Cluster, options: KubernetesOptions, rights: Sequence[Right]
 ) -> None:
     """All are asked for at the same time; the first that is missing is told."""
-    answers = await asyncio.gather(*(_has_right(cluster, options, right) for right in rights))
+    answers = await all_of(_has_right(cluster, options, right) for right in rights)
     for (_, resource, sub, verb), is_given in zip(rights, answers, strict=True):
         if not is_given:
             what = "/".join(filter(None, (resource, sub)))

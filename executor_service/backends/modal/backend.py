@@ -45,6 +45,7 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
+from services.task_groups import all_of
 
 if TYPE_CHECKING:
     import modal
@@ -205,7 +206,7 @@ class ModalBackend:
     async def list_boxes(self) -> list[Box]:
         """All living boxes of this owner; one without a record is nobody's any more and ended."""
         living = await self._account.sandboxes({_OWNER: self._owner})
-        found = await asyncio.gather(*(self._identify(sandbox) for sandbox in living))
+        found = await all_of(self._identify(sandbox) for sandbox in living)
         self._keys = {box.native_id: box.key for box in found if box is not None}
         return [box for box in found if box is not None]
 
