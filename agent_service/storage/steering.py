@@ -64,7 +64,9 @@ def join(
         return facts
     denied = frozenset(name for row in joined for name in row.request.get("denied", ()))
     more = (Denied(denied),) if denied else ()
-    return (*facts[:-1], replace(last, text="\n\n".join([last.text, *told])), *more)
+    notices = [text for row in joined for text in row.request.get("notices", ())]
+    text = "\n\n".join([last.text, *told])
+    return (*facts[:-1], replace(last, text=text, notices=(*last.notices, *notices)), *more)
 
 
 def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
