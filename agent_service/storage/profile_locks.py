@@ -27,6 +27,12 @@ _FREE = sa.select(profile_lock.c.id).where(
 )
 
 
+class _Here(asyncio.Lock):
+    """Of one replica; there for as long as somebody in it holds the file or waits for it."""
+
+    was_held = False
+
+
 class RowLocks:
     """Held by one replica at a time; within it, one after another."""
 
@@ -37,19 +43,21 @@ class RowLocks:
         self._owner = owner
         self._wait_s = wait_s
         self._leases = LeaseTable(profile_lock, ttl_s=lease_s)
-        self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._here: WeakValueDictionary[str, _Here] = WeakValueDictionary()
 
     @asynccontextmanager
     async def held(self, profile: str, path: str) -> AsyncGenerator[Lease]:
         """Nobody else changes the file until the context is left, or the lease is fenced."""
         name = f"{profile}/{path}"
-        here = self._here.setdefault(name, asyncio.Lock())
+        here = self._here.setdefault(name, _Here())
         try:
             async with asyncio.timeout(self._wait_s):
                 await here.acquire()
         except TimeoutError:
             raise _held(path) from None
         try:
+            if here.was_held:
+                await _others_first()
             lease = await self._claimed(name, path)
             try:
                 yield lease
@@ -57,6 +65,7 @@ class RowLocks:
                 # Also when the caller goes away, so that nobody waits for the lease's end.
                 await unbroken(self._release(lease))
         finally:
+            here.was_held = True
             here.release()
 
     def fence(self, conn: sa.Connection, lease: Lease) -> None:
@@ -73,9 +82,7 @@ class RowLocks:
                 while (lease := await self._claim(name)) is None:
                     is_free = False
                     while not is_free:
-                        # By chance, so that no replica always comes just too late.
-                        wait_ms = _SHORTEST_LOOK_MS + secrets.randbelow(_LOOKS_MS)
-                        await asyncio.sleep(wait_ms / 1000)
+                        await _others_first()
                         is_free = await self._is_free(name)
         except TimeoutError:
             raise _held(path) from None
@@ -100,6 +107,16 @@ class RowLocks:
     async def _release(self, lease: Lease) -> None:
         with suppress(Fenced):  # what was to be written is, or was refused
             await self._database.write(lambda conn: self._leases.release(conn, lease))
+
+
+async def _others_first() -> None:
+    """Wait for as long as whoever else waits may take until they look again.
+
+    By chance, so that no replica always comes just too late. Who follows another of its own replica
+    waits as well: it would nearly always be the first, and those of the others would give up.
+    """
+    wait_ms = _SHORTEST_LOOK_MS + secrets.randbelow(_LOOKS_MS)
+    await asyncio.sleep(wait_ms / 1000)
 
 
 def _held(path: str) -> Unavailable:

@@ -1,8 +1,8 @@
 """Replicas that change the same profile lose nothing: as if one had done it all, in some order."""
 
-import asyncio
 import random
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.home import HomePaths
 from services.leases import Fenced, new_owner
+from services.task_groups import all_of
 from tests.profile_stores import stores
 from tests.security.scale import scale
 
@@ -27,6 +28,7 @@ OPERATIONS = scale().memory_operations
 ADD, REPLACE, REMOVE = Action
 LIMITS = Limits({Target.MEMORY: 3000, Target.USER: 3000})
 NAME = "memories/MEMORY.md"
+HOLDS = 150
 
 
 async def work(store: MemoryStore, writer: int, done: dict[str, list[Operation]]) -> None:
@@ -64,7 +66,7 @@ async def test_no_update_is_lost_among_many(
             memories.append(
                 MemoryStore(opened.documents, shared, LIMITS, SystemClock(), ThreatScanner())
             )
-        await asyncio.gather(*(work(memories[n % 2], n, done) for n in range(WRITERS)))
+        await all_of(work(memories[n % 2], n, done) for n in range(WRITERS))
         history = await memories[0].history("default", WRITERS * OPERATIONS)
         (text,) = await opened.documents.read("default", NAME)
     made = list(reversed(history))
@@ -75,6 +77,24 @@ async def test_no_update_is_lost_among_many(
         assert change.after == model
     assert text.decode() == model
     assert len(made) >= WRITERS * OPERATIONS / 2
+
+
+async def test_replicas_with_many_writers_let_each_other_in(postgres_url: str) -> None:
+    """Else the others give up: of a thousand changes by 16 writers, one waited for ten seconds."""
+    async with Database(postgres_url, "agent") as database:
+        await database.migrate(metadata.create_all)
+        held: list[str] = []
+
+        async def again_and_again(name: str, locks: RowLocks) -> None:
+            while len(held) < HOLDS:
+                async with locks.held("default", NAME):
+                    held.append(name)
+
+        replicas = {name: RowLocks(database, new_owner(name), LOCK_WAIT_S) for name in ("a", "b")}
+        await all_of(
+            again_and_again(name, locks) for name, locks in replicas.items() for _ in range(4)
+        )
+    assert sum(one != other for one, other in pairwise(held)) > HOLDS / 5
 
 
 async def test_who_held_it_for_too_long_writes_nothing(postgres_url: str, tmp_path: Path) -> None:
