@@ -133,6 +133,9 @@ class Dialogue:
         if reason is Reason.DATABASE_UNAVAILABLE:
             # What was said has then been refused, and is for whoever said it to repeat.
             return not self._unaccepted
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            # A command that runs only the services it needs has the home until it ends.
+            return True
         return reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
 
     def _connect(self) -> "Call":

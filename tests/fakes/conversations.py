@@ -22,12 +22,17 @@ _Context = grpc.aio.ServicerContext[Any, Any]
 class BrokenConversations(conversation_pb2_grpc.ConversationServiceServicer):
     """Each stream says what it was given, and all but the last then fail.
 
-    Before that a stream waits for as many requests behind the first as `awaited` says of it.
+    The first calls, as many as `unserved` says, find another server, without this service. Before
+    it fails a stream waits for as many requests behind the first as `awaited` says of it.
     """
 
     def __init__(
-        self, streams: Sequence[Sequence[ConverseResponse]], awaited: Sequence[int] = ()
+        self,
+        streams: Sequence[Sequence[ConverseResponse]],
+        awaited: Sequence[int] = (),
+        unserved: int = 0,
     ) -> None:
+        self._unserved = unserved
         self._streams = list(streams)
         self._awaited = list(awaited)
         self.openings: list[ConverseRequest.Open] = []
@@ -36,6 +41,9 @@ class BrokenConversations(conversation_pb2_grpc.ConversationServiceServicer):
     async def Converse(
         self, request_iterator: AsyncIterator[ConverseRequest], context: _Context
     ) -> AsyncGenerator[ConverseResponse]:
+        if self._unserved:
+            self._unserved -= 1
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
         requests = aiter(request_iterator)
         self.openings.append((await anext(requests)).open)
         awaited = self._awaited.pop(0) if self._awaited else 0

@@ -45,6 +45,14 @@ async def test_who_follows_a_turn_goes_on_when_the_database_is_back() -> None:
     assert [opening.turn_id for opening in gateway.openings] == ["", "trn_1", "trn_1"]
 
 
+async def test_who_talks_waits_while_a_command_has_the_home_without_a_gateway() -> None:
+    gateway = BrokenConversations([[ACCEPTED, LAST]], unserved=2)
+    async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
+        await dialogue.say("hello", "msg_1")
+        async with asyncio.timeout(20), aclosing(dialogue.responses()) as responses:
+            assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
+
+
 async def test_who_says_something_is_told_that_it_is_not_taken() -> None:
     gateway = BrokenConversations([*[[]] * 20, [LAST]])
     async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
