@@ -99,7 +99,10 @@ class SessionFiles:
 
         data = await self._ask(path, contents)
         if len(data) > max_bytes:
-            raise PathRefused(f"{path} is longer than {max_bytes:,} bytes.")
+            raise PathRefused(
+                f"{path} is longer than the {max_bytes:,} bytes that are read at once; `terminal` "
+                "can take a part of it."
+            )
         return data
 
     async def write(self, path: str, data: bytes) -> None:
@@ -183,7 +186,8 @@ def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:
     if is_missing(error):
         return PathRefused(f"There is no {path}.")
     if reason in (Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED):
-        return PathRefused(message_of(error))
+        why = message_of(error)
+        return PathRefused(why if path in why else f"{path}: {why}")
     return SandboxUnavailable(message_of(error))
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agent_service.sandbox import FileStat
+from agent_service.sandbox import FileStat, PathRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.names import shown_name
 
@@ -53,7 +53,11 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
         lines.append(f"{indent}{_shown(entry)}")
         if entry.kind == "directory" and depth > 1 and len(lines) < MAX_ENTRIES:
             inside = f"{path.rstrip('/')}/{entry.path}"
-            cut |= await _list(context, inside, depth - 1, f"{indent}  ", lines)
+            try:
+                cut |= await _list(context, inside, depth - 1, f"{indent}  ", lines)
+            except PathRefused as error:
+                # It may be closed, gone meanwhile, or have a name that cannot be said.
+                lines.append(f"{indent}  [not listed: {error}]")
     return cut
 
 

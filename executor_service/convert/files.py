@@ -1,5 +1,7 @@
 """Files."""
 
+from urllib.parse import quote, unquote
+
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from executor_service.files import MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, Upload
@@ -42,10 +44,25 @@ def file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
     changed = Timestamp()
     changed.FromNanoseconds(info.mtime_ns)
     return file_pb2.FileInfo(
-        path=path,
+        path=shown(path),
         kind=_KINDS[info.type],
         size_bytes=info.size_bytes if info.type == "file" else 0,
         mode=info.mode,
         modify_time=changed,
-        link_target=info.target or "",
+        link_target=shown(info.target or ""),
     )
+
+
+def page_token(name: str) -> str:
+    """What asks for the entries after this one, whose name may be no text."""
+    return quote(name, errors="surrogateescape")
+
+
+def after(token: str) -> str:
+    """The name of the last entry of the page before."""
+    return unquote(token, errors="surrogateescape")
+
+
+def shown(path: str) -> str:
+    """A path as text; what of it is no UTF-8 is U+FFFD."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")

@@ -73,11 +73,12 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         """Lists a folder."""
         live = self._box(request.lease, request.profile)
         size = page_size(request.page_size, files.MAX_PAGE_ENTRIES)
-        page = await files.list_directory(live, request.path, request.page_token, size)
-        last = page.entries[-1].name if page.entries else request.page_token
+        after = convert.after(request.page_token)
+        page = await files.list_directory(live, request.path, after, size)
+        last = page.entries[-1].name if page.entries else after
         return file_pb2.ListDirectoryResponse(
             entries=[convert.file_info(entry.name, entry.info) for entry in page.entries],
-            next_page_token=last if page.has_more else "",
+            next_page_token=convert.page_token(last) if page.has_more else "",
         )
 
     async def MovePath(

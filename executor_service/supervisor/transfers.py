@@ -175,6 +175,11 @@ class Upload(_Arriving):
                 mode = files.number_field(message, "mode", 0) & 0o777
             self.fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
             os.fchmod(self.fd, mode)
+        except OSError as error:
+            # Not the name beside it, which nobody has asked for.
+            error.filename = message["path"]
+            self.close()
+            raise
         except BaseException:
             self.close()
             raise

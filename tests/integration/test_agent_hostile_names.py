@@ -74,3 +74,13 @@ async def test_a_folder_of_any_name_is_a_folder(tools: Tools, name: str) -> None
         assert await tools.text("terminal", command="cat inside", workdir=name) == "here"
     finally:
         await tools.shell("rm -rf -- ..?* .[!.]* *")
+
+
+async def test_folders_that_cannot_be_opened_do_not_hide_the_others(tools: Tools) -> None:
+    await tools.shell(r"mkdir closed $(printf 'odd\377') open; touch open/inside; chmod 0 closed")
+    try:
+        lines = (await tools.text("list_directory", path=".", depth=2)).splitlines()
+        assert {"closed/", "odd\ufffd/", "open/", "  inside  0"} <= set(lines)
+        assert sum(line.startswith("  [not listed: ") for line in lines) == 2
+    finally:
+        await tools.shell("chmod 700 closed; rm -rf -- *")

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+import grpc.aio
 import pytest
 import pytest_asyncio
 
@@ -201,6 +202,22 @@ async def test_kinds_of_things(files: Files) -> None:
     assert await refused(files.list("kinds/file")) is Reason.PATH_INVALID
 
 
+async def test_names_that_are_no_text_are_listed_page_by_page(files: Files) -> None:
+    names = r"'b' 'a\377b' '\377' 'z\303'"
+    await files.run(
+        f"mkdir odd; cd odd; for n in {names}; do ln -s x $(printf $n) || exit 1; done;"
+        r"rm b; ln -s $(printf 'to\377') b"
+    )
+    found: list[Info] = []
+    token = ""
+    while not found or token:
+        page, token = await files.list("odd", size=1, token=token)
+        found += page
+    assert {info.path for info in found} == {"b", "a\ufffdb", "\ufffd", "z\ufffd"}
+    assert len(found) == 4
+    assert (await files.stat("odd/b")).link_target == "to\ufffd"
+
+
 async def test_a_large_folder_comes_in_pages(files: Files) -> None:
     await files.run(
         "mkdir many; cd many; seq -f a-file-with-a-long-name-%04.0f 1 2500 | xargs touch"
@@ -303,6 +320,9 @@ async def test_paths_that_lead_nowhere(files: Files, path: str, reason: Reason) 
 async def test_nothing_is_written_outside_of_what_is_writable(files: Files) -> None:
     for path in ("/etc/planted", "/usr/planted", "/proc/planted"):
         assert await refused(files.write(path, b"x")) in (Reason.PATH_INVALID, Reason.NOT_FOUND)
+    with pytest.raises(grpc.aio.AioRpcError, match="/etc/planted") as told:
+        await files.write("/etc/planted", b"x")
+    assert ".part" not in str(told.value.details())
     await files.run("ln -s /etc/planted escape")
     assert await refused(files.write("escape", b"x")) is Reason.PATH_INVALID
     await files.write("/tmp/fine", b"x")
