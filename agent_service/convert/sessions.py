@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_service.convert.common import timestamp, usage
-from agent_service.search.terms import excerpt, text_of
+from agent_service.search.terms import excerpt, said_and_called, text_of
 from agent_service.storage.search import Hit
 from agent_service.storage.sessions import SessionInfo, StoredMessage
 from hermes.agent.v1 import session_pb2
@@ -56,16 +56,9 @@ def hit(found: Hit, words: frozenset[str]) -> session_pb2.MessageHit:
         platform=found.platform,
         sequence=found.sequence,
         role=ROLES[found.content["role"]],
-        excerpt=excerpt(shown(found.content), words, EXCERPT_CHARS),
+        excerpt=excerpt(said_and_called(found.content), words, EXCERPT_CHARS),
         create_time=timestamp(found.created_at),
     )
-
-
-def shown(content: dict[str, Any]) -> str:
-    """A message as text: what it says, and what it calls."""
-    calls = (call["function"] for call in content.get("tool_calls", ()))
-    called = [f"{function['name']} {function['arguments']}" for function in calls]
-    return "\n".join(filter(None, (text_of(content["content"]), *called)))
 
 
 def _tool_call(call: dict[str, Any]) -> session_pb2.ToolCall:

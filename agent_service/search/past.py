@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.search.query import Query, parse
-from agent_service.search.terms import excerpt, text_of
+from agent_service.search.terms import excerpt, said_and_called, text_of
 from agent_service.storage import search, sessions
 from agent_service.storage.search import Hit
 from agent_service.storage.search_wanted import Wanted
@@ -105,7 +105,7 @@ def _session(hits: Sequence[Hit], query: Query) -> str:
     first = hits[0]
     lines = [f"## {first.session_id} “{first.title}” ({first.platform})"]
     for hit in hits[:_HITS_A_SESSION]:
-        said = excerpt(text_of(hit.content["content"]), query.words, _EXCERPT_CHARS)
+        said = excerpt(said_and_called(hit.content), query.words, _EXCERPT_CHARS)
         lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {said}")
     if len(hits) > _HITS_A_SESSION:
         lines.append(f"({len(hits) - _HITS_A_SESSION} more messages match)")

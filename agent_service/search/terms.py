@@ -75,6 +75,13 @@ def text_of(content: Any) -> str:
     return ""
 
 
+def said_and_called(content: Mapping[str, Any]) -> str:
+    """A message as text: what it says, and what it calls."""
+    calls = (call["function"] for call in content.get("tool_calls", ()))
+    called = [f"{function['name']} {function['arguments']}" for function in calls]
+    return "\n".join(filter(None, (text_of(content["content"]), *called)))
+
+
 def _texts(parts: Sequence[Any]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):

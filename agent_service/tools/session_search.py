@@ -16,6 +16,9 @@ from agent_service.tools.base import (
 from agent_service.tools.taint import STATE, fenced, taint
 from services.errors import InvalidArgument, NotFound
 
+_MOST_ID = 2**30
+"""More than any message of a session has, and a number that databases take."""
+
 
 class SessionSearchArguments(ToolArguments):
     """Finds what was said in earlier sessions with this user, the newest first.
@@ -69,7 +72,7 @@ class SessionSearch:
             limit=arguments.limit,
             by_relevance=arguments.sort == "relevance",
             within=arguments.session_id,
-            around=arguments.around_message_id,
+            around=min(arguments.around_message_id, _MOST_ID),
             window=arguments.window,
             role=arguments.role_filter,
         )

@@ -229,12 +229,21 @@ async def test_the_model_looks_into_earlier_sessions(tmp_path: Path) -> None:
         "name": "session_search",
         "arguments": {"session_id": "first", "around_message_id": 2, "window": 1},
     }
+    beyond = {
+        "name": "session_search",
+        "arguments": {"session_id": "first", "around_message_id": 10**30},
+    }
     hers = {"name": "session_search", "arguments": {"query": "secret"}}
+    called = {"name": "session_search", "arguments": {"query": "pear", "role_filter": "assistant"}}
     script = {
         "rules": [
             {
                 "user": "look",
-                "steps": [{"tool_calls": [look, around, hers]}, {"text": "{tool_result}"}],
+                "steps": [{"tool_calls": [look, around, hers, beyond]}, {"text": "{tool_result}"}],
+            },
+            {
+                "user": "^what was called",
+                "steps": [{"tool_calls": [called]}, {"text": "{tool_result}"}],
             },
             {"steps": [{"text": "Noted."}]},
         ]
@@ -245,9 +254,14 @@ async def test_the_model_looks_into_earlier_sessions(tmp_path: Path) -> None:
         await client.watch(started.turn_id, profile="hers")
         await client.ask("look for the apple", session_id="second")
         results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
+        await client.ask("what was called", session_id="third")
+        (calls,) = (m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool")
+    assert 'assistant: session_search {"query": "apple OR pear"' in calls
     assert "## first “one apple a day” (cli)\n[1]" in results[0]
     assert "second" not in results[0]
     assert "[2]" in results[1]
     assert "assistant: Noted." in results[1]
     assert results[2] == "Nothing was found."
+    assert results[3].startswith("## first")
+    assert "\n" not in results[3]
     assert "session_search" in model.bodies[0]["messages"][0]["content"]
