@@ -21,6 +21,8 @@ WAIT_LIMIT_S = 600
 POLL_S = 0.2
 DEFAULT_BYTES = 20_000
 MAX_BYTES = 50_000
+_MOST_OFFSET = 2**62
+"""More than any output has, and a number that can be sent."""
 
 
 class ProcessArguments(ToolArguments):
@@ -106,6 +108,7 @@ async def _wait(context: ToolContext, key: str, timeout_s: float) -> None:
 
 
 async def _output(context: ToolContext, key: str, offset: int, limit: int) -> ToolResult:
+    offset = max(-_MOST_OFFSET, min(offset, _MOST_OFFSET))
     out = await context.commands.read(key, Stream.STDOUT, offset, limit)
     err = await context.commands.read(key, Stream.STDERR, offset, limit)
     parts = [_page("output", out), _page("errors", err)]

@@ -152,7 +152,7 @@ class Toolbox:
             known = ", ".join(tool.name for tool in self._allowed(turn.toolsets))
             return _error(call, f"There is no tool {name!r}. There are: {known}.")
         try:
-            arguments = tool.arguments.model_validate(json.loads(call.call.arguments_json or "{}"))
+            arguments = tool.arguments.model_validate(_decoded(call.call.arguments_json))
         except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
         if why_not := refused(turn, tool, arguments) or denied(turn, arguments):
@@ -351,6 +351,17 @@ def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
 def _error(call: PendingCall, text: str) -> ToolReturned:
     # It repeats names that the model made up, of any length and number.
     return ToolReturned(call, events.preview(text), is_error=True)
+
+
+def _decoded(arguments_json: str) -> Any:
+    """The arguments of a call; ValueError when they are no JSON, or not all of it is text."""
+    arguments = json.loads(arguments_json or "{}")
+    if "\\u" in arguments_json:
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half of a surrogate pair is no character") from None
+    return arguments
 
 
 def _malformed(error: Exception) -> str:

@@ -172,6 +172,9 @@ async def test_a_background_command_is_talked_to(tools: Tools, folder: str) -> N
     assert "errors, bytes 0 to 5 of 5:\noops" in ended
     log = await tools.text("process", action="log", session_id=key, offset=6, limit=3)
     assert "output, bytes 6 to 9 of 18:\ngot" in log
+    for offset, shown in ((10**30, "bytes 18 to 18"), (-(10**30), "bytes 0 to 18")):
+        log = await tools.text("process", action="log", session_id=key, offset=offset)
+        assert f"output, {shown} of 18" in log
     assert f"{key}: ended, exit code 0" in await tools.text("process", action="list")
     late = await tools.refusal("process", action="submit", session_id=key, data="late")
     assert "no running or known" in late

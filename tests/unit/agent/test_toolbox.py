@@ -152,6 +152,8 @@ async def test_calls_that_change_the_same_thing_run_in_the_order_of_the_message(
     [
         ("sample", "{", "not a JSON object"),
         ("sample", "[]", "arguments"),
+        ("sample", '{"thing": "\\ud800"}', "half of a surrogate pair"),
+        ("sample", '{"\\udc00": "x"}', "half of a surrogate pair"),
         ("sample", "{}", "thing: Field required"),
         ("sample", '{"thing": "x", "extra": 1}', "extra"),
         ("nothing", "{}", "There is no tool 'nothing'. There are: sample."),
