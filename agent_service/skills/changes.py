@@ -201,6 +201,8 @@ def _support(skill: Skill, path: str, before: str | None, after: str) -> Change:
     size = len(after.encode())
     if size > MAX_SUPPORT_BYTES:
         raise BadSkill(f"A file of a skill has 1 MiB at most; this one has {size:,} bytes.")
+    if "\0" in after:
+        raise BadSkill(f"{path} would be no text: it has a NUL character.")
     return _changed(skill, path, before, after)
 
 

@@ -127,6 +127,8 @@ def read(text: str, folder: str) -> SkillDocument:
 
 def checked(text: str, folder: str) -> SkillDocument:
     """The skill that a new SKILL.md describes; BadSkill says what is wrong with it."""
+    if "\0" in text:
+        raise BadSkill("SKILL.md would be no text: it has a NUL character.")
     between, body = split(text)
     if between is None:
         raise BadSkill("SKILL.md begins with frontmatter: a line ---, name, description, and ---.")

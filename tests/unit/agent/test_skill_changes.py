@@ -202,6 +202,8 @@ def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: st
         (replace(WRITE, name="there", file_path="SKILL.md"), "no file of a skill"),
         (replace(WRITE, name="there", file_content=None), "file_content"),
         (replace(WRITE, name="there", file_content="x" * 1024 * 1025), "1 MiB"),
+        (replace(WRITE, name="there", file_content="x\0"), "NUL"),
+        (replace(CREATE, content=document("notes", body="x\0")), "NUL"),
         (replace(REMOVE, name="there"), "has no references/old.md"),
         (replace(ARCHIVE, name="there", absorbed_into="missing"), "no skill"),
         (replace(ARCHIVE, name="there", absorbed_into="there"), "into itself"),
