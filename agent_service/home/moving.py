@@ -95,7 +95,9 @@ class Moving:
             taken = await incoming.put(existing, dry_run=False)
         for profile, texts in before.items():
             await self._memories.note_import(profile, texts, by)
-        return taken, await self._histories.take_new() + await self._take_sessions(taken)
+        taken_before = await self._histories.take_new()
+        count, refused = await self._take_sessions(taken)
+        return replace(taken, left_out=(*taken.left_out, *refused)), taken_before + count
 
     @asynccontextmanager
     async def _without_bundled(self, profiles: Sequence[str]) -> AsyncGenerator[None]:
@@ -105,9 +107,12 @@ class Moving:
                 await stack.enter_async_context(self._shelves.of(profile).without_bundled())
             yield
 
-    async def _take_sessions(self, taken: Taken) -> int:
-        """Take the sessions that stand in no folder here; those that do were taken from there."""
-        count = 0
+    async def _take_sessions(self, taken: Taken) -> tuple[int, list[LeftOut]]:
+        """Take the sessions that stand in no folder here; those that do were taken from there.
+
+        Gives how many were new, and the files that are none, which the home keeps as files.
+        """
+        count, refused = 0, list[LeftOut]()
         for profile, path in taken.written:
             if _SESSION.fullmatch(path):
                 file = HomeFile(profile, path, 0, 0)
@@ -116,9 +121,11 @@ class Moving:
                     found = await self._histories.take(profile, data, PurePosixPath(path).stem)
                 except InvalidArgument as error:
                     _log.warning("%s of %s is not taken: %s", path, profile, error)
+                    why = f"it is kept as a file, but is no session: {error.message}"
+                    refused.append(LeftOut(profile, path, why))
                 else:
                     count += found.is_new
-        return count
+        return count, refused
 
 
 def _theirs(

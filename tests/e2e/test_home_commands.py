@@ -224,14 +224,17 @@ def test_what_cannot_move_is_named(home: Home, tmp_path: Path) -> None:
     (source / "profiles" / "no name!").mkdir()
     (source / os.fsdecode(b"\xff")).write_bytes(b"")
     os.mkfifo(source / "pipe")
+    (source / "sessions" / "cut.json").write_text('{"session_id": 5')
     told = home.run("home", "import", source, "--no-jobs", "--json").json
     assert {one["path"]: one["reason"] for one in told["left_out"]} == {
         "skills/plain/x": "it is a link, which is not followed",
         "profiles/no name!": "it is no folder with the name of a profile",
         "\ufffd": "its name is not UTF-8",
         "pipe": "it is no file",
+        "sessions/cut.json": "it is kept as a file, but is no session: cut is not JSON: "
+        "Expecting ',' delimiter: line 1 column 17 (char 16)",
     }
-    assert told["files"]["added"] == len(tree(SAMPLE))
+    assert told["files"]["added"] == len(tree(SAMPLE)) + 1
 
 
 def test_what_is_no_home_is_not_taken(tmp_path: Path) -> None:
