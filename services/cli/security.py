@@ -44,6 +44,12 @@ class Item(Struct, frozen=True):
     text: str
 
 
+UNREAD = Item(None, "")
+"""Keeps the place of a line that is not judged."""
+_UNREAD = "unread"
+"""What is said of it."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `hermes security`."""
     actions = Actions(parser, "classify|scan")
@@ -64,27 +70,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Lines:
-    """The items of an input with an object a line; broken lines are told of, and passed over."""
+    """The items of an input; lines that are none are told of, and those of objects passed over."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], *, jsonl: bool) -> None:
         self._lines = lines
+        self._jsonl = jsonl
         self.broken = 0
 
     def __iter__(self) -> Iterator[Item]:
         for number, line in enumerate(self._lines, 1):
             try:
-                if text := line.strip():
+                if not self._jsonl:
+                    yield _checked(Item(None, line.removesuffix("\n").removesuffix("\r")), number)
+                elif text := line.strip():
                     yield _checked(_decoded(text, number), number)
             except InvalidArgument as error:
                 self.broken += 1
                 complain(error.message)
+                if not self._jsonl:
+                    yield UNREAD
 
 
 async def _judge(settings: Settings, arguments: argparse.Namespace) -> int:
     """Judge each line; the status that the command ends with."""
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    objects = _Lines(sys.stdin) if arguments.jsonl else None
-    items = _plain(sys.stdin) if objects is None else objects
+    # A carriage return is no end of a line, to a shell either.
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
+    items = _Lines(sys.stdin, jsonl=arguments.jsonl)
     async with connected(settings, ("agent",)) as channels:
         stub = CatalogServiceStub(channels.to("agent"))
         for batch in _batches(items):
@@ -94,9 +105,9 @@ async def _judge(settings: Settings, arguments: argparse.Namespace) -> int:
                 lines = await _scanned(stub, batch, arguments)
             sys.stdout.write("".join(f"{line}\n" for line in lines))
             sys.stdout.flush()
-    if objects is None or not objects.broken:
+    if not items.broken:
         return 0
-    complain(f"{counted(objects.broken, 'line')} could not be read; the others are answered")
+    complain(f"{counted(items.broken, 'line')} could not be read; the others are answered")
     return 1
 
 
@@ -109,7 +120,9 @@ async def _classified(
     if not jsonl:
         return (
             "\t".join(filter(None, (_CLASSES[found.command_class], ",".join(found.families))))
-            for _, found in judged
+            if item is not UNREAD
+            else _UNREAD
+            for item, found in judged
         )
     return (
         _encoded(
@@ -131,7 +144,10 @@ async def _scanned(
     answer = await stub.ScanTexts(request)
     scanned = zip(batch, answer.findings, strict=True)
     if not arguments.jsonl:
-        return (",".join(_families(found)) or "clean" for _, found in scanned)
+        return (
+            _UNREAD if item is UNREAD else ",".join(_families(found)) or "clean"
+            for item, found in scanned
+        )
     return (
         _encoded(
             {
@@ -154,11 +170,6 @@ def _spans(found: catalog_pb2.TextFindings) -> list[tuple[int, int]]:
 
 def _encoded(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False)
-
-
-def _plain(lines: Iterable[str]) -> Iterator[Item]:
-    for number, line in enumerate(lines, 1):
-        yield _checked(Item(None, line.rstrip("\n")), number)
 
 
 def _checked(item: Item, number: int) -> Item:

@@ -36,3 +36,11 @@ def test_lists_of_ones_own_are_judged(tmp_path: Path) -> None:
         assert "line 5: must be an object" in wrong.err
         assert "3 lines could not be read; the others are answered" in wrong.err
         assert "line 6" not in wrong.err
+    long = "a" * 500_001
+    for action, answers in (
+        ("classify", "safe\nunread\nsafe\n"),
+        ("scan", "clean\nunread\nclean\n"),
+    ):
+        wrong = home.run("security", action, text=f"ls\rls\r\n{long}\nls\n")
+        assert (wrong.status, wrong.out) == (1, answers)
+        assert "line 2: longer than 500000 characters" in wrong.err
