@@ -10,13 +10,11 @@ from typing import Any
 
 _TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
 """They gather classes from 450 modules, and building those takes pydantic 0.2 s."""
-_OTHER_TRANSPORT = "openai._vendor.httpx_aiohttp"
-"""A second HTTP client that is imported where aiohttp is installed; 0.15 s for nothing."""
 
 
 @contextmanager
 def types_deferred() -> Generator[None]:
-    """Import the SDK inside; its types are left until somebody asks, its second client for good."""
+    """Import the SDK inside; its types are left until somebody asks."""
     sys.meta_path.insert(0, _Finder)
     try:
         yield
@@ -25,14 +23,12 @@ def types_deferred() -> Generator[None]:
 
 
 class _Finder:
-    """Finds the packages of types where they are, with a loader that waits; no second client."""
+    """Finds the packages of types where they are, with a loader that waits."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == _OTHER_TRANSPORT:
-            raise ModuleNotFoundError(f"{fullname} is left out", name=fullname)
         spec = PathFinder.find_spec(fullname, path, target) if fullname in _TYPES else None
         if spec is not None and spec.loader is not None:
             spec.loader = _Later(spec.loader)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct
 
-from agent_service.models.connections import KEEP_ALIVE_S, Connections
 from agent_service.models.discovery import is_loopback
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.failures import (
@@ -86,7 +85,8 @@ class Transport:
         self._path = wire.path
         self._timeouts = timeouts or Timeouts()
         self._headers = dict(wire.headers())
-        self._opened: tuple[Any, Connections] | None = None
+        self._opened: tuple[Any, Any] | None = None
+        """The SDK's module, and a client of it."""
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -105,22 +105,21 @@ class Transport:
         no method for: its method for this one walks through what it is given and encodes it
         again, which takes twice the CPU of all the rest.
         """
-        sdk, connections = await self.ready(endpoint)
+        sdk, client = await self.ready(endpoint)
         import httpx2  # loaded by the SDK
 
         try:
-            async with connections.one() as client:
-                response = await client.post(
-                    # Whole, or the SDK puts it together for each request.
-                    f"{endpoint.base_url.rstrip('/')}{self._path}",
-                    cast_to=httpx2.Response,
-                    content=body,
-                    options={"headers": self._headers_of(endpoint, sdk)},
-                    stream=True,
-                    stream_cls=sdk.AsyncStream[Any],
-                )
-                async with aclosing(cast("httpx2.Response", response)) as answer:
-                    yield Answer(answer)
+            response = await client.post(
+                # Whole, or the SDK puts it together for each request.
+                f"{endpoint.base_url.rstrip('/')}{self._path}",
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": self._headers_of(endpoint, sdk)},
+                stream=True,
+                stream_cls=sdk.AsyncStream[Any],
+            )
+            async with aclosing(cast("httpx2.Response", response)) as answer:
+                yield Answer(answer)
         except sdk.APIStatusError as error:
             raise http_failure(
                 endpoint, model, error.status_code, error.response.headers, error.body
@@ -142,49 +141,45 @@ class Transport:
         signed = {"X-Api-Key": key} if native else {"Authorization": f"Bearer {key}"}
         return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
 
-    async def ready(self, endpoint: Endpoint) -> tuple[Any, Connections]:
-        """Return the SDK and its clients."""
+    async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
+        """Return the SDK and its client."""
         if self._opened is None:
             async with self._connecting:
                 if self._opened is None:
                     self._opened = await asyncio.to_thread(self._prepare, endpoint)
         return self._opened
 
-    def _prepare(self, endpoint: Endpoint) -> tuple[Any, Connections]:
+    def _prepare(self, endpoint: Endpoint) -> tuple[Any, Any]:
         import httpx2  # what the SDK stands on
 
         sdk = _load(self._sdk_name)
+        from agent_service.models.http_client import AiohttpTransport, proxy_of
+
         local = is_loopback(endpoint.base_url)
-        # Reading the system's certificates takes longer than all the rest of making clients.
+        # Reading the system's certificates takes longer than all the rest of making a client.
         needs_none = local and endpoint.base_url.startswith("http://")
+        transport = AiohttpTransport(
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else httpx2.create_ssl_context(),
+            None if local else proxy_of(endpoint.base_url),
+        )
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
-        http: dict[str, Any] = {
-            "timeout": timeout,
-            "limits": httpx2.Limits(keepalive_expiry=KEEP_ALIVE_S),
-            "follow_redirects": False,
-            "trust_env": not local,
-            "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if needs_none
-            else httpx2.create_ssl_context(),
-        }
         options: dict[str, Any] = {
             "base_url": endpoint.base_url,
             "api_key": endpoint.api_key.get_secret_value() or _NO_KEY,
             "max_retries": 0,
             "timeout": timeout,
             "default_headers": self._headers,
+            "http_client": httpx2.AsyncClient(transport=transport, timeout=timeout),
         }
-        connections = Connections(lambda: _client(sdk, endpoint.provider, http, options))
-        return sdk, connections
+        return sdk, _client(sdk, endpoint.provider, options)
 
 
-def _client(sdk: Any, provider: str, http: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+def _client(sdk: Any, provider: str, options: Mapping[str, Any]) -> Any:
     """A client of the SDK."""
-    http_client = sdk.DefaultAsyncHttpxClient(**http)
     if sdk.__name__ == "anthropic":
         # Spans of calls are ours to make, and theirs would cost time in each.
-        return sdk.AsyncAnthropic(**options, http_client=http_client, open_telemetry=False)
-    client = sdk.AsyncOpenAI(**options, http_client=http_client)
+        return sdk.AsyncAnthropic(**options, open_telemetry=False)
+    client = sdk.AsyncOpenAI(**options)
     if provider != "openai":
         # The SDK takes them from the environment; they are nobody else's business.
         client.organization = client.project = None

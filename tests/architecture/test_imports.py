@@ -51,6 +51,9 @@ IMPORTED_LATE = (
 CHOSEN = ("executor_service.backends",)
 """Packages of ours of which an installation chooses one part: the rest is not imported for it."""
 
+SLOW = ("agent_service.models.http_client",)
+"""Modules of ours that stand on such packages, and are imported as late."""
+
 BESIDE_THE_WIRE = ("servicer", "convert", "clients")
 WIRE = ("hermes", "google", "grpc_status")
 SUPERVISOR = "executor_service.supervisor"
@@ -78,7 +81,7 @@ def upward(module: Module) -> Iterator[str]:
 def late_imports(module: Module) -> Iterator[str]:
     for node, name in module.imports:
         chooses = module.name in CHOSEN and within(name, *CHOSEN)
-        if module.in_function(node) and not chooses and not within(name, *IMPORTED_LATE):
+        if module.in_function(node) and not chooses and not within(name, *IMPORTED_LATE, *SLOW):
             yield module.at(node, f"{name} is imported inside a function")
     for node in module.find(ast.Call):
         by_name = dotted(node.func).rpartition(".")[2] in {"import_module", "__import__"}

@@ -37,11 +37,6 @@ def test_a_name_that_the_types_do_not_have_is_missing() -> None:
     assert run("print(hasattr(openai.types, 'Nonsense'))") == "False"
 
 
-def test_a_second_http_client_is_not_imported() -> None:
-    assert run("print('aiohttp' in sys.modules)") == "False"
-    assert run("import aiohttp; print(aiohttp.ClientSession.__name__)") == "ClientSession"
-
-
 def test_the_typed_calls_are_there() -> None:
     create = "client.chat.completions.create.__name__, client.responses.create.__name__"
     assert run(f"print({create})") == "create create"

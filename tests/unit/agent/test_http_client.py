@@ -1,0 +1,204 @@
+"""What is under the providers' SDKs: connections that are kept, proxies, and how calls fail."""
+
+import asyncio
+import json
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import SecretStr
+
+from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.chat_completions import ChatCompletions
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.http_client import proxy_of
+from agent_service.models.provider import Provider
+from agent_service.models.retries import RetryPolicy
+from agent_service.models.transport import Timeouts
+
+Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
+
+_ANSWER = json.dumps(
+    {"choices": [{"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]}
+).encode()
+
+
+async def test_calls_at_the_same_time_have_a_connection_each_and_later_ones_take_those() -> None:
+    accepted: list[StreamWriter] = []
+    together = asyncio.Barrier(3)
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        accepted.append(writer)
+        while True:
+            _, body = await _request(reader)
+            if b"together" in body:
+                await together.wait()
+            _answer(writer)
+
+    async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
+        await asyncio.gather(*(_ask(provider, "together") for _ in range(3)))
+        for _ in range(3):
+            await _ask(provider, "alone")
+    assert len(accepted) == 3
+
+
+async def test_a_connection_that_the_server_has_closed_is_not_taken_again() -> None:
+    accepted: list[StreamWriter] = []
+    closed = asyncio.Event()
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        accepted.append(writer)
+        await _request(reader)
+        _answer(writer)
+        writer.write_eof()
+        await reader.read()  # until the client has let go of it, too
+        closed.set()
+
+    async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
+        for _ in range(3):
+            await _ask(provider, "Hello?")
+            await closed.wait()
+            closed.clear()
+    assert len(accepted) == 3
+
+
+async def test_a_long_request_arrives_whole() -> None:
+    lengths: list[int] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        lengths.append(len((await _request(reader))[1]))
+        _answer(writer)
+
+    async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
+        await _ask(provider, "x" * 3_000_000)
+    assert lengths[0] > 3_000_000
+
+
+async def _hangs_up(reader: StreamReader, writer: StreamWriter) -> None:
+    await _request(reader)
+
+
+async def _speaks_something_else(reader: StreamReader, writer: StreamWriter) -> None:
+    writer.write(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "serve", "reason"),
+    [
+        ("http", _hangs_up, "Server disconnected"),
+        ("http", _speaks_something_else, "what it says is not HTTP"),
+        ("https", _speaks_something_else, r"\[SSL: WRONG_VERSION_NUMBER\]"),
+    ],
+)
+async def test_what_gives_no_answer_cannot_be_reached(
+    scheme: str, serve: Serve, reason: str
+) -> None:
+    async with _serving(serve) as port, _provider(f"{scheme}://127.0.0.1:{port}/v1") as provider:
+        with pytest.raises(ModelError, match=rf"^Cannot reach .+ \({reason}") as failed:
+            await _ask(provider, "Hello?")
+    assert failed.value.kind is ModelErrorKind.CONNECTION
+
+
+async def test_the_reason_is_the_systems_own() -> None:
+    async with _serving(_hangs_up) as port:
+        pass
+    for url, reason in (
+        (f"http://127.0.0.1:{port}/v1", "Connection refused"),
+        ("http://nowhere.invalid/v1", "Name or service not known|Temporary failure in name"),
+    ):
+        async with _provider(url) as provider:
+            with pytest.raises(ModelError, match=rf"\(({reason})"):
+                await _ask(provider, "Hello?")
+
+
+async def test_a_handshake_without_end_is_no_connection() -> None:
+    async with (
+        _serving(_hangs_up) as port,
+        _provider(f"https://127.0.0.1:{port}/v1", Timeouts(connect_s=0.05)) as provider,
+    ):
+        with pytest.raises(ModelError, match=r"no connection within 0\.05 s"):
+            await _ask(provider, "Hello?")
+
+
+async def test_other_machines_are_asked_by_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        asked.append((await _request(reader))[0])
+        _answer(writer)
+
+    async with _serving(serve) as port:
+        _without_proxies(monkeypatch)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        async with _provider("http://model.test/v1") as far:
+            await _ask(far, "Hello?")
+        async with _provider(f"http://127.0.0.1:{port}/v1") as near:
+            await _ask(near, "Hello?")
+    assert asked == [
+        b"POST http://model.test/v1/chat/completions HTTP/1.1",
+        b"POST /v1/chat/completions HTTP/1.1",
+    ]
+
+
+def test_the_environment_says_what_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_proxies(monkeypatch)
+    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
+    monkeypatch.setenv("no_proxy", "near.test")
+    assert proxy_of("https://far.test/v1") == "http://proxy.test:3128"
+    assert proxy_of("https://a.near.test/v1") is None
+    assert proxy_of("http://far.test/v1") is None
+    monkeypatch.setenv("all_proxy", "http://other.test:3128")
+    assert proxy_of("http://far.test/v1") == "http://other.test:3128"
+
+
+def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http", "https", "all", "no"):
+        for variable in (f"{name}_proxy", f"{name}_proxy".upper()):
+            monkeypatch.delenv(variable, raising=False)
+
+
+@asynccontextmanager
+async def _serving(serve: Serve) -> AsyncGenerator[int]:
+    async def once(reader: StreamReader, writer: StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        except asyncio.IncompleteReadError:
+            pass  # the client has gone
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(once, "127.0.0.1", limit=2**20)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def _provider(url: str, timeouts: Timeouts | None = None) -> AsyncGenerator[Provider]:
+    endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "test", "HERMES_API_KEY")
+    wire, retries = ChatCompletions(), RetryPolicy(max_retries=0)
+    async with Provider(endpoint, wire, retries, timeouts) as provider:
+        yield provider
+
+
+async def _ask(provider: Provider, text: str) -> None:
+    asked = encoded({"role": "user", "content": text})
+    async with provider.stream(ModelRequest("scripted", [asked], b"[]")) as events:
+        async for _ in events:
+            pass
+
+
+async def _request(reader: StreamReader) -> tuple[bytes, bytes]:
+    """The first line of the next request, and its body."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).splitlines()
+    fields = dict(line.lower().split(b": ", 1) for line in lines[1:] if line)
+    return lines[0], await reader.readexactly(int(fields[b"content-length"]))
+
+
+def _answer(writer: StreamWriter) -> None:
+    head = ("HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(_ANSWER)}")
+    writer.write("\r\n".join([*head, "", ""]).encode() + _ANSWER)
