@@ -377,3 +377,16 @@ def test_ipv6_addresses_are_written_as_such(tmp_path: Path) -> None:
 def test_the_files_of_yaml_are_read_as_the_api_server_does() -> None:
     (one,) = load_all("mode: 0440")
     assert one == {"mode": 0o440}
+
+
+def test_an_operator_outside_finds_what_the_page_names() -> None:
+    said = "\n".join(block.text for block in page(ROOT / "docs/kubernetes.md").blocks("sh"))
+    chart = rendered_set("minimal")
+    issued = {each["spec"]["secretName"]: each["spec"] for each in chart.of("Certificate")}
+    assert [name for name in re.findall(r"get secret (\S+)", said) if name not in issued] == []
+    (found,) = re.findall(r"HERMES_GATEWAY_ADDRESS=(\S+)", said)
+    address = parse_address(found)
+    assert isinstance(address, TcpAddress)
+    assert address.server_name in issued["hermes-gateway-tls"]["dnsNames"]
+    ports = [each["port"] for each in chart.one("Service", "hermes-gateway")["spec"]["ports"]]
+    assert address.port in ports
