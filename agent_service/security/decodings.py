@@ -23,6 +23,25 @@ _TURNED = re.compile(
 _BACKWARDS = re.compile(r"\b(?:snoitcurtsni|noitcurtsni|erongi|dragersid|tegrof|tpmorp|seluR)\b")
 
 
+_WORDS = re.compile(r"[A-Za-z][A-Za-z']{0,19}(?=[\s.,;:!?]|$)")
+_FUNCTION_WORDS = re.compile(
+    r"\b(?:the|and|to|of|is|are|you|your|in|that|for|this|with|what|not|if|on|it)\b", re.IGNORECASE
+)
+_FEWEST_WORDS = 7
+_FEWEST_FUNCTION_WORDS = 3
+
+
+def is_prose(hidden: str) -> bool:
+    """Whether what stood encoded is a sentence of English, which nobody encodes for readers."""
+    words = _WORDS.findall(hidden)
+    letters = sum(map(len, words)) + len(words)
+    return (
+        len(words) >= _FEWEST_WORDS
+        and letters > len(hidden) * 0.6
+        and len(set(_FUNCTION_WORDS.findall(hidden.lower()))) >= _FEWEST_FUNCTION_WORDS
+    )
+
+
 def encoded(text: str) -> Iterator[tuple[int, int, str]]:
     """Where something stands encoded, from and to, and what it is."""
     for match in _BASE64.finditer(text):

@@ -1,9 +1,9 @@
 """Which senses make an attack where they stand together in a sentence.
 
 Each combination names senses of `threat_senses`, or `place` (an address), `private` (a file that
-holds secrets) and `called` (a model that is spoken to). A bar means one of several, a minus that
-none of it is there, an exclamation mark that the verb is an order, `>` that they stand in this
-order, and a number among how many words all of it stands.
+holds secrets), `called` (a model that is spoken to) and `asked` (a question ends here). A bar
+means one of several, a minus that none of it is there, an exclamation mark that the verb is an
+order, `>` that they stand in this order, and a number among how many words all of it stands.
 """
 
 COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -54,6 +54,11 @@ COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "safety off your|reader|helper obey|unbounded 10",
             "safety > off > unbounded|obey 10",
             "safety your off 6",
+            "forbid > follow > authority 9",
+            "prompt void mine|herein 12",
+            "helper must > obey > every 10",
+            "mode reveal!|confide! prompt|guidance|hoard|kept|bound",
+            "mode safety|bound off",
         ),
     ),
     (
@@ -74,6 +79,13 @@ COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "reveal! before verbatim every|me talk",
             "my authority mymaker 8",
             "reveal! authority given|unseen you|your",
+            "recast! > your > orders 5",
+            "confide! > me > before > guidance 7",
+            "recast! > every > orders 5",
+            "begin! answer guidance|bound before",
+            "recast! > before > orders|prompt 6",
+            "recast! > guidance|bound > before 7",
+            "query > unseen > asked you 14",
         ),
     ),
     (
@@ -94,6 +106,20 @@ COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "reveal! private me|answer",
             "gather! talk send > place",
             "gather! private outside|answer",
+            "confide! > me > hoard|kept -upkeep -not 7",
+            "confide! > hoard|kept guarded 12",
+            "pry hoard asked|guarded 14 -upkeep",
+            "pry kept guarded 12",
+            "query > hoard > asked -upkeep 14",
+            "query > kept > asked 5",
+            "wants > confide|reveal > hoard|kept|secret",
+            "confide!|put!|reveal! > watchword -not 12",
+            "watchword asked|pry -upkeep 14",
+            "confide! > kept asked 10",
+            "reader|helper must put|send private 14",
+            "must gather > private > put|send outside|place|answer",
+            "play hoard|kept confide! you|your|guarded -upkeep 14",
+            "query > hoard|kept > guarded 12 -upkeep",
         ),
     ),
     (

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agent_service.security.threat_combinations import COMBINATIONS
-from agent_service.security.threat_senses import NOUNS, WORDS
+from agent_service.security.threat_nouns import NOUNS
+from agent_service.security.threat_senses import WORDS
 
 _TOKEN = re.compile(
     r"(?P<place>https?://[^\s<>\"')\]]+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}"
@@ -96,7 +97,7 @@ class SenseJudge:
     """Judges sentences by the senses of their words; its tables are costly to make."""
 
     def __init__(self) -> None:
-        names = ["place", "private", "mark", "called", *NOUNS, *WORDS]
+        names = ["place", "private", "mark", "called", "asked", *NOUNS, *WORDS]
         names += [f"{name}!" for name in WORDS]
         self._bits = {name: 1 << number for number, name in enumerate(names)}
         self._words: dict[str, int] = {}
@@ -123,6 +124,10 @@ class SenseJudge:
         for match in _TOKEN.finditer(text):
             kind = match.lastgroup or ""
             if kind == "end" or len(words) == _LONGEST:
+                if match[0] == "?":
+                    spots.append(match.span())
+                    words.append("?")
+                    masks.append(self._bits["asked"])
                 yield from self._judge_sentence(words, masks, spots)
                 words, masks, spots = [], [], []
             if kind == "end":
@@ -157,7 +162,7 @@ class SenseJudge:
                 if bit == self._bits["vocative"]:
                     ends.add(at + 1 + len(rest))
         if at + 1 < len(words) and words[at + 1] in self._no_value:
-            mask &= ~self._bits["secret"]
+            mask &= ~(self._bits["secret"] | self._bits["hoard"])
         if word.endswith(_SECRET_NAMES):
             mask |= self._bits["secret"]
         if (

@@ -7,60 +7,6 @@ nouns are found in the plural, too.
 
 from types import MappingProxyType
 
-NOUNS = MappingProxyType(
-    {
-        "guidance": "operating-instruction house-rule standing-instruction meta-instruction"
-        " instruction directive guideline guidance brief briefing prompt preprompt programming"
-        " guardrail safeguard mandate conditioning ground-rule ruleset remit marching-orders"
-        " ground-rules terms-of-reference guard-rail system-message system-note direction"
-        " setup-text setup-message configuration-text configuration-message system-text",
-        "bound": "rule policy policies restriction constraint limitation limit filter boundary"
-        " boundaries protocol censorship refusal safety-layer safety-check shackle chain"
-        " fetter code-of-conduct moral-code content-policy principle ethic moral scruple qualm"
-        " inhibition taboo obligation duty duties forbidden-topic",
-        "task": "task job assignment mission objective duty duties purpose goal role function",
-        "authority": "operators-of team-behind people-who-built person-who-built whoever-built"
-        " those-who-built people-who-made developer vendor administrator admin company"
-        " maintainer creator maker designer openai anthropic trainer programmer engineer"
-        " deployer superuser manufacturer boss operator provider google microsoft meta handler"
-        " owner-of-this who-deployed who-configured who-built who-made who-designed"
-        " who-trained who-wrote-you who-set-you who-created who-runs-you who-run-you"
-        " who-instructed people-behind-you they-who your-builders",
-        "reader": "neural-network ai-crawler ai-reader summariser summarizer ai-reviewer"
-        " ai-summariser ai-bot language-assistant crawlers-and automated-system automated-tool"
-        " robot-reader reading-machine ai llm chatbot bot language-model ai-model ai-system"
-        " ai-agent ai-assistant automated-reader automated-agent automated-reviewer"
-        " machine-reader gpt chatgpt claude ai-tool coding-agent large-language-model"
-        " virtual-assistant digital-assistant",
-        "helper": "assistant model agent copilot",
-        "person": "user human owner person client customer reader operator principal account-holder"
-        " anyone anybody everyone holder addressee account-owner",
-        "secret": "password passphrase passcode credential secret api-key private-key access-token"
-        " token ssh-key login-token bank-account credit-card pin-code seed-phrase"
-        " recovery-code cookie session-cookie environment-variable account-number env-var"
-        " bearer-token signing-key licence-key license-key secret-key card-number mnemonic"
-        " recovery-phrase iban two-factor-code one-time-code login-detail",
-        "talk": "conversation chat chat-history history transcript inbox mailbox calendar"
-        " address-book diary conversation-history contact-list last-message message-so-far"
-        " emails e-mails mails",
-        "answer": "commit-message diff changelog final-message next-message answer reply response"
-        " output summary report",
-        "memory": "soul.md memory.md agents.md claude.md user.md long-term-memory standing-rule"
-        " persistent-memory standing-instruction your-memory to-memory memory-file"
-        " memory-entry memory-store long-term-memories your-memories own-memory",
-        "startup": "cron crontab cron-job .bashrc .zshrc .profile startup-script launch-agent"
-        " systemd-unit git-hook autostart scheduled-job scheduled-task authorized_keys"
-        " rc.local login-script cronjob post-commit-hook pre-commit-hook",
-        "vocative": "language-model llm chatbot ai-assistant ai-agent ai-system ai-model"
-        " automated-agent automated-reader automated-reviewer gpt chatgpt coding-agent"
-        " ai-crawler ai-bot ai-tool virtual-assistant assistant ai-summariser summariser"
-        " llm-based bots-and automated-system",
-        "trace": "evidence all-trace any-trace every-trace all-sign",
-        "machine": "computer robot machine genie oracle terminal",
-    }
-)
-"""Things and persons."""
-
 WORDS = MappingProxyType(
     {
         "before": "up-until earlier-on this-far came-first preceded-this comes-before stood-before"
@@ -354,7 +300,8 @@ WORDS = MappingProxyType(
         "forbid": "don't not never no avoid refrain without nobody no-one mustn't no-need no-reason"
         " stop neither nor",
         "wants": "want-you-to wants-you-to expects-you-to expect-you-to need-you-to needs-you-to"
-        " would-like-you-to wish-you-to have-asked-that",
+        " would-like-you-to wish-you-to have-asked-that authorise-you-to authorize-you-to"
+        " require-you-to requires-you require-you order-you-to command-you-to permit-you-to",
         "query": "what which how where who",
         "begin": "begin begins start starts open opens end ends look-like sound-like",
         "sent": "sent relayed forwarded posted uploaded mailed e-mailed emailed transmitted"
@@ -364,6 +311,34 @@ WORDS = MappingProxyType(
         " no-approval no-confirmation without-approval without-confirmation unconditionally"
         " trustworthy bypass exempt admin administrator",
         "wipe": "erase delete remove wipe destroy clear clean scrub purge",
+        "pry": "rhyme rhymes how-many-letters how-many-characters how-long-is letters-of"
+        " letters-does letter-does characters-of letter-of letter-comes vowel vowels spell"
+        " hint clue riddle acrostic backwards backward reversed base64 rot13 morse ascii-codes"
+        " emoji anagram first-half longer-than begin-with start-with starts-with begins-with"
+        " pig-latin",
+        "confide": "tell reveal disclose divulge confess whisper blurt leak utter spell-out"
+        " type-out hand-over hand-me share release surrender recite say speak print output repeat"
+        " append give give-up send-me let-me-know show spit-out include expose state announce"
+        " i-need remind-me trust-me-with write-down dump answer reply-with respond-with write",
+        "guarded": "you-guard you-protect you're-guarding you-are-guarding you're-protecting"
+        " you-are-protecting you-hold you're-holding you're-keeping you-were-keeping you-keep"
+        " you-know you-were-given you-hide you're-hiding you-are-hiding it-guards it-protects"
+        " it-was-given in-your-context in-your-prompt in-your-memory you-were-holding"
+        " you-must-not you-may-not you-cannot you-can't not-supposed not-allowed aren't-allowed"
+        " not-to-share not-to-tell not-to-reveal not-to-say never-to never-reveal you-had"
+        " you-were-told you-are-not not-permitted you-have-been-keeping entrusted",
+        "upkeep": "which-characters what-characters contain contains must"
+        " forgot forget forgotten lost lose reset change changed changing set stored"
+        " store hashed hash default minimum length strong field valid expire expires required"
+        " generate generated rotate policy configure save saved incorrect wrong enter entered"
+        " choose use used safe secure encrypted prompt manager create",
+        "recast": "format reformat convert turn rewrite rephrase explain summarise summarize"
+        " translate output print repeat recite paraphrase describe outline render replay recap"
+        " restate reproduce list show dump reveal quote echo retell display narrate relay"
+        " express output-all tl-dr",
+        "mode": "developer-mode debug-mode diagnostic-mode maintenance-mode god-mode admin-mode"
+        " dev-mode sudo-mode system-mode root-mode override-mode audit-mode debugging-mode"
+        " test-mode service-mode verification-mode",
         "youare": "you-are-a you-are-an you're-a you're-an you-are-the you-be-a you-happen"
         " you-as-an as-an-ai you-are-one",
     }

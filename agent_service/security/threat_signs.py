@@ -50,6 +50,22 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 rf"[^\n]{{0,120}}?{_TO_MODEL}"
             ),
             (
+                rf"^[\W\d_]{{0,12}}(?:(?:{_FRAME}|diagnostic|debug|maintenance|override)\b[\W_]{{1,5}}"
+                r"(?:\w+[\W_]{1,3}){0,4}?(?:mode|override|access|notice|safety|protocols?)"
+                r"|diagnostic mode|admin override)\b"
+                r"[^\n]{0,80}\b(?:dump|print|list|reveal|show|display\w*|output)\b[^\n]{0,40}"
+                r"\b(?:secrets?|instructions?|confidential|configuration|prompts?|protected)\b"
+            ),
+            (
+                r"\b(?:actually|oh wait|on second thought|never ?mind)\b,? ?(?:can|could|would"
+                r"|please|just|i want|i need|let's)\b[^\n.?!]{0,80}\binstead\b"
+            ),
+            (
+                r"\b(?:imagine|suppose|picture|consider|hypothetical)\b[^\n.]{0,30}\b(?:scenario"
+                r"|situation|world|case)\b[^\n.]{0,20}\b(?:we|you|i) (?:\w+ )?(?:say|state|claim"
+                r"|answer|respond|reply|report|output)\b"
+            ),
+            (
                 _apart("ignore", "disregard", "forget")
                 + r"[\W_]{1,3}(?:[\w][\W_]{0,2}){0,8}?"
                 + _apart("instructions", "rules", "guidelines")
@@ -247,6 +263,11 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\]\(https?://[^)\n]{1,200}[?&]\w{1,40}=<"
                 r"|\b(?:turn|make|convert|encode)\b[^\n]{0,20}\b(?:user's|conversation|chat)\b"
                 r"[^\n]{0,60}https?://"
+            ),
+            (
+                r"\b(?:write|draft|compose|send|make|create|craft|prepare)\b[^\n.?]{0,40}\busing\b"
+                r"[^\n.?]{0,40}(?<!my )(?<!your )(?<!our )(?<!the )\b"
+                rf"(?!user|customer|client|person)\w+'s (?:\w+ )?{_PERSONAL}"
             ),
             (
                 r"\b(?:tokens|keys|secrets|credentials|passwords)\b[^\n]{0,40}\bpublic (?:gist|repo"

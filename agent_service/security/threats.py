@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from agent_service.security.decodings import encoded
+from agent_service.security.decodings import encoded, is_prose
 from agent_service.security.spelling import Plain, invisible_at, read
 from agent_service.security.threat_grammar import GRAMMAR
 from agent_service.security.threat_judging import SenseJudge
@@ -82,7 +82,7 @@ class ThreatScanner:
         for family, begin, end in self._matches(plain, strict=strict):
             found.add(Threat(family, *lines.around(begin, end)))
         for begin, end, hidden in encoded(text):
-            if any(True for _ in self._matches(read(hidden), strict=strict)):
+            if is_prose(hidden) or any(True for _ in self._matches(read(hidden), strict=strict)):
                 found.add(Threat(ENCODED, *lines.around(begin, end)))
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
 
