@@ -19,7 +19,7 @@ from services.channels import Channels
 from services.cli import process
 from services.cli.clients_lock import ClientsLock
 from services.cli.console import complain
-from services.cli.failures import in_short
+from services.cli.failures import in_short, remedy
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
@@ -124,7 +124,7 @@ async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dic
 def _advice(name: str, why: str) -> str:
     if "certificate" in why:
         return "take certificates of one CA for both: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE"
-    return f"start it with hermes serve {name}, or correct HERMES_{name.upper()}_ADDRESS"
+    return remedy(name)
 
 
 async def _silence(client: Channels, name: str) -> str:

@@ -21,7 +21,7 @@ from services.auth import Identity
 from services.channels import Channels
 from services.cli.connection import running
 from services.cli.console import complain
-from services.cli.failures import in_short
+from services.cli.failures import in_short, remedy
 from services.cli.tables import print_table
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -198,7 +198,7 @@ def _nobody(address: TcpAddress, silent: Mapping[str, str]) -> str:
     else:
         each = "; ".join(f"{name} {instead}" for name, instead in silent.items())
         said = f"none of the executors at {address} can be asked: {each}"
-    return f"{said}; start it with hermes serve executor, or correct HERMES_EXECUTOR_ADDRESS"
+    return f"{said}; {remedy('executor')}"
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
@@ -252,6 +252,5 @@ async def _addresses(host: str) -> list[str]:
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
         raise ServiceUnavailable(
-            f"the name {host} of the executor cannot be looked up ({why}); "
-            "start it with hermes serve executor, or correct HERMES_EXECUTOR_ADDRESS"
+            f"the name {host} of the executor cannot be looked up ({why}); {remedy('executor')}"
         ) from error

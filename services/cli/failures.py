@@ -22,3 +22,11 @@ def in_short(error: grpc.aio.AioRpcError) -> str:
     cause = told.rsplit(": ", 1)[-1]
     # Of what is told in brackets, the end.
     return cause.removesuffix("]") if cause.count("]") > cause.count("[") else cause
+
+
+def remedy(service: str) -> str:
+    """What to do about a service that does not answer."""
+    return (
+        f"start it with hermes serve {service}, or the container that does, "
+        f"or correct HERMES_{service.upper()}_ADDRESS"
+    )

@@ -97,7 +97,7 @@ def test_a_service_that_is_down_is_named_with_what_to_do(services: Deployment, p
     assert result.status == 1
     (line,) = [line for line in result.out.splitlines() if line.startswith("✗")]
     assert "the scheduler service at 127.0.0.1:" in line
-    assert "start it with hermes serve scheduler" in line
+    assert "start it with hermes serve scheduler, or the container that does" in line
 
 
 def test_a_certificate_of_others_is_refused_with_what_to_do(pod: Home, tmp_path: Path) -> None:
