@@ -5,6 +5,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, cast
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from msgspec import Struct
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from services.cli.arguments import Actions
+from services.cli.arriving import arriving_lines
 from services.cli.connection import connected
 from services.cli.console import complain, counted
 from services.cli.startup import load, logged
@@ -70,20 +72,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Lines:
-    """The items of an input; lines that are none are told of, and those of objects passed over."""
+    """Makes items of lines; those that are none are told of, and those of objects passed over."""
 
-    def __init__(self, lines: Iterable[str], *, jsonl: bool) -> None:
-        self._lines = lines
+    def __init__(self, *, jsonl: bool) -> None:
         self._jsonl = jsonl
+        self._number = 0
         self.broken = 0
 
-    def __iter__(self) -> Iterator[Item]:
-        for number, line in enumerate(self._lines, 1):
+    def items(self, lines: Iterable[str]) -> Iterator[Item]:
+        """The items of the next lines."""
+        for line in lines:
+            self._number += 1
             try:
                 if not self._jsonl:
-                    yield _checked(Item(None, line.removesuffix("\n").removesuffix("\r")), number)
+                    yield _checked(Item(None, line), self._number)
                 elif text := line.strip():
-                    yield _checked(_decoded(text, number), number)
+                    yield _checked(_decoded(text, self._number), self._number)
             except InvalidArgument as error:
                 self.broken += 1
                 complain(error.message)
@@ -92,23 +96,28 @@ class _Lines:
 
 
 async def _judge(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Judge each line; the status that the command ends with."""
-    # A carriage return is no end of a line, to a shell either.
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
-    items = _Lines(sys.stdin, jsonl=arguments.jsonl)
-    async with connected(settings, ("agent",)) as channels:
+    """Judge each line, as soon as it is there; the status that the command ends with."""
+    given = _Lines(jsonl=arguments.jsonl)
+    async with connected(settings, ("agent",)) as channels, aclosing(arriving_lines()) as arriving:
         stub = CatalogServiceStub(channels.to("agent"))
-        for batch in _batches(items):
-            if arguments.action == "classify":
-                lines = await _classified(stub, batch, jsonl=arguments.jsonl)
-            else:
-                lines = await _scanned(stub, batch, arguments)
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
-            sys.stdout.flush()
-    if not items.broken:
+        async for lines in arriving:
+            for batch in _batches(given.items(lines)):
+                await _answer(stub, batch, arguments)
+    if not given.broken:
         return 0
-    complain(f"{counted(items.broken, 'line')} could not be read; the others are answered")
+    complain(f"{counted(given.broken, 'line')} could not be read; the others are answered")
     return 1
+
+
+async def _answer(
+    stub: CatalogServiceStub, batch: Sequence[Item], arguments: argparse.Namespace
+) -> None:
+    if arguments.action == "classify":
+        lines = await _classified(stub, batch, jsonl=arguments.jsonl)
+    else:
+        lines = await _scanned(stub, batch, arguments)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
 
 
 async def _classified(
