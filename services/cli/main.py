@@ -1,12 +1,14 @@
 """Finds the subcommand, runs it, and turns what goes wrong into one line."""
 
 import argparse
+import errno
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import NoReturn
 
 from services.cli import collector
@@ -55,6 +57,9 @@ COMMANDS = {
 }
 """Each is a module beside this one, imported when it is called."""
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What a write of output meets where a disk is full, or broken."""
+
 
 def main() -> NoReturn:
     """Runs `hermes`, and ends the process with its exit status.
@@ -62,15 +67,31 @@ def main() -> NoReturn:
     A command has closed what it opened when it returns, so that nothing is left to do but for
     Python to take itself apart, which takes longer than `--version` does.
     """
+    _open_streams()
     collector.starting()
     try:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
         status = 128 + signal.SIGPIPE  # whoever read our output has enough
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        complain(f"the output could not be written: {error.strerror}")
+        status = EXIT_FAILURE
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     os._exit(status)
+
+
+def _open_streams() -> None:
+    """Give the standard streams that whoever started us has closed somewhere to go.
+
+    Else the first files that are opened, such as a database, would get their numbers.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _run(arguments: list[str]) -> int:

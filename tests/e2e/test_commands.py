@@ -217,6 +217,24 @@ def test_a_reader_that_has_enough_is_no_error(home: Home) -> None:
     assert done.stderr == ""
 
 
+def test_output_that_cannot_be_written_is_one_line(empty: Home) -> None:
+    for argv in (("config", "show", "--all"), ("tools", "--json"), ("--version",)):
+        with Path("/dev/full").open("w") as full, empty.spawn(*argv, stdout=full) as process:
+            _, told = process.communicate(timeout=30)
+        assert told == "hermes: the output could not be written: No space left on device\n"
+        assert process.returncode == 1
+
+
+def test_streams_that_are_closed_are_nowhere(empty: Home) -> None:
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        command = f"{HERMES} config show --all {closed}"
+        done = subprocess.run(
+            ["sh", "-c", command], env=empty.environ, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("setting") == (closed in ("<&-", "2>&-"))
+
+
 def test_config_is_set_shown_and_checked(empty: Home) -> None:
     untouched = empty.set(HERMES_SKILLS_BUNDLED="")
     assert "Nothing is set" in untouched.run("config", "show").out
