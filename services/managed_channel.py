@@ -189,11 +189,13 @@ class _Method:
             ),
             **options,
         )
+        if self._kind.startswith("stream"):
+            call = SentStream(call)
         if span is not tracing.NOTHING:
             call.add_done_callback(_Traced(span))
         if extras.observer is not None:
             call.add_done_callback(_Observation(extras.observer, self._signature[0]))
-        return SentStream(call) if self._kind == "stream_unary" else call
+        return call
 
 
 class _Traced:

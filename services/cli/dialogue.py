@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
@@ -29,8 +30,6 @@ class Dialogue:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
         self._call: Call | None = None
-        self._cut = False
-        """What was written to the call did not get out."""
         self._writing = asyncio.Lock()
         """A stream takes one message at a time, and breaks if it gets two."""
         self._unaccepted: dict[str, ConverseRequest] = {}
@@ -88,7 +87,6 @@ class Dialogue:
         while True:
             try:
                 async with open_stream(self._connect()) as call:
-                    self._cut = False
                     await self._write(call, ConverseRequest(open=self._opened()))
                     self._call = call
                     insisted = [request for _, request in self._unheard.values()]
@@ -126,9 +124,7 @@ class Dialogue:
         await self._send(request)
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
-        """Whether to connect again; gRPC may say of a write that failed what hides the reason."""
-        if self._cut and error.code() is grpc.StatusCode.INTERNAL:
-            return True
+        """Whether to connect again."""
         reason = reason_of(error)
         if reason is Reason.DATABASE_UNAVAILABLE:
             # What was said has then been refused, and is for whoever said it to repeat.
@@ -149,11 +145,9 @@ class Dialogue:
                 await self._write(self._call, request)
 
     async def _write(self, call: "Call", request: ConverseRequest) -> None:
-        try:
+        # The reader notices the same, connects again and repeats what was not accepted.
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             await call.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            # The reader notices the same, connects again and repeats what was not accepted.
-            self._cut = True
 
     def _follow(self, response: ConverseResponse) -> None:
         """Remember where to go on after a reconnect."""

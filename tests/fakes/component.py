@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, cast
 
 import grpc
@@ -114,13 +113,15 @@ class Turns(turn_pb2_grpc.TurnServiceServicer):
 
 
 class Execs(exec_pb2_grpc.ExecServiceServicer):
-    """A stream in both directions that answers each message with one."""
+    """A stream in both directions that answers each message with one, but refuses input."""
 
     async def AttachExec(
         self, request_iterator: AsyncIterator[exec_pb2.AttachExecRequest], context: _Context
     ) -> AsyncIterator[exec_pb2.AttachExecResponse]:
         count = 0
-        async for _ in request_iterator:
+        async for request in request_iterator:
+            if request.HasField("stdin"):
+                raise InvalidArgument("it takes no input")
             count += 1
             yield exec_pb2.AttachExecResponse(stdin_ack_offset=count)
 
@@ -179,12 +180,7 @@ class Sample:
         self.steps.append("enter")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         self.steps.append("exit")
 
 

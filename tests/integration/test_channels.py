@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections import Counter as Counted
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -14,7 +13,6 @@ import grpc.aio
 import pytest
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from hermes.executor.v1 import file_pb2, file_pb2_grpc
 from services import channels as channels_module
 from services.addresses import UnixAddress
 from services.auth import Identity
@@ -77,23 +75,6 @@ async def test_only_unavailable_is_repeated_and_not_for_ever(tmp_path: Path) -> 
             with pytest.raises(grpc.aio.AioRpcError):
                 await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
             assert len(servicer.metadata) == attempts
-
-
-async def test_a_refusal_that_comes_while_a_stream_is_sent_is_what_is_told(tmp_path: Path) -> None:
-    """One of a hundred was told as an internal error, one of ten on a busy machine."""
-
-    async def endless() -> AsyncGenerator[file_pb2.UploadFileRequest]:
-        while True:
-            yield file_pb2.UploadFileRequest(chunk=bytes(32 * 1024))
-
-    async with running(tmp_path) as served, served.channels() as channels:
-        files = file_pb2_grpc.FileServiceStub(channels.to("agent"))
-        told: Counted[Reason] = Counted()
-        for _ in range(100):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await files.UploadFile(endless())
-            told[reason_of(caught.value)] += 1
-    assert told == {Reason.INVALID_ARGUMENT: 100}
 
 
 async def test_a_stream_is_not_repeated_behind_the_callers_back(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
-"""What a call that sends a stream says of a refusal, whichever status comes first."""
+"""What a call that sends a stream says of how it ended, whichever status comes first."""
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
 from services.errors import WRITTEN_TOO_LATE
-from services.sent_streams import SentStream
+from services.sent_streams import SentStream, at_once
 
 REFUSED = (grpc.StatusCode.RESOURCE_EXHAUSTED, "no room", (("why", b"full"),))
 OWN = (grpc.StatusCode.INTERNAL, WRITTEN_TOO_LATE, ())
@@ -56,7 +56,7 @@ class RacedCall:
 async def refusal(*statuses: Any, later: Any = None) -> grpc.aio.AioRpcError:
     """How a call ends that has these statuses, and another one once somebody waits for it."""
     raced = RacedCall()
-    call = SentStream(cast("Any", raced))
+    call = SentStream(raced)
     for status in statuses:
         raced.end(status)
     if later is not None:
@@ -82,5 +82,17 @@ async def test_a_server_that_says_nothing_is_not_waited_for_long() -> None:
         assert (await refusal(OWN)).details() == WRITTEN_TOO_LATE
 
 
+async def test_the_servers_status_is_what_is_counted() -> None:
+    raced, counted = RacedCall(), asyncio.get_running_loop().create_future()
+    SentStream(raced).add_done_callback(lambda call: counted.set_result(at_once(call.code())))
+    raced.end(OWN)
+    raced.end(REFUSED)
+    assert await counted is REFUSED[0]
+
+
+async def test_what_was_still_to_be_read_of_a_call_that_went_well_is_said_to_be_lost() -> None:
+    assert (await refusal((grpc.StatusCode.OK, "", ()), OWN)).details() == WRITTEN_TOO_LATE
+
+
 async def test_the_call_itself_can_be_cancelled() -> None:
-    assert SentStream(cast("Any", RacedCall())).cancel()
+    assert SentStream(RacedCall()).cancel()
