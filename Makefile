@@ -131,7 +131,8 @@ soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; writes
 .PHONY: soak-chaos
 soak-chaos: $(TESTABLE) ## kill, cut off and fill up at full size, for hours: a thousand kills, 200 rounds
 	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/pytest -n0 --verbose --timeout=7200 \
-	  tests/chaos tests/integration/test_memory_writers.py tests/integration/test_scheduler_processes.py $(ARGS)
+	  tests/chaos tests/integration/test_memory_writers.py tests/integration/test_profiles_of_replicas.py \
+	  tests/integration/test_scheduler_processes.py $(ARGS)
 
 .PHONY: clean
 clean: ## remove caches and build output; .venv stays

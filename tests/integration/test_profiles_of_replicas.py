@@ -17,6 +17,7 @@ from agent_service.storage.profiles import LOCK_WAIT_S
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
+from services.errors import Unavailable
 from services.home import HomePaths
 from services.leases import Fenced, new_owner
 from services.task_groups import all_of
@@ -31,6 +32,18 @@ NAME = "memories/MEMORY.md"
 HOLDS = 150
 
 
+async def change(store: MemoryStore, asked: Asked) -> None:
+    """Make a change; again where its turn does not come in time, as with 15 others before it on a
+    busy machine, which is said.
+    """
+    while True:
+        try:
+            await store.change(asked)
+        except Unavailable:
+            continue
+        return
+
+
 async def work(store: MemoryStore, writer: int, done: dict[str, list[Operation]]) -> None:
     """Change a memory again and again, as a model does that sees what there is."""
     chance = random.Random(writer)
@@ -43,7 +56,7 @@ async def work(store: MemoryStore, writer: int, done: dict[str, list[Operation]]
         elif entries and chance.random() < 0.4:
             operation = Operation(REPLACE, f"entry {key} again", chance.choice(entries))
         try:
-            await store.change(Asked(key, "default", Target.MEMORY, [operation], "test"))
+            await change(store, Asked(key, "default", Target.MEMORY, [operation], "test"))
         except MemoryRefused:
             continue  # another was faster with this entry
         done[key] = [operation]
