@@ -10,6 +10,9 @@ from urllib.parse import unquote
 
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){12,2000}(?![0-9a-fA-F])")
+_SPACED_HEX = re.compile(
+    r"(?<![\w:])(?:(?:0x)?[0-9a-fA-F]{2}[ ,]{1,2}){11,2000}(?:0x)?[0-9a-fA-F]{2}\b"
+)
 _BITS = re.compile(r"(?:[01]{8}\s+){6,}[01]{8}")
 _ESCAPED = re.compile(
     r"(?:(?:%[0-9a-fA-F]{2}){4}|(?:&#x?[0-9a-fA-F]{2,6};){4}|(?:\\u[0-9a-fA-F]{4}){4}"
@@ -52,6 +55,9 @@ def encoded(text: str) -> Iterator[tuple[int, int, str]]:
         yield match.start(), match.end(), data.decode("utf-8", "replace")
     for match in _HEX.finditer(text):
         yield match.start(), match.end(), bytes.fromhex(match[0]).decode("utf-8", "replace")
+    for match in _SPACED_HEX.finditer(text):
+        digits = re.sub(r"0x|[ ,]", "", match[0])
+        yield match.start(), match.end(), bytes.fromhex(digits).decode("utf-8", "replace")
     for match in _BITS.finditer(text):
         letters = (chr(int(bits, 2)) for bits in match[0].split())
         yield match.start(), match.end(), "".join(letters)

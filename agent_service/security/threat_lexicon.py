@@ -45,7 +45,9 @@ MEANINGS = MappingProxyType(
         "g": "rules orders commands policies policy restriction restrictions constraint"
         " constraints limitation limitations brief safeguards guardrails protocols persona"
         " wishes",
-        "T": "request question conversation context message messages text input query document"
+        "T": "contenido contenu inhalt contenuto conteudo inhoud texto texte testo tekst pagina"
+        " seite webseite tabla tableau tabelle tabella articulo artikel codigo funcion request"
+        " question conversation context message messages text input query document"
         " summary translation paragraph sentence requests questions queries demands page"
         " article listing email webpage",
         "k": "task tasks assignment objective mission job hidden-task",
@@ -88,7 +90,9 @@ MEANINGS = MappingProxyType(
         "V": "print show output reveal repeat display disclose dump recite tell quote reproduce"
         " divulge expose echo regurgitate unveil spill",
         "v": "paste list give share provide write put enumerate describe state",
-        "2": "zeig nenne nenn verrate sag gib wiederhole affiche montre revele repete donne dis"
+        "2": "escribe escriba dites ecrivez ecris schreibe schreib antworte responde repondez"
+        " scrivi rispondi escreva responda antwoord schrijf napisz odpowiedz напиши ответь zeig"
+        " nenne nenn verrate sag gib wiederhole affiche montre revele repete donne dis"
         " muestra muestrame revela dime repite dame mostre mostra rivela dimmi vertel geef"
         " podaj pokaz rekni покажи выведи скажи назови повтори раскрой сообщи soyle goster"
         " gosterin أخبرني اكشف बताओ πες cho",

@@ -52,7 +52,8 @@ NOUNS = MappingProxyType(
         " llm-based bots-and automated-system",
         "trace": "evidence all-trace any-trace every-trace all-sign",
         "machine": "computer robot machine genie oracle terminal",
-        "hoard": "secret-key secret-word secret-phrase secret-code secret-value secret-sentence"
+        "hoard": "login-code secret-key secret-word secret-phrase secret-code secret-value"
+        " secret-sentence"
         " secret-number secret-information code-word codeword password passphrase pass-phrase"
         " passcode pass-code access-code access-key access-phrase confidential-phrase"
         " confidential-code confidential-value confidential-word confidential-key"

@@ -66,6 +66,32 @@ _LEAKS_ABROAD = (
     r"(?:اكشف|أخبرني|اعرض).{0,20}(?:كلمة المرور|كلمة السر|المفتاح السري)",
 )
 
+_WHAT_IS = (
+    r"(?:qual(?: è|'è| é|e)|cuál es|quel(?:le)? est|c'est quoi|was ist|wie (?:lautet|heißt|ist)"
+    r"|wat is|jakie? (?:jest|są)|jaké je|hva(?:d)? er|vad är|mikä on|nedir|ما هي|ما هو|क्या है"
+    r"|là gì|care este|mi a|який|какой|какая|каков|ποιος είναι|ποια είναι|τι είναι|מה|คืออะไร"
+    r"|apa(?:kah)?|什么|甚麼|何です|何だ|뭐|무엇)"
+)
+_WATCHWORD = (
+    r"(?:contraseña|mot de passe|passwort|kennwort|senha|palavra-passe|parola(?: d'ordine)?"
+    r"|wachtwoord|hasło|heslo|passordet|adgangskoden?|kodeordet|lösenordet|salasana|şifren?"
+    r"|كلمة (?:المرور|السر)|पासवर्ड|mật khẩu|jelszó|пароль|κωδικός|συνθηματικό|ה?סיסמה|รหัสผ่าน"
+    r"|kata sandi\w*|密码|口令|パスワード|비밀번호|암호|password)"
+)
+_TELL = (
+    r"(?:mitteilen|geben|nennen|sagen|verraten|partager|donner|dire|dar|dar(?:me|nos)|decir"
+    r"|compartir|dare|condividere|dirmi|compartilhar|dizer|delen|geven|vertellen|podać|říct"
+    r"|dela|oplyse|сообщить|назвать|сказать)"
+)
+_NOT_ANY = r"(?!(?:\w{1,12} )?(?:ein|eine|einen|un|une|una|uno|um|uma|en|et|ett|een)\b)"
+_NEVER = r"(?![^.?!\n]{0,60}\b(?:niemand\w*|nie|nicht|kein\w*|jamais|pas|nunca|mai|никому|не)\b)"
+_ASKS_ABROAD = (
+    rf"(?:^|[.!?\s¿]){_WHAT_IS}\s?{_NOT_ANY}(?:\w{{1,12}} ){{0,2}}[\w']{{0,3}}{_WATCHWORD}",
+    rf"{_WATCHWORD}\S{{0,2}}\s?(?:\S{{1,12}} )?{_WHAT_IS}(?=\W|$|[가-힣])",
+    rf"{_NEVER}\b{_TELL}\b[^.?!\n]{{0,20}}\b{_WATCHWORD}\b[^.?!\n]{{0,20}}\?",
+    rf"{_NEVER}\b{_WATCHWORD}\b[^.?!\n]{{0,20}}\b{_TELL}\b[^.?!\n]{{0,10}}\?",
+)
+
 REQUESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "override",
@@ -190,6 +216,7 @@ REQUESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "exfiltration",
         (
             *map(fold, _LEAKS_ABROAD),
+            *map(fold, _ASKS_ABROAD),
             (
                 rf"\b{_KEYS} (?:that )?you (?:hold|guard|protect|hide|(?:are|were) (?:protecting"
                 r"|guarding|hiding|keeping|told|given|asked|supposed|trusted))\b"

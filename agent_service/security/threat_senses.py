@@ -175,7 +175,8 @@ WORDS = MappingProxyType(
         " your-brief your-briefing your-rules your-system foundation-prompt your-initial"
         " your-original role-system original-prompt original-instructions"
         " configuration-message configuration-text policy-text marked-as-system",
-        "unseen": "did-not-write didn't-write not-see not-told told-not-to cannot-see can't-see"
+        "unseen": "not-allowed aren't-allowed not-permitted did-not-write didn't-write not-see"
+        " not-told told-not-to cannot-see can't-see"
         " not-shown not-visible not-to-tell not-to-reveal not-to-share not-to-disclose"
         " not-supposed never-to-tell never-to-reveal forbidden-to keep-secret keep-to-yourself"
         " confidential kept-from-me hidden-from-me behind-the-scenes told-to-hide hidden"
@@ -315,18 +316,20 @@ WORDS = MappingProxyType(
         " letters-does letter-does characters-of letter-of letter-comes vowel vowels spell"
         " hint clue riddle acrostic backwards backward reversed base64 rot13 morse ascii-codes"
         " emoji anagram first-half longer-than begin-with start-with starts-with begins-with"
-        " pig-latin",
+        " pig-latin all-caps in-caps uppercase",
         "confide": "tell reveal disclose divulge confess whisper blurt leak utter spell-out"
         " type-out hand-over hand-me share release surrender recite say speak print output repeat"
         " append give give-up send-me let-me-know show spit-out include expose state announce"
-        " i-need remind-me trust-me-with write-down dump answer reply-with respond-with write",
+        " telling giving sharing revealing letting-me-know disclosing i-need remind-me"
+        " trust-me-with write-down dump answer reply-with respond-with write",
         "guarded": "you-guard you-protect you're-guarding you-are-guarding you're-protecting"
         " you-are-protecting you-hold you're-holding you're-keeping you-were-keeping you-keep"
         " you-know you-were-given you-hide you're-hiding you-are-hiding it-guards it-protects"
         " it-was-given in-your-context in-your-prompt in-your-memory you-were-holding"
         " you-must-not you-may-not you-cannot you-can't not-supposed not-allowed aren't-allowed"
         " not-to-share not-to-tell not-to-reveal not-to-say never-to never-reveal you-had"
-        " you-were-told you-are-not not-permitted you-have-been-keeping entrusted",
+        " you-were-told you-are-not not-permitted you-have-been-keeping entrusted"
+        " been-entrusted",
         "upkeep": "which-characters what-characters contain contains must"
         " forgot forget forgotten lost lose reset change changed changing set stored"
         " store hashed hash default minimum length strong field valid expire expires required"

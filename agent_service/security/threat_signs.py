@@ -61,6 +61,12 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"|please|just|i want|i need|let's)\b[^\n.?!]{0,80}\binstead\b"
             ),
             (
+                r"\b(?:scratch that|wait,? no|actually,? (?:no|never ?mind)|never ?mind (?:the|that"
+                r"|this)|rather)\b(?: \w+){0,2}[,.] (?:\w+ ){0,2}?"
+                r"(?:can you|could you|would you|please (?!continue|ignore)"
+                r"|give|tell|write|say|what's|what is|print|output|answer)\b"
+            ),
+            (
                 r"\b(?:imagine|suppose|picture|consider|hypothetical)\b[^\n.]{0,30}\b(?:scenario"
                 r"|situation|world|case)\b[^\n.]{0,20}\b(?:we|you|i) (?:\w+ )?(?:say|state|claim"
                 r"|answer|respond|reply|report|output)\b"
@@ -263,6 +269,13 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\]\(https?://[^)\n]{1,200}[?&]\w{1,40}=<"
                 r"|\b(?:turn|make|convert|encode)\b[^\n]{0,20}\b(?:user's|conversation|chat)\b"
                 r"[^\n]{0,60}https?://"
+            ),
+            (
+                r"\b(?:provide|supply|reveal|disclose|tell me|give me)\b"
+                r"[^\n.?]{0,12}(?<!my )(?<!your )(?<!our )\b(?!user|customer|client|person|company)"
+                rf"\w+'s (?:\w+ )?{_PERSONAL}\b"
+                rf"|\b(?:tell|give|provide|reveal|share)\b[^\n.?]{{0,8}}"
+                rf"\bthe {_PERSONAL}(?: number)? of (?:the user|[a-z]+)\?"
             ),
             (
                 r"\b(?:write|draft|compose|send|make|create|craft|prepare)\b[^\n.?]{0,40}\busing\b"
