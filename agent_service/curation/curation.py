@@ -161,7 +161,7 @@ class Curation:
 
     async def _commit(self, draft: Draft, report: Report, began: float) -> Report:
         now = self._clock.now()
-        if draft.changes:
+        if draft.done:  # not where only the records of new skills are begun
             library = await backups.content(self._files)
             backup = await asyncio.to_thread(_backup, library, draft)
             report = replace(report, backup_id=await backups.make(self._files, backup, now))

@@ -164,7 +164,9 @@ async def test_without_a_scheduler_the_rest_goes_on_and_says_so(tmp_path: Path) 
 
 
 async def test_the_curator_is_seen_and_steered(tmp_path: Path) -> None:
-    await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
+    plans = await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
+    records = json.dumps({"plans": {"created_at": "2025-01-01T00:00:00+00:00"}})
+    await asyncio.to_thread((tmp_path / "skills/.usage.json").write_text, records)
     async with talking(tmp_path) as (terminal, running, _):
         assert "The curator is **on**.\n- last run: never" in await said(terminal, "/curator")
         assert "The curator is **paused**" in await said(terminal, "/curator pause")
@@ -176,15 +178,17 @@ async def test_the_curator_is_seen_and_steered(tmp_path: Path) -> None:
         runs = "SELECT count(*) FROM curator_run WHERE NOT dry_run"
         assert await running.rows("scheduler", runs) == [(1,)]
         assert re.search(TIMES, await said(terminal, "/curator reports"))
+        assert not await asyncio.to_thread(plans.exists)
         assert "there is no backup" in await refused(terminal, "/curator rollback 20200101-000000")
         own = await asyncio.to_thread(put_skill, tmp_path / "skills", "my-own")
         asked = await said(terminal, "/curator rollback")
         assert asked.endswith("/curator rollback yes")
         count = "SELECT count(*) FROM roll_back"
         assert await running.rows("scheduler", count) == [(0,)]
-        assert "nothing to change" in await said(terminal, "/curator rollback yes")
+        assert "skills: 1 restored" in await said(terminal, "/curator rollback yes")
         assert await running.rows("scheduler", count) == [(1,)]
         assert await asyncio.to_thread(own.exists)
+        assert await asyncio.to_thread(plans.exists)
 
 
 async def test_skills_are_listed_and_shown(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent_service.curation.changes import Kind
 from agent_service.curation.reports import Report
-from services.errors import FailedPrecondition
+from services.errors import FailedPrecondition, NotFound
 from tests.curation import apply, curation, fill, plan, skill_files, tree
 from tests.skills import document, put, put_skill, run, usage
 
@@ -36,20 +36,16 @@ def pin(root: Path, name: str) -> None:
     put(root, ".usage.json", json.dumps(records))
 
 
-def test_what_others_have_made_since_a_run_that_changed_nothing_stays(
-    root: Path, tmp_path: Path
-) -> None:
-    assert apply(tmp_path, "").summary == "nothing to change"
+def test_a_run_that_changes_nothing_makes_no_backup(root: Path, tmp_path: Path) -> None:
     put_skill(root, "my-own", document("my-own"))
-    put_skill(root, "model", document("model"))
-    put_skill(root, ".archive/put-away", document("put-away"))
-    put(root, ".hub/lock.json", json.dumps({"installed": {"shop-hub": {}, "model": {}}}))
-    put(root, "oddity/SKILL.md", document("oddity", "changed by hand"))
-    before = {path: data for path, data in tree(root).items() if path != ".usage.json"}
-    report = back(tmp_path)
-    assert (report.changes, report.refusals) == ((), ())
-    assert report.summary == "nothing to change"
-    assert {path: data for path, data in tree(root).items() if path != ".usage.json"} == before
+    report = apply(tmp_path, "", run_id="nothing")
+    assert (report.summary, report.backup_id) == ("nothing to change", "")
+    assert "my-own" in json.loads((root / ".usage.json").read_text())
+    with pytest.raises(NotFound, match="there is no backup"):
+        back(tmp_path)
+    made = apply(tmp_path, plan("mail-send -> mail-read"), run_id="one")
+    apply(tmp_path, "", run_id="nothing again")
+    assert run(curation(tmp_path).state())[1] == [made.backup_id]
 
 
 def test_what_was_changed_since_stays_and_the_rest_is_undone(root: Path, tmp_path: Path) -> None:
