@@ -86,6 +86,7 @@ COMBINATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "recast! > before > orders|prompt 6",
             "recast! > guidance|bound > before 7",
             "query > unseen > asked you 14",
+            "query your prompt asked 12",
         ),
     ),
     (

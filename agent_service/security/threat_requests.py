@@ -85,7 +85,14 @@ _TELL = (
 )
 _NOT_ANY = r"(?!(?:\w{1,12} )?(?:ein|eine|einen|un|une|una|uno|um|uma|en|et|ett|een)\b)"
 _NEVER = r"(?![^.?!\n]{0,60}\b(?:niemand\w*|nie|nicht|kein\w*|jamais|pas|nunca|mai|никому|не)\b)"
+_PERSONAL = (
+    r"(?:dirección(?: de correo)?|número de teléfono|fecha de nacimiento|telefonnummer|adresse"
+    r"|geburtsdatum|date de naissance|numéro de téléphone|indirizzo|numero di telefono"
+    r"|data di nascita|endereço|data de nascimento|telefoonnummer|geboortedatum)"
+)
 _ASKS_ABROAD = (
+    rf"\b{_PERSONAL} (?:de|d'|von|di|van|do|da) [^\W\d_]{{3,16}} ?\?",
+    r"(?:ユーザー|使用者|用户|사용자)(?:の|的|의)?\s?(?:住所|電話番号|生年月日|电话|地址|住址|생일|주소|전화번호)",
     rf"(?:^|[.!?\s¿]){_WHAT_IS}\s?{_NOT_ANY}(?:\w{{1,12}} ){{0,2}}[\w']{{0,3}}{_WATCHWORD}",
     rf"{_WATCHWORD}\S{{0,2}}\s?(?:\S{{1,12}} )?{_WHAT_IS}(?=\W|$|[가-힣])",
     rf"{_NEVER}\b{_TELL}\b[^.?!\n]{{0,20}}\b{_WATCHWORD}\b[^.?!\n]{{0,20}}\?",

@@ -61,6 +61,12 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"|please|just|i want|i need|let's)\b[^\n.?!]{0,80}\binstead\b"
             ),
             (
+                r"(?:^|[#.>:*]\s{0,3})(?:note:? )?(?:ignore|disregard|skip) (?:this|the) "
+                r"(?:\w+ )?(?:function|code|method|class|module|review|resume|paragraph|article"
+                r"|file)(?: above)?,?;? (?:and|but"
+                r"|instead|then) (?:report|state|say|claim|print|output|reply|answer|write)\b"
+            ),
+            (
                 r"\b(?:scratch that|wait,? no|actually,? (?:no|never ?mind)|never ?mind (?:the|that"
                 r"|this)|rather)\b(?: \w+){0,2}[,.] (?:\w+ ){0,2}?"
                 r"(?:can you|could you|would you|please (?!continue|ignore)"
