@@ -65,8 +65,15 @@ def apply(text: str, operations: Sequence[Operation], limit: int) -> str:
     if is_drifted(text):
         return _added_behind(text, operations, limit)
     entries = parse(text)
-    for operation in operations:
-        _apply(entries, operation)
+    for number, operation in enumerate(operations, 1):
+        try:
+            _apply(entries, operation)
+        except MemoryRefused as error:
+            if len(operations) == 1:
+                raise
+            # What stands there then is what those before it would have made of it.
+            told = f"None of the operations was done, as number {number} cannot be. {error}"
+            raise MemoryRefused(told) from error
     changed = render(entries)
     # What takes something away always helps, also where a person has written more than fits.
     if len(changed) > max(limit, len(text.rstrip("\n")) - 1):

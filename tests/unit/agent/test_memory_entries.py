@@ -66,7 +66,10 @@ def test_operations_are_done_in_order_and_judged_at_the_end(
         ([Operation(REMOVE, old_text="milk")], "No entry has 'milk'.*\n- likes tea\n- lives in"),
         ([Operation(REPLACE, "x", "li")], "Several entries have 'li'.*\n- likes tea\n- lives in"),
         ([Operation(ADD, "x" * 20)], f"48 of {LIMIT} characters.*\n- likes tea\n- lives in Rome"),
-        ([Operation(REMOVE, old_text="tea"), Operation(REMOVE, old_text="tea")], "No entry has"),
+        (
+            [Operation(ADD, "x"), Operation(REMOVE, old_text="milk")],
+            "^None of the operations was done, as number 2 cannot be. No entry has 'milk'",
+        ),
     ],
 )
 def test_what_cannot_be_done_says_why_and_what_there_is(
