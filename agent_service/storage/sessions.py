@@ -96,8 +96,11 @@ _MESSAGES = (
     .order_by(message.c.sequence)
     .limit(bindparam("most"))
 )
-_STATE = sa.select(session_state.c.value).where(
-    session_state.c.session_id == bindparam("session_id"), session_state.c.name == bindparam("name")
+_STATE = Prepared(
+    sa.select(session_state.c.value).where(
+        session_state.c.session_id == bindparam("session_id"),
+        session_state.c.name == bindparam("name"),
+    )
 )
 _PUT_STATE = Prepared(upsert(session_state, ("session_id", "name"), ("value",)))
 
@@ -150,7 +153,7 @@ def messages(
 
 def get_state(conn: Connection, session_id: str, name: str) -> Any:
     """A value that a tool keeps with the session, or None."""
-    return conn.execute(_STATE, {"session_id": session_id, "name": name}).scalar_one_or_none()
+    return _STATE.rows(conn, {"session_id": session_id, "name": name}).scalar_one_or_none()
 
 
 def notices(conn: Connection, session_id: str, message_count: int) -> tuple[str, ...]:
