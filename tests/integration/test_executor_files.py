@@ -220,7 +220,7 @@ async def test_names_that_are_no_text_are_listed_page_by_page(files: Files) -> N
 
 async def test_a_large_folder_comes_in_pages(files: Files) -> None:
     await files.run(
-        "mkdir many; cd many; seq -f a-file-with-a-long-name-%04.0f 1 2500 | xargs touch"
+        "mkdir none many; cd many; seq -f a-file-with-a-long-name-%04.0f 1 2500 | xargs touch"
     )
     names: list[str] = []
     token, sizes = "", list[int]()
@@ -235,7 +235,7 @@ async def test_a_large_folder_comes_in_pages(files: Files) -> None:
     page, token = await files.list("many", size=3)
     assert ([info.path[-1] for info in page], bool(token)) == (["1", "2", "3"], True)
     assert await refused(files.list("many", size=1001)) is Reason.INVALID_ARGUMENT
-    assert await files.list("many/../kinds/folder") == ([], "")
+    assert await files.list("many/../none") == ([], "")
 
 
 async def test_a_path_is_renamed(files: Files) -> None:
