@@ -9,7 +9,7 @@ from agent_service.security.outputs import output_of
 from agent_service.security.paths import HOME
 from agent_service.security.running import SOURCED, run_text, try_text
 from agent_service.security.scene import Pipes
-from agent_service.security.shell import Shell
+from agent_service.security.shell import Shell, declare
 
 
 def _cd(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -52,6 +52,11 @@ def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         variables.update({str(number): arg for number, arg in enumerate(args, 1)})
         variables.update({"@": " ".join(args), "*": " ".join(args)})
     return ""
+
+
+def _export(shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+    for field in invocation.operands:
+        declare(shell.scene, shell.words, field)
 
 
 def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -152,6 +157,7 @@ BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     "source": _source,
     ".": _source,
     "set": _set,
+    **dict.fromkeys(["declare", "export", "readonly", "typeset"], _export),
     "read": _read,
     "mapfile": _read,
     "readarray": _read,

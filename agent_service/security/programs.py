@@ -233,8 +233,7 @@ class Programs:
             self._judge(shell.scene, _renamed(invocation, "exec"))
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
-        if inner.settings:
-            shell.scene.moved = moved
+        shell.scene.restore(moved, inner.settings)
         return output if argv or scripts else pipes.stdin or UNKNOWN
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:

@@ -1,5 +1,7 @@
 """What is known while a command's text is followed: variables, functions, files, findings."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct, field
 from tree_sitter import Node
 
@@ -75,6 +77,11 @@ class Scene(Struct):
     is_certain: bool = True
     work: int = 0
     """What following the text has taken so far."""
+
+    def restore(self, moved: frozenset[str], settings: Iterable[tuple[str, str]]) -> None:
+        """Let what was set for one program end with it; what else it has moved stays so."""
+        ended = frozenset(name for name, _ in settings)
+        self.moved = (self.moved - ended) | (moved & ended)
 
     def spend(self, work: int) -> None:
         """Count work, before it is done; TooMuch where that is more than there may be."""

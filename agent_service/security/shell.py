@@ -162,7 +162,7 @@ class Shell:
         argv += self.words.fields(word) if word else []
         output = self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
         if argv and settings:  # what is set for a program ends with it
-            self.scene.moved = moved
+            self.scene.restore(moved, settings)
         return output
 
     def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
@@ -211,7 +211,7 @@ class Shell:
         words = [text_of(child) for child in node.named_children if child.type in WORDS]
         for word in words:
             for field in self.words.fields(word):
-                _declare(self.scene, self.words, field)
+                declare(self.scene, self.words, field)
         return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
 
     def _pipeline(self, node: Node, pipes: Pipes) -> str:
@@ -334,8 +334,8 @@ def judge_emptied(scene: Scene, operator: str, target: str) -> None:
         scene.find("overwrite")
 
 
-def _declare(scene: Scene, words: Words, field: str) -> None:
-    """Set the variable that a word of a declaration names."""
+def declare(scene: Scene, words: Words, field: str) -> None:
+    """Set the variable that a word of a declaration, such as of `export`, names."""
     name, equals, value = field.partition("=")
     if not is_known(name):
         words.is_set_elsewhere = True

