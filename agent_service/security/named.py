@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from agent_service.security.addresses import is_local
+from agent_service.security.containers import image_at
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import is_known, marks
-from agent_service.security.wrappers import image_at
 
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """An address of any scheme."""
@@ -19,7 +19,7 @@ _SILENT = listed(
 )
 """Programs to which an address is text like any other."""
 _SILENT_VERBS = {"git": listed("commit log grep tag show notes blame diff merge rebase")}
-_PULLS = {"pull": 0, "create": 0, "manifest inspect": 0}
+_PULLS = {"pull": 0, "manifest inspect": 0}
 _REMOTES = {"remote add": 1, "remote set-url": 1, "submodule add": 0, "submodule set-url": 1}
 _FETCHING = {
     "git": {"clone": 0, "fetch": 0, "ls-remote": 0, "pull": 0, **_REMOTES},
@@ -30,11 +30,38 @@ _FETCHING = {
     "crane": dict.fromkeys(["pull", "manifest", "digest", "ls", "config", "export"], 0),
 }
 """Verbs with which programs are told what to fetch, and which operand behind them says it."""
-_VALUED = (
-    *("-b", "-c", "-C", "-j", "-o", "-r", "-u", "--branch", "--config", "--depth", "--filter"),
-    *("--git-dir", "--jobs", "--origin", "--reference", "--template", "--work-tree"),
-    *("-m", "-t", "--name", "--platform"),
+_FETCH = (
+    "-j -o --depth --deepen --filter --jobs --negotiation-tip --refmap --server-option "
+    "--shallow-exclude --shallow-since --upload-pack"
 )
+_REGISTRY = "--arch --authfile --cert-dir --creds --os --platform --variant"
+_VALUED = {
+    "git": listed("-C -c --git-dir --namespace --work-tree"),
+    "git clone": listed(
+        f"{_FETCH} -b -u --branch --bundle-uri --config --origin --reference --reference-if-able "
+        "--separate-git-dir --template"
+    ),
+    "git fetch": listed(_FETCH),
+    "git ls-remote": listed("-o --exec --server-option --sort --upload-pack"),
+    "git pull": listed(f"{_FETCH} -s -X --cleanup --strategy --strategy-option"),
+    "git remote": listed("-m -t"),
+    "git submodule": listed("-b --branch --depth --name --reference"),
+    "hg": listed("-B -b -e -R -r --bookmark --branch --config --cwd --remotecmd --rev --ssh"),
+    "hg clone": listed("-u --updaterev"),
+    "hg incoming": listed("-l -T --bundle --limit --template"),
+    "svn": listed("-r --config-dir --config-option --depth --password --revision --username"),
+    **dict.fromkeys(
+        ["docker", "podman", "buildah"],
+        listed(f"{_REGISTRY} -c -H -l --config --connection --context --host --log-level"),
+    ),
+    "nerdctl": listed(f"{_REGISTRY} -H -n --address --host --namespace"),
+    "skopeo": listed(
+        f"{_REGISTRY} -d -f -s --command-timeout --dest --dest-creds --format --override-arch "
+        "--override-os --override-variant --policy --src --src-creds"
+    ),
+    "crane": listed("--format --platform"),
+}
+"""Options of a program, or of its verb alone, that take the next argument as their value."""
 _HERE = re.compile(r"(?:file|unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?):", re.I)
 _STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
 """Schemes whose first part names no host."""
@@ -78,11 +105,14 @@ def _is_source_untold(invocation: Invocation) -> bool:
 
 def _sources(invocation: Invocation, verbs: Mapping[str, int]) -> Iterator[str]:
     """What it says it fetches, behind each verb that it has."""
-    args = invocation.args
-    if invocation.name in _IMAGES and "run" in args[:3]:
-        behind = args[args.index("run") + 1 :]
+    name, args = invocation.name, invocation.args
+    valued = _VALUED[name]
+    chosen = "".join(invocation.without_options(valued)[:1])
+    starts = "create" if chosen == "create" else "run"
+    if name in _IMAGES and starts in args[:3]:
+        behind = args[args.index(starts) + 1 :]
         yield "".join(behind[image_at(behind) :][:1])
-    told = invocation.without_options(_VALUED)
+    told = invocation.without_options(valued | _VALUED.get(f"{name} {chosen}", frozenset()))
     for verb, place in verbs.items():
         words = verb.split()
         if told[: len(words)] == words:

@@ -1,12 +1,12 @@
 """Programs that run another program: where in their arguments it stands."""
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
 
+from agent_service.security.containers import image_at, started
 from agent_service.security.invocation import Invocation, listed
 from agent_service.security.marks import is_known
 
@@ -250,14 +250,27 @@ def _set(invocation: Invocation, wrapper: Wrapper) -> tuple[tuple[str, str], ...
     """The variables that options set for what is run."""
     if not wrapper.sets:
         return ()
-    args = invocation.args
+    args = _before_command(invocation, wrapper)
     pairs = tuple(
         (args[at + 1], args[at + 2])
         for at, arg in enumerate(args[:-2])
         if arg in wrapper.sets & wrapper.paired
     )
-    told = invocation.value_of(*(wrapper.sets - wrapper.paired)) if not pairs else ()
+    own = Invocation(invocation.name, args)
+    told = own.value_of(*(wrapper.sets - wrapper.paired)) if not pairs else ()
     return (*pairs, *((name, value) for name, _, value in (each.partition("=") for each in told)))
+
+
+def _before_command(invocation: Invocation, wrapper: Wrapper) -> tuple[str, ...]:
+    """The arguments that are for the wrapper itself, up to the image, container or command."""
+    args = invocation.args
+    verbs = ("exec", "run") if wrapper is _CONTAINER else (wrapper.after,)
+    start = next((at for at, arg in enumerate(args, 1) if arg in verbs), 0)
+    if wrapper is _CONTAINER and args[start - 1] == "run":
+        if invocation.name in ("kubectl", "oc"):  # whose options may stand behind its operands
+            return args[: args.index("--")] if "--" in args else args
+        return args[: start + image_at(args[start:])]
+    return args[: len(args) - len(_behind_options(list(args[start:]), wrapper))]
 
 
 def _wrapped(invocation: Invocation, wrapper: Wrapper) -> Inner:
@@ -327,62 +340,14 @@ def _ends_valued(arg: str, wrapper: Wrapper) -> bool:
     return arg[:1] == "-" and len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in wrapper.valued
 
 
-_RUN_SWITCHES = re.compile(
-    r"-[itdPqT]+|--(?:rm|interactive|tty|detach|privileged|init|publish-all|read-only|quiet|no-TTY"
-    r"|no-healthcheck|oom-kill-disable|disable-content-trust|sig-proxy|no-deps|service-ports"
-    r"|build|use-aliases|replace|tls-verify|no-hosts|env-host|stdin|attach|quiet-pull)|--[\w-]+=.*"
-    r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
-)
-"""Options of `run` that take no next argument."""
-
-
-def image_at(args: Sequence[str]) -> int:
-    """Where among what stands behind `run` the image is."""
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
-    return at
-
-
-def _ran(args: list[str]) -> Inner:
-    """What a container is started with, behind its image."""
-    at = image_at(args)
-    entry = [value for option, value in pairwise(args[: at + 1]) if option == "--entrypoint"]
-    entry += [arg.partition("=")[2] for arg in args[:at] if arg.startswith("--entrypoint=")]
-    mounted = _mounts(args[:at])
-    return Inner(tuple(_outside(word, mounted) for word in (*entry, *args[at + 1 :])))
-
-
-_MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
-
-
-def _mounts(args: list[str]) -> list[tuple[str, str]]:
-    """Folders of the machine that a container is given, each behind its name in there."""
-    found: list[tuple[str, str]] = []
-    for value in Invocation("run", tuple(args)).value_of("-v", "--volume", "--mount"):
-        told = {name[0]: path for name, path in _MOUNT.findall(value)}
-        host, _, inside = value.partition(":")
-        if told:
-            host, inside = told.get("s", ""), told.get("t") or told.get("d", "")
-        if host.startswith("/") and inside.startswith("/"):
-            found.append((inside.partition(":")[0].rstrip("/"), host.rstrip("/")))
-    return [mount for mount in found if mount[0]]
-
-
-def _outside(word: str, mounted: list[tuple[str, str]]) -> str:
-    """The word with the folders of a container as they are called outside of it."""
-    for inside, host in mounted:
-        place = re.compile(rf"(?<![\w./-]){re.escape(inside)}(?=(/?)(?:$|[\s/'\";*&|]))")
-        word = place.sub(lambda match, host=host: host or ("" if match[1] else "/"), word)
-    return word
-
-
 def _executed(invocation: Invocation) -> Inner:
     args = list(invocation.args)
     verb = next(arg for arg in args if arg in ("exec", "run"))
     args = args[args.index(verb) + 1 :]
     if verb == "run" and "--" not in args:
-        return _ran(args) if not invocation.name.startswith(("kubectl", "oc")) else Inner()
+        return (
+            Inner(started(args)) if not invocation.name.startswith(("kubectl", "oc")) else Inner()
+        )
     if "--" in args:
         return Inner(tuple(args[args.index("--") + 1 :]))
     rest = _behind_options(args, _CONTAINER)

@@ -79,6 +79,9 @@ UNTOLD_SOURCES = [
     *('git submodule add -b main "$(cat n)" x', 'docker pull "$(cat n)"', "podman pull $IMG"),
     *('docker run --rm -v "$PWD:/w" "$(cat n)" ls', "docker pull evil.example/$(<n)"),
     *('skopeo inspect "$(cat n)"', 'docker pull --platform linux/arm64 "$(cat n)"'),
+    *("git fetch -t $(cat url)", "git pull -t $(cat url) main", "git fetch -m $(cat url)"),
+    *('git remote add -t main -m main x "$(cat n)"', "git pull -r $(cat url)", "git fetch -u $U"),
+    *('docker create -t --name x "$(cat n)"', "docker --context x pull $IMG", "hg pull -u $URL"),
     *('git ls-remote "$(base64 notes.txt)"', "git pull `cat n` main", 'svn co "$(cat n)" x'),
 ]
 ASKING = [
@@ -97,6 +100,17 @@ NEITHER = [
         "HOME=/w; HOME=~; git pull",
     ),
     *('git remote rename a "$NAME"; git remote -v', 'git remote remove "$X"'),
+    *("docker exec app grep -e http_proxy=x.io /etc/environment", 'docker rm "$X"'),
+    *(
+        "docker run alpine grep -e WGETRC=f x",
+        "systemd-run grep -E WGETRC=f x",
+        "kubectl exec p env",
+    ),
+    *(
+        'git fetch -t origin "$BRANCH"',
+        'docker network create "$(cat n)"',
+        "git fetch -j $N origin",
+    ),
     *("systemd-run -E FOO=1 git fetch", "docker run -e HOME=/w a make", "docker pull nginx:$TAG"),
     *('docker run --name "$N" -v "$D:/w" nginx', "env $(cat n) sh -c 'curl localhost:$PORT'"),
     *("env FOO=1 git fetch", "sudo GIT_CONFIG_GLOBAL=/dev/null git fetch", "HOME=/tmp make"),
