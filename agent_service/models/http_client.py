@@ -1,17 +1,18 @@
 """The wire under the providers' SDKs: aiohttp, whose parser is in C.
 
-A call takes two thirds of the processor time that it takes over the SDKs' own choice, and a look at
-idle connections none, however many there are. The SDKs have such a transport too, which takes a
-lost connection for one that came too late.
+A call takes two thirds of the processor time that it takes over httpx2's own, and a look at idle
+connections none, however many there are. The SDKs have such a client too, which takes a lost
+connection for one that came too late.
 """
 
+import asyncio
 import os
+import socket
 import ssl
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from io import BytesIO
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -20,30 +21,55 @@ KEEP_ALIVE_S = 120.0
 """An idle connection is kept for as long as a person or a tool usually takes between two calls:
 a new one costs a TLS handshake before the first token."""
 
+_PROBE_AFTER_S = 60
+"""Gateways on the way forget a connection on which a model thinks without a word."""
+_MAX_HEAD_BYTES = 100_000
+_MAX_HEADERS = 1_000
 
-class AiohttpTransport(httpx2.AsyncBaseTransport):
-    """Sends requests over connections of aiohttp; raises what `httpx2` raises."""
 
-    def __init__(self, verify: ssl.SSLContext, proxy: str | None = None) -> None:
+class AiohttpClient(httpx2.AsyncClient):
+    """A client of httpx2, which knows about proxies, over connections of aiohttp."""
+
+    def _init_transport(
+        self, verify: ssl.SSLContext | str | bool = True, *_: Any, **__: Any
+    ) -> httpx2.AsyncBaseTransport:
+        return _Transport(verify)
+
+    def _init_proxy_transport(
+        self, proxy: httpx2.Proxy, verify: ssl.SSLContext | str | bool = True, *_: Any, **__: Any
+    ) -> httpx2.AsyncBaseTransport:
+        return _Transport(verify, proxy)
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    """Sends requests; raises what httpx2 raises."""
+
+    def __init__(
+        self, verify: ssl.SSLContext | str | bool, proxy: httpx2.Proxy | None = None
+    ) -> None:
+        assert isinstance(verify, ssl.SSLContext), "the caller says what it trusts"
         self._verify = verify
-        self._proxy = proxy
+        self._proxy = None if proxy is None else _address(proxy)
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request whose body is in memory, and return once its answer begins."""
-        timeout = request.extensions["timeout"]
+        limits = request.extensions["timeout"]
+        url = request.url.copy_with(userinfo=b"") if request.url.userinfo else request.url
         with _errors_translated():
-            response = await self._opened().request(
-                request.method,
-                str(request.url),
-                headers=request.headers.multi_items(),
-                data=BytesIO(request.content),  # piece by piece, where it is long
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(
-                    connect=timeout["connect"], sock_read=timeout["read"]
-                ),
-                proxy=self._proxy,
-            )
+            # aiohttp bounds the wait for the answer, but not how long a body takes to be sent.
+            async with asyncio.timeout(limits["connect"] + limits["write"] + limits["read"]):
+                response = await self._opened().request(
+                    request.method,
+                    str(url),
+                    headers=request.headers.multi_items(),
+                    data=BytesIO(request.content),  # piece by piece, where it is long
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(
+                        connect=limits["connect"], sock_read=limits["read"]
+                    ),
+                    proxy=self._proxy,
+                )
         return httpx2.Response(
             response.status, headers=response.raw_headers, stream=_Body(response), request=request
         )
@@ -57,13 +83,18 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         """The session, made where the event loop runs."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                ssl=self._verify, limit=0, keepalive_timeout=KEEP_ALIVE_S
+                ssl=self._verify,
+                limit=0,
+                keepalive_timeout=KEEP_ALIVE_S,
+                socket_factory=_probed_socket,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+                max_field_size=_MAX_HEAD_BYTES,
+                max_headers=_MAX_HEADERS,
             )
         return self._session
 
@@ -85,13 +116,20 @@ class _Body(httpx2.AsyncByteStream):
         self._response.close()
 
 
-def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for an address."""
-    parts = urlsplit(url)
-    if proxy_bypass(parts.netloc):
-        return None
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+def _address(proxy: httpx2.Proxy) -> str:
+    """The proxy's address with its credentials, which httpx2 has taken out of it."""
+    if proxy.auth is None:
+        return str(proxy.url)
+    username, password = proxy.auth
+    return str(proxy.url.copy_with(username=username, password=password))
+
+
+def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER_S)
+    return made
 
 
 @contextmanager
@@ -102,8 +140,12 @@ def _errors_translated() -> Generator[None]:
         raise httpx2.ConnectTimeout(str(error)) from error
     except aiohttp.ServerTimeoutError as error:
         raise httpx2.ReadTimeout(str(error)) from error
+    except TimeoutError as error:
+        raise httpx2.WriteTimeout("the request could not be sent in time") from error
     except aiohttp.ClientHttpProxyError as error:
-        raise httpx2.ProxyError(str(error)) from error
+        # Its own text has the proxy's credentials.
+        reason = f"the proxy says {error.status} {error.message}"
+        raise httpx2.ProxyError(reason) from None
     except aiohttp.ClientConnectorError as error:
         # Its own text repeats the address.
         raise httpx2.ConnectError(_reason(error.os_error)) from error

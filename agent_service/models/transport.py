@@ -153,23 +153,26 @@ class Transport:
         import httpx2  # what the SDK stands on
 
         sdk = _load(self._sdk_name)
-        from agent_service.models.http_client import AiohttpTransport, proxy_of
+        from agent_service.models.http_client import AiohttpClient
 
         local = is_loopback(endpoint.base_url)
         # Reading the system's certificates takes longer than all the rest of making a client.
         needs_none = local and endpoint.base_url.startswith("http://")
-        transport = AiohttpTransport(
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else httpx2.create_ssl_context(),
-            None if local else proxy_of(endpoint.base_url),
-        )
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
+        client = AiohttpClient(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if needs_none
+            else httpx2.create_ssl_context(),
+            timeout=timeout,
+            trust_env=not local,
+        )
         options: dict[str, Any] = {
             "base_url": endpoint.base_url,
             "api_key": endpoint.api_key.get_secret_value() or _NO_KEY,
             "max_retries": 0,
             "timeout": timeout,
             "default_headers": self._headers,
-            "http_client": httpx2.AsyncClient(transport=transport, timeout=timeout),
+            "http_client": client,
         }
         return sdk, _client(sdk, endpoint.provider, options)
 

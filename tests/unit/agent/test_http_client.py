@@ -3,8 +3,10 @@
 import asyncio
 import json
 from asyncio import StreamReader, StreamWriter
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from traceback import format_exception
 
 import pytest
 from pydantic import SecretStr
@@ -13,7 +15,6 @@ from agent_service.models.base import ModelRequest, encoded
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.http_client import proxy_of
 from agent_service.models.provider import Provider
 from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
@@ -107,7 +108,10 @@ async def test_the_reason_is_the_systems_own() -> None:
         pass
     for url, reason in (
         (f"http://127.0.0.1:{port}/v1", "Connection refused"),
-        ("http://nowhere.invalid/v1", "Name or service not known|Temporary failure in name"),
+        (
+            "http://nowhere.invalid/v1",
+            "Name or service not known|Temporary failure in name|no connection",
+        ),
     ):
         async with _provider(url) as provider:
             with pytest.raises(ModelError, match=rf"\(({reason})"):
@@ -145,15 +149,79 @@ async def test_other_machines_are_asked_by_the_proxy_of_the_environment(
     ]
 
 
-def test_the_environment_says_what_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    _without_proxies(monkeypatch)
-    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
-    monkeypatch.setenv("no_proxy", "near.test")
-    assert proxy_of("https://far.test/v1") == "http://proxy.test:3128"
-    assert proxy_of("https://a.near.test/v1") is None
-    assert proxy_of("http://far.test/v1") is None
-    monkeypatch.setenv("all_proxy", "http://other.test:3128")
-    assert proxy_of("http://far.test/v1") == "http://other.test:3128"
+@pytest.mark.parametrize("without", ["0.0.0.0", "0.0.0.0/8", "far.test, *"])
+async def test_the_environment_says_what_needs_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, without: str
+) -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await _request(reader)
+        _answer(writer)
+
+    async with _serving(serve) as port:
+        url = f"http://0.0.0.0:{port}/v1"  # this machine, but by no name that says so
+        _without_proxies(monkeypatch)
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        async with _provider(url) as near:
+            with pytest.raises(ModelError, match="Connection refused"):
+                await _ask(near, "Hello?")
+        monkeypatch.setenv("no_proxy", without)
+        async with _provider(url) as near:
+            await _ask(near, "Hello?")
+
+
+async def test_a_proxy_that_wants_other_credentials_tells_nobody_those_that_it_got(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+
+    async with _serving(serve) as port:
+        _without_proxies(monkeypatch)
+        monkeypatch.setenv("https_proxy", f"http://tok3nABCDEF@127.0.0.1:{port}")
+        async with _provider("https://model.test/v1") as far:
+            with pytest.raises(ModelError, match=r"\(the proxy says 407") as refused:
+                await _ask(far, "Hello?")
+    assert b64encode(b"tok3nABCDEF:") in asked[0]
+    assert "tok3n" not in "".join(format_exception(refused.value))
+
+
+async def test_credentials_in_an_address_are_sent_in_place_of_the_key() -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        _answer(writer)
+
+    async with _serving(serve) as port, _provider(f"http://me:pw@127.0.0.1:{port}/v1") as provider:
+        await _ask(provider, "Hello?")
+    assert b"authorization: Basic " + b64encode(b"me:pw") in asked[0]
+
+
+async def test_a_server_that_reads_no_further_holds_nobody_up() -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await writer.wait_closed()
+
+    timeouts = Timeouts(connect_s=0.1, idle_s=0.1)
+    async with (
+        _serving(serve) as port,
+        _provider(f"http://127.0.0.1:{port}/v1", timeouts) as provider,
+        asyncio.timeout(10),
+    ):
+        with pytest.raises(ModelError) as failed:
+            await _ask(provider, "x" * 30_000_000)
+    assert failed.value.kind is ModelErrorKind.TIMEOUT
+
+
+async def test_long_heads_of_answers_are_read() -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await _request(reader)
+        _answer(writer, *(f"X-Policy-{n}: {'p' * (20_000 if n == 0 else 20)}" for n in range(200)))
+
+    async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
+        await _ask(provider, "Hello?")
 
 
 def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +267,6 @@ async def _request(reader: StreamReader) -> tuple[bytes, bytes]:
     return lines[0], await reader.readexactly(int(fields[b"content-length"]))
 
 
-def _answer(writer: StreamWriter) -> None:
+def _answer(writer: StreamWriter, *fields: str) -> None:
     head = ("HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(_ANSWER)}")
-    writer.write("\r\n".join([*head, "", ""]).encode() + _ANSWER)
+    writer.write("\r\n".join([*head, *fields, "", ""]).encode() + _ANSWER)
