@@ -57,7 +57,7 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
                 cut |= await _list(context, inside, depth - 1, f"{indent}  ", lines)
             except PathRefused as error:
                 # It may be closed, gone meanwhile, or have a name that cannot be said.
-                lines.append(f"{indent}  [not listed: {error}]")
+                lines.append(f"{indent}  [not listed: {shown_name(str(error))}]")
     return cut
 
 

@@ -77,10 +77,14 @@ async def test_a_folder_of_any_name_is_a_folder(tools: Tools, name: str) -> None
 
 
 async def test_folders_that_cannot_be_opened_do_not_hide_the_others(tools: Tools) -> None:
-    await tools.shell(r"mkdir closed $(printf 'odd\377') open; touch open/inside; chmod 0 closed")
+    await tools.shell(
+        r"mkdir closed $(printf 'odd\377') open; touch open/inside; chmod 0 closed;"
+        r"""mkdir -m 0 -- "$(printf 'two\n.env  0\nx')" """
+    )
     try:
         lines = (await tools.text("list_directory", path=".", depth=2)).splitlines()
         assert {"closed/", "odd\ufffd/", "open/", "  inside  0"} <= set(lines)
-        assert sum(line.startswith("  [not listed: ") for line in lines) == 2
+        assert sum(line.startswith("  [not listed: ") for line in lines) == 3
+        assert ".env  0" not in lines
     finally:
-        await tools.shell("chmod 700 closed; rm -rf -- *")
+        await tools.shell("chmod 700 closed two*; rm -rf -- *")
