@@ -1,11 +1,14 @@
 """Calls made at the same time, and what failed of them as the one failure that it began with."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 
 async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
@@ -19,11 +22,14 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 async def each_of(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
     """Make calls at the same time, of which none ends another; fails when all of them have ended.
 
-    Of several failures the one is raised whose call was named first.
+    Of several failures the one is raised whose call was named first, and the others are logged.
     """
-    for outcome in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for other in failed[1:]:
+        _log.warning("another call at the same time failed, too", exc_info=other)
+    if failed:
+        raise failed[0]
 
 
 @contextmanager
@@ -32,7 +38,8 @@ def ungrouped() -> Generator[None]:
     try:
         yield
     except BaseExceptionGroup as failed:
-        raise first_failure(failed) from None
+        first = first_failure(failed)
+        raise first from first.__cause__
 
 
 def first_failure(error: BaseException) -> BaseException:

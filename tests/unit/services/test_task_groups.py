@@ -60,6 +60,24 @@ async def test_a_failure_is_raised_when_each_of_the_others_is_done() -> None:
     assert calls.ended == ["done"]
 
 
+async def test_of_several_failures_the_others_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(what: str) -> None:
+        raise LookupError(what)
+
+    with pytest.raises(LookupError, match="one"):
+        await each_of((fail("one"), fail("two")))
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["two"]
+
+
+async def test_what_has_caused_a_failure_stays_with_it() -> None:
+    async def fail() -> None:
+        raise LookupError("what") from OSError("why")
+
+    with pytest.raises(LookupError) as failed:
+        await all_of((fail(),))
+    assert str(failed.value.__cause__) == "why"
+
+
 async def test_who_is_cancelled_leaves_none_running() -> None:
     calls = Calls()
     making = asyncio.ensure_future(each_of((calls.waiting(),)))
