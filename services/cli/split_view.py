@@ -24,17 +24,33 @@ class SplitView:
 
 
 class _WordsView:
-    """Writes what the model says once it has said it: what was written cannot be taken back, and an
-    answer that breaks off is asked for again.
-    """
+    """Begins a new line wherever people are shown something else."""
 
     def __init__(self) -> None:
         self._words = Words(_write)
+        self._attempt = 0
 
     def show(self, event: TurnEvent) -> None:
-        if event.HasField("text_finished"):
-            self._words.add(event.text_finished.step, 0, event.text_finished.text)
-            self._words.end_line()
+        words = self._words
+        if event.attempt != self._attempt:
+            self._attempt = event.attempt
+            words.restart()
+        match event.WhichOneof("kind"):
+            case "text_delta":
+                words.add(event.text_delta.step, event.text_delta.offset, event.text_delta.text)
+            case "text_snapshot":
+                words.add(event.text_snapshot.step, 0, event.text_snapshot.text)
+            case "text_finished":
+                words.add(event.text_finished.step, 0, event.text_finished.text)
+                words.end_line()
+            case "tool_started" | "tool_progress" | "tool_finished":
+                words.end_line()
+            case "notice" | "compressed":
+                words.restart()
+            case "turn_finished":
+                words.end_turn()
+            case _:
+                pass
 
 
 def _write(text: str) -> None:

@@ -1,6 +1,5 @@
 """Every command as a person or a script runs it, where no server runs."""
 
-import asyncio
 import re
 import sqlite3
 import subprocess
@@ -20,7 +19,6 @@ from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until, with_marker
 from tests.e2e.terminal import terminal
-from tests.fakes.model import fake_model
 from tests.ports import free_port
 
 
@@ -183,15 +181,6 @@ def test_only_the_answer_is_on_standard_output(home: Home) -> None:
     assert (told.status, told.err) == (0, "")
     assert told.out.startswith("uid=")
     assert told.out.endswith("\n/workspace\n")
-
-
-async def test_what_broke_off_is_no_part_of_the_answer(tmp_path: Path) -> None:
-    cut = {"text": "All is what", "chunk_chars": 4, "cut_after": 2}
-    async with fake_model({"rules": [{"steps": [[cut, {"text": "All is well."}]]}]}) as model:
-        placed = await asyncio.to_thread(one_process, tmp_path, model.url, sandboxed("bubblewrap"))
-        home = placed.client
-        told = await asyncio.to_thread(home.run, "chat", "-q", "how is it?")
-    assert (told.status, told.out, told.err) == (0, "All is well.\n", "")
 
 
 def test_what_led_to_the_answer_is_for_the_terminal(home: Home, backend: str) -> None:
