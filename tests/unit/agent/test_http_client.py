@@ -11,7 +11,7 @@ from traceback import format_exception
 import pytest
 from pydantic import SecretStr
 
-from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError, ModelErrorKind
@@ -221,7 +221,7 @@ async def test_long_heads_of_answers_are_read() -> None:
         _answer(writer, *(f"X-Policy-{n}: {'p' * (20_000 if n == 0 else 20)}" for n in range(200)))
 
     async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
-        await _ask(provider, "Hello?")
+        assert await _ask(provider, "Hello?") == "Yes."
 
 
 def _without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,11 +253,12 @@ async def _provider(url: str, timeouts: Timeouts | None = None) -> AsyncGenerato
         yield provider
 
 
-async def _ask(provider: Provider, text: str) -> None:
+async def _ask(provider: Provider, text: str) -> str:
     asked = encoded({"role": "user", "content": text})
     async with provider.stream(ModelRequest("scripted", [asked], b"[]")) as events:
-        async for _ in events:
-            pass
+        answers = [event async for event in events]
+    assert isinstance(answers[-1], ModelMessage)
+    return answers[-1].text
 
 
 async def _request(reader: StreamReader) -> tuple[bytes, bytes]:
