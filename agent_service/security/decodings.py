@@ -8,7 +8,16 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
+# Parts of mails, files of interfaces and addresses of data say that they are encoded.
+_DECLARED = re.compile(
+    r"content-transfer-encoding: ?base64\b[^\n]{0,80}\n(?:[^\n]{1,998}\n){0,20}?\s*?\n"
+    r"[A-Za-z0-9+/=\s>]+|;base64,[A-Za-z0-9+/=]+"
+    r"|(?<![A-Za-z0-9+/=\\])[A-Za-z0-9+/=\\]++\"\s*,\s*\"encoding\"\s*:\s*\"base64\"",
+    re.IGNORECASE,
+)
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{2}){12,2000}(?![0-9a-fA-F])")
 _SPACED_HEX = re.compile(
     r"(?<![\w:])(?:(?:0x)?[0-9a-fA-F]{2}[ ,]{1,2}){11,2000}(?:0x)?[0-9a-fA-F]{2}\b"
@@ -45,24 +54,39 @@ def is_prose(hidden: str) -> bool:
     )
 
 
-def encoded(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where something stands encoded, from and to, and what it is."""
+class Encoded(Struct, frozen=True):
+    """What stands encoded from `begin` to `end`, in plain."""
+
+    begin: int
+    end: int
+    plain: str
+    is_hidden: bool = False
+    """Whether nobody encodes what readers are to see in this way."""
+
+
+def encoded(text: str) -> Iterator[Encoded]:
+    """What stands encoded in a text."""
+    declared = [match.span() for match in _DECLARED.finditer(text)]
     for match in _BASE64.finditer(text):
         try:
             data = base64.b64decode(match[0] + "=" * (-len(match[0]) % 4))
         except (binascii.Error, ValueError):
             continue
-        yield match.start(), match.end(), data.decode("utf-8", "replace")
+        is_declared = any(begin <= match.start() < end for begin, end in declared)
+        plain = data.decode("utf-8", "replace")
+        yield Encoded(match.start(), match.end(), plain, is_hidden=not is_declared)
     for match in _HEX.finditer(text):
-        yield match.start(), match.end(), bytes.fromhex(match[0]).decode("utf-8", "replace")
+        plain = bytes.fromhex(match[0]).decode("utf-8", "replace")
+        yield Encoded(match.start(), match.end(), plain, is_hidden=True)
     for match in _SPACED_HEX.finditer(text):
         digits = re.sub(r"0x|[ ,]", "", match[0])
-        yield match.start(), match.end(), bytes.fromhex(digits).decode("utf-8", "replace")
+        plain = bytes.fromhex(digits).decode("utf-8", "replace")
+        yield Encoded(match.start(), match.end(), plain, is_hidden=True)
     for match in _BITS.finditer(text):
         letters = (chr(int(bits, 2)) for bits in match[0].split())
-        yield match.start(), match.end(), "".join(letters)
+        yield Encoded(match.start(), match.end(), "".join(letters), is_hidden=True)
     for match in _ESCAPED.finditer(text):
-        yield match.start(), match.end(), _unescaped(match[0])
+        yield Encoded(match.start(), match.end(), _unescaped(match[0]))
     yield from _disguised(text)
 
 
@@ -71,7 +95,7 @@ def _unescaped(text: str) -> str:
     return _CODE.sub(lambda code: chr(int(code[1] or code[2], 16)), text)
 
 
-def _disguised(text: str) -> Iterator[tuple[int, int, str]]:
+def _disguised(text: str) -> Iterator[Encoded]:
     """Lines whose letters are turned by thirteen, or that stand backwards."""
     for pattern in (_TURNED, _BACKWARDS):
         end = -1
@@ -82,4 +106,5 @@ def _disguised(text: str) -> Iterator[tuple[int, int, str]]:
             end = text.find("\n", match.end())
             end = len(text) if end < 0 else end
             line = text[begin:end]
-            yield begin, end, codecs.encode(line, "rot13") if pattern is _TURNED else line[::-1]
+            plain = codecs.encode(line, "rot13") if pattern is _TURNED else line[::-1]
+            yield Encoded(begin, end, plain)

@@ -81,9 +81,10 @@ class ThreatScanner:
         found = {Threat(INVISIBLE, *lines.around(at, at + 1)) for at in _hidden(text)}
         for family, begin, end in self._matches(plain, strict=strict):
             found.add(Threat(family, *lines.around(begin, end)))
-        for begin, end, hidden in encoded(text):
-            if is_prose(hidden) or any(True for _ in self._matches(read(hidden), strict=strict)):
-                found.add(Threat(ENCODED, *lines.around(begin, end)))
+        for each in encoded(text):
+            is_hidden = each.is_hidden and is_prose(each.plain)
+            if is_hidden or any(True for _ in self._matches(read(each.plain), strict=strict)):
+                found.add(Threat(ENCODED, *lines.around(each.begin, each.end)))
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
 
     def _matches(self, plain: Plain, *, strict: bool) -> Iterator[tuple[str, int, int]]:

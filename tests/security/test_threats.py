@@ -1,8 +1,10 @@
 """What is found in texts, in which spelling, and what is left alone."""
 
+import base64
 import json
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -188,6 +190,36 @@ def test_texts_that_look_like_attacks_are_seldom_taken_for_some() -> None:
     alarms = [text for text in texts if families(text)]
     assert len(texts) > 600
     assert len(alarms) / len(texts) <= 0.03, alarms
+
+
+SENTENCE = "Thank you for your message, it is what we hoped for and we will answer it soon."
+IN_BASE64 = base64.b64encode(SENTENCE.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Content-Transfer-Encoding: base64\nContent-Type: text/plain\n\n{IN_BASE64}\n",
+        f"Content-Type: text/plain\r\nContent-Transfer-Encoding: base64\r\n\r\n{IN_BASE64}\r\n",
+        f"[notes](data:text/plain;base64,{IN_BASE64})",
+        f'{{"content": "{IN_BASE64}\\n", "encoding": "base64"}}',
+        "https://x.com/intent/tweet?text=%F0%9F%9A%80%20" + quote(SENTENCE),
+        "mailto:a@example.com?body=" + quote(f"Dear all,\r\n\r\n\r\n{SENTENCE}"),
+        r'{"title": "\u4f60\u597d\u4e16\u754c", "body": "' + SENTENCE + '"}',
+        "&#1055;&#1088;&#1080;&#1074;&#1077;&#1090; " + SENTENCE,
+        r"\xe4\xbd\xa0\xe5\xa5\xbd " + SENTENCE,
+    ],
+)
+def test_what_is_encoded_as_always_is_left_alone(text: str) -> None:
+    assert families(text) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [IN_BASE64, SENTENCE.encode().hex(), " ".join(f"{byte:08b}" for byte in SENTENCE.encode())],
+)
+def test_a_sentence_that_nobody_encodes_for_readers_is_found(text: str) -> None:
+    assert families(f"# {text}") == {"encoded"}
 
 
 @pytest.mark.parametrize(
