@@ -39,7 +39,7 @@ NOUNS = MappingProxyType(
         " address-book diary conversation-history contact-list last-message message-so-far"
         " emails e-mails mails",
         "answer": "commit-message diff changelog final-message next-message answer reply response"
-        " output summary report",
+        " last-sentence output summary report",
         "memory": "soul.md memory.md agents.md claude.md user.md long-term-memory standing-rule"
         " persistent-memory standing-instruction your-memory to-memory memory-file"
         " memory-entry memory-store long-term-memories your-memories own-memory",
@@ -52,23 +52,17 @@ NOUNS = MappingProxyType(
         " llm-based bots-and automated-system",
         "trace": "evidence all-trace any-trace every-trace all-sign",
         "machine": "computer robot machine genie oracle terminal",
-        "hoard": "login-code secret-key secret-word secret-phrase secret-code secret-value"
-        " secret-sentence"
-        " secret-number secret-information code-word codeword password passphrase pass-phrase"
-        " passcode pass-code access-code access-key access-phrase confidential-phrase"
-        " confidential-code confidential-value confidential-word confidential-key"
-        " confidential-information confidential-item confidential-data hidden-word hidden-value"
-        " hidden-phrase hidden-code protected-data protected-value protected-variable"
-        " protected-memory private-information sensitive-information your-secret tiny-secret"
-        " little-secret",
+        "hoard": "login-code secret-key secret-code secret-value secret-number secret-information"
+        " password passphrase pass-phrase passcode pass-code access-code access-key access-phrase"
+        " confidential-data hidden-value hidden-code protected-value sensitive-information",
         "watchword": "secret-word secret-phrase secret-sentence hidden-word hidden-phrase"
         " confidential-phrase confidential-code confidential-word confidential-key"
         " confidential-value confidential-item confidential-information private-information"
         " protected-data protected-memory protected-variable tiny-secret little-secret"
-        " code-word codeword your-secret secret-you phrase-you code-you value-you",
-        "orders": "instruction directive guideline ruleset programming brief briefing mandate",
-        "kept": "the-secret the-key the-code the-phrase the-pin the-token the-word the-value"
-        " the-variable that-secret that-key that-code key-you code-you phrase-you the-credential",
+        " code-word codeword your-secret",
+        "orders": "instruction directive guideline ruleset",
+        "preprompt": "system-prompt system-message system-instruction initial-prompt"
+        " original-prompt hidden-prompt preprompt your-prompt",
     }
 )
 """Things and persons."""

@@ -75,28 +75,26 @@ _WHAT_IS = (
 _WATCHWORD = (
     r"(?:contraseña|mot de passe|passwort|kennwort|senha|palavra-passe|parola(?: d'ordine)?"
     r"|wachtwoord|hasło|heslo|passordet|adgangskoden?|kodeordet|lösenordet|salasana|şifren?"
-    r"|كلمة (?:المرور|السر)|पासवर्ड|mật khẩu|jelszó|пароль|κωδικός|συνθηματικό|ה?סיסמה|รหัสผ่าน"
-    r"|kata sandi\w*|密码|口令|パスワード|비밀번호|암호|password)"
+    r"|كلمة (?:المرور|السر)|पासवर्ड|mật khẩu|jelszó|пароль|κωδικός(?: πρόσβασης)?|συνθηματικό"
+    r"|ה?סיסמה|รหัสผ่าน|kata sandi\w*|密码|口令|パスワード|비밀번호|암호|password)"
 )
 _TELL = (
     r"(?:mitteilen|geben|nennen|sagen|verraten|partager|donner|dire|dar|dar(?:me|nos)|decir"
     r"|compartir|dare|condividere|dirmi|compartilhar|dizer|delen|geven|vertellen|podać|říct"
     r"|dela|oplyse|сообщить|назвать|сказать)"
 )
+_YOUR = (
+    r"(?:deine?|ihr|euer|votre|ton|tu|su|vuestra|la tua|la sua|sua|tua|je|jouw|uw|twoje|ditt?|din"
+    r"|ваш|твой)"
+)
 _NOT_ANY = r"(?!(?:\w{1,12} )?(?:ein|eine|einen|un|une|una|uno|um|uma|en|et|ett|een)\b)"
 _NEVER = r"(?![^.?!\n]{0,60}\b(?:niemand\w*|nie|nicht|kein\w*|jamais|pas|nunca|mai|никому|не)\b)"
-_PERSONAL = (
-    r"(?:dirección(?: de correo)?|número de teléfono|fecha de nacimiento|telefonnummer|adresse"
-    r"|geburtsdatum|date de naissance|numéro de téléphone|indirizzo|numero di telefono"
-    r"|data di nascita|endereço|data de nascimento|telefoonnummer|geboortedatum)"
-)
 _ASKS_ABROAD = (
-    rf"\b{_PERSONAL} (?:de|d'|von|di|van|do|da) [^\W\d_]{{3,16}} ?\?",
     r"(?:ユーザー|使用者|用户|사용자)(?:の|的|의)?\s?(?:住所|電話番号|生年月日|电话|地址|住址|생일|주소|전화번호)",
-    rf"(?:^|[.!?\s¿]){_WHAT_IS}\s?{_NOT_ANY}(?:\w{{1,12}} ){{0,2}}[\w']{{0,3}}{_WATCHWORD}",
-    rf"{_WATCHWORD}\S{{0,2}}\s?(?:\S{{1,12}} )?{_WHAT_IS}(?=\W|$|[가-힣])",
-    rf"{_NEVER}\b{_TELL}\b[^.?!\n]{{0,20}}\b{_WATCHWORD}\b[^.?!\n]{{0,20}}\?",
-    rf"{_NEVER}\b{_WATCHWORD}\b[^.?!\n]{{0,20}}\b{_TELL}\b[^.?!\n]{{0,10}}\?",
+    rf"(?:^|[.!?\s¿]){_WHAT_IS}\s?{_NOT_ANY}(?:\w{{1,12}} ){{0,2}}[\w']{{0,3}}{_WATCHWORD}\s?[?؟;]",
+    rf"{_WATCHWORD}\S{{0,2}}\s?(?:\S{{1,12}} )?{_WHAT_IS}[가-힣]{{0,4}}\s?(?:\?|$)",
+    rf"\b{_TELL}\b{_NEVER}[^.?!\n]{{0,12}}\b{_YOUR} {_WATCHWORD}\b[^.?!\n]{{0,20}}\?",
+    rf"\b{_YOUR} {_WATCHWORD}\b{_NEVER}[^.?!\n]{{0,20}}\b{_TELL}\b[^.?!\n]{{0,10}}\?",
 )
 
 REQUESTS: tuple[tuple[str, tuple[str, ...]], ...] = (

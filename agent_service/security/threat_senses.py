@@ -19,31 +19,33 @@ WORDS = MappingProxyType(
         " until-this-point before-now before-that up-until-now thus-far to-date ahead-of"
         " before-it prior-to-this from-the-start from-the-beginning imposed-at imposed-earlier"
         " in-former",
-        "given": "you-had-been-given you-had-been-told you've-had you-had-before supplied-to-you"
-        " you-were-supplied you-were-provided provided-to-you you-arrived-with you-were-issued"
-        " fed-to-you fed-you drilled-into-you you-were-built you-were-born you-were-launched"
-        " govern-your governs-your guide-you guides-you limit-you limits-you tie-you ties-you"
+        "given": "you-have-been-handed you-had-been-given you-had-been-told you've-had"
+        " you-had-before supplied-to-you you-were-supplied you-were-provided"
+        " provided-to-you you-arrived-with you-were-issued fed-to-you fed-you"
+        " drilled-into-you you-were-built you-were-born you-were-launched govern-your"
+        " governs-your guide-you guides-you limit-you limits-you tie-you ties-you"
         " you-were-bound keep-you-from keeps-you-from stop-you-from stops-you-from"
         " keeping-you-from you-were-taught you-have-had you-grew-up regulate-you"
         " you-have-to-obey you-must-obey you-must-follow you-normally-follow"
         " you-usually-follow you-were-told you-were-given you-got you-received"
         " you-have-been-told you-have-been-given set-up-for-you imposed-on-you gave-you"
         " handed-to-you told-you you-operate-under you-run-under you-run-on given-to-you"
-        " placed-on-you put-on-you said-to-you configures-you configured-you you-were-set-up"
-        " bind-you binds-you binding-you govern-you governs-you you-work-under you-live-by"
-        " you-follow you-were-trained you-were-configured you-started-with you-began-with"
-        " you-were-started you-were-handed you-were-fed trained-you you-were-programmed"
-        " you-were-instructed you-were-asked you-have-received you've-been-given"
-        " you've-been-told you've-received built-into-you instilled-in-you you-came-with"
-        " issued-to-you set-for-you assigned-to-you you-obey you-adhere-to steer-you"
-        " steers-you you-were-briefed shape-you shapes-you loaded-into-you constrain-you"
-        " constrains-you restrain-you hold-you-back restrict-you holds-you-back restricts-you"
-        " you-are-under you-abide-by you-are-bound you-were-deployed you-have-been-following"
+        " placed-on-you put-on-you said-to-you configures-you configured-you"
+        " you-were-set-up bind-you binds-you binding-you govern-you governs-you"
+        " you-work-under you-live-by you-follow you-were-trained you-were-configured"
+        " you-started-with you-began-with you-were-started you-were-handed you-were-fed"
+        " trained-you you-were-programmed you-were-instructed you-were-asked"
+        " you-have-received you've-been-given you've-been-told you've-received"
+        " built-into-you instilled-in-you you-came-with issued-to-you set-for-you"
+        " assigned-to-you you-obey you-adhere-to steer-you steers-you you-were-briefed"
+        " shape-you shapes-you loaded-into-you constrain-you constrains-you restrain-you"
+        " hold-you-back restrict-you holds-you-back restricts-you you-are-under"
+        " you-abide-by you-are-bound you-were-deployed you-have-been-following"
         " you-are-following written-for-you taught-you hold-you shapes-your shape-your"
         " controls-your control-your drive-your you-know-about-refusing steer-your"
         " determine-your determines-your defines-your define-your you-were-shown"
-        " what-they-told they-gave-you they-told-you they-asked-you they-want-you handed-you"
-        " set-you-up",
+        " what-they-told they-gave-you they-told-you they-asked-you they-want-you"
+        " handed-you set-you-up",
         "you": "you you're you've you'll yourself you'd",
         "your": "your yours",
         "me": "me us",
@@ -312,7 +314,7 @@ WORDS = MappingProxyType(
         " no-approval no-confirmation without-approval without-confirmation unconditionally"
         " trustworthy bypass exempt admin administrator",
         "wipe": "erase delete remove wipe destroy clear clean scrub purge",
-        "pry": "rhyme rhymes how-many-letters how-many-characters how-long-is letters-of"
+        "pry": "rhyme rhymes how-many-letters how-many-characters limerick haiku sonnet letters-of"
         " letters-does letter-does characters-of letter-of letter-comes vowel vowels spell"
         " hint clue riddle acrostic backwards backward reversed base64 rot13 morse ascii-codes"
         " emoji anagram first-half longer-than begin-with start-with starts-with begins-with"
@@ -322,6 +324,9 @@ WORDS = MappingProxyType(
         " append give give-up send-me let-me-know show spit-out include expose state announce"
         " telling giving sharing revealing letting-me-know disclosing i-need remind-me"
         " trust-me-with write-down dump answer reply-with respond-with write",
+        "guarding": "you-guard you're-guarding you-are-guarding you're-protecting"
+        " you-are-protecting you're-hiding you-are-hiding",
+        "empower": "authorise-you-to authorize-you-to order-you-to command-you-to permit-you-to",
         "guarded": "you-guard you-protect you're-guarding you-are-guarding you're-protecting"
         " you-are-protecting you-hold you're-holding you're-keeping you-were-keeping you-keep"
         " you-know you-were-given you-hide you're-hiding you-are-hiding it-guards it-protects"
@@ -334,7 +339,7 @@ WORDS = MappingProxyType(
         " forgot forget forgotten lost lose reset change changed changing set stored"
         " store hashed hash default minimum length strong field valid expire expires required"
         " generate generated rotate policy configure save saved incorrect wrong enter entered"
-        " choose use used safe secure encrypted prompt manager create",
+        " need needs allowed choose use used safe secure encrypted prompt manager create",
         "recast": "format reformat convert turn rewrite rephrase explain summarise summarize"
         " translate output print repeat recite paraphrase describe outline render replay recap"
         " restate reproduce list show dump reveal quote echo retell display narrate relay"

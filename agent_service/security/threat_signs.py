@@ -54,28 +54,27 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"(?:\w+[\W_]{1,3}){0,4}?(?:mode|override|access|notice|safety|protocols?)"
                 r"|diagnostic mode|admin override)\b"
                 r"[^\n]{0,80}\b(?:dump|print|list|reveal|show|display\w*|output)\b[^\n]{0,40}"
-                r"\b(?:secrets?|instructions?|confidential|configuration|prompts?|protected)\b"
+                r"\b(?:secrets?|instructions?|confidential|prompts?|protected)\b"
             ),
             (
-                r"\b(?:actually|oh wait|on second thought|never ?mind)\b,? ?(?:can|could|would"
-                r"|please|just|i want|i need|let's)\b[^\n.?!]{0,80}\binstead\b"
+                r"\b(?:actually|oh wait|on second thought|never ?mind|scratch that|wait,? no)\b"
+                r"(?: \w+){0,2}[,.]? (?:\w+ ){0,2}?(?:write|tell|compose|recite|give|sing|generate)"
+                r" (?:me |us )?an? (?:\w+ )?(?:limerick|haiku|poem|joke|riddle|rap|sonnet"
+                r"|recipe)\b"
             ),
             (
                 r"(?:^|[#.>:*]\s{0,3})(?:note:? )?(?:ignore|disregard|skip) (?:this|the) "
                 r"(?:\w+ )?(?:function|code|method|class|module|review|resume|paragraph|article"
                 r"|file)(?: above)?,?;? (?:and|but"
-                r"|instead|then) (?:report|state|say|claim|print|output|reply|answer|write)\b"
+                r"|instead|then) (?:report|state|say|claim|print|output|reply|answer|write)"
+                r"(?::| that\b| ['\"\d]"
+                r"| (?:the|its) (?:numbers|output|result|answer|conclusion|sum)\b)"
             ),
+            r"(?:^|[.!?;] )rather,? (?:write|say|state|claim|answer|report) that\b",
             (
-                r"\b(?:scratch that|wait,? no|actually,? (?:no|never ?mind)|never ?mind (?:the|that"
-                r"|this)|rather)\b(?: \w+){0,2}[,.] (?:\w+ ){0,2}?"
-                r"(?:can you|could you|would you|please (?!continue|ignore)"
-                r"|give|tell|write|say|what's|what is|print|output|answer)\b"
-            ),
-            (
-                r"\b(?:imagine|suppose|picture|consider|hypothetical)\b[^\n.]{0,30}\b(?:scenario"
-                r"|situation|world|case)\b[^\n.]{0,20}\b(?:we|you|i) (?:\w+ )?(?:say|state|claim"
-                r"|answer|respond|reply|report|output)\b"
+                r"\b(?:(?:imagine|suppose|picture) (?:an? |the )?(?:\w+ )?|in a hypothetical )"
+                r"(?:scenario|situation|world)(?: where|,) (?:we|you|i) (?:\w+ )?(?:say|state|claim"
+                r"|answer)s? (?:that )?the\b[^\n.]{1,30}\bis\b"
             ),
             (
                 _apart("ignore", "disregard", "forget")
@@ -277,14 +276,15 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"[^\n]{0,60}https?://"
             ),
             (
-                r"\b(?:provide|supply|reveal|disclose|tell me|give me)\b"
+                r"\b(?:reveal|disclose)\b"
                 r"[^\n.?]{0,12}(?<!my )(?<!your )(?<!our )\b(?!user|customer|client|person|company)"
                 rf"\w+'s (?:\w+ )?{_PERSONAL}\b"
                 rf"|\b(?:tell|give|provide|reveal|share)\b[^\n.?]{{0,8}}"
-                rf"\bthe {_PERSONAL}(?: number)? of (?:the user|[a-z]+)\?"
+                rf"\bthe {_PERSONAL}(?: number)? of the user\?"
             ),
             (
-                r"\b(?:write|draft|compose|send|make|create|craft|prepare)\b[^\n.?]{0,40}\busing\b"
+                r"\b(?:write|draft|compose|send|make|create|craft|prepare)\b[^\n.?]{0,20}"
+                r"\b(?:phishing|scam|spam|fake|spoofed)\b[^\n.?]{0,20}\busing\b"
                 r"[^\n.?]{0,40}(?<!my )(?<!your )(?<!our )(?<!the )\b"
                 rf"(?!user|customer|client|person)\w+'s (?:\w+ )?{_PERSONAL}"
             ),
