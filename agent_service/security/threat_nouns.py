@@ -60,6 +60,7 @@ NOUNS = MappingProxyType(
         " confidential-value confidential-item confidential-information private-information"
         " protected-data protected-memory protected-variable tiny-secret little-secret"
         " code-word codeword your-secret",
+        "clue": "word phrase code key value variable pin token secret",
         "orders": "instruction directive guideline ruleset",
         "preprompt": "system-prompt system-message system-instruction initial-prompt"
         " original-prompt hidden-prompt preprompt your-prompt",

@@ -60,7 +60,7 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"\b(?:actually|oh wait|on second thought|never ?mind|scratch that|wait,? no)\b"
                 r"(?: \w+){0,2}[,.]? (?:\w+ ){0,2}?(?:write|tell|compose|recite|give|sing|generate)"
                 r" (?:me |us )?an? (?:\w+ )?(?:limerick|haiku|poem|joke|riddle|rap|sonnet"
-                r"|recipe)\b"
+                r"|recipe)(?= instead|[?.!]|$)"
             ),
             (
                 r"(?:^|[#.>:*]\s{0,3})(?:note:? )?(?:ignore|disregard|skip) (?:this|the) "
@@ -70,7 +70,7 @@ SIGNS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 r"(?::| that\b| ['\"\d]"
                 r"| (?:the|its) (?:numbers|output|result|answer|conclusion|sum)\b)"
             ),
-            r"(?:^|[.!?;] )rather,? (?:write|say|state|claim|answer|report) that\b",
+            r"(?:^|[.!?;] )rather,? (?:write|say|state|claim|report) that\b",
             (
                 r"\b(?:(?:imagine|suppose|picture) (?:an? |the )?(?:\w+ )?|in a hypothetical )"
                 r"(?:scenario|situation|world)(?: where|,) (?:we|you|i) (?:\w+ )?(?:say|state|claim"
