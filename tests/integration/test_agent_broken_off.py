@@ -14,7 +14,8 @@ KEY = "canary.model.key.Zq8vTr2nWx5Lp0Gs"
 SPELT = " q ".join(f"{byte:02x}" for byte in KEY.encode())
 """In words, which can only be told to be the key where all of them are there."""
 SAID = f"From {bytes(8).hex()} on it is {SPELT}. "
-PIECES = {"text": f"{SAID} And so it goes on.", "chunk_chars": 7}
+PIECES = {"text": f"{SAID} And so it goes on.", "chunk_chars": 7, "chunk_delay_s": 0.01}
+"""One after another: of what comes at once nothing is shown but what is left of it."""
 SAID_PIECES = len(SAID) // 7 + 1
 HI = {"text": "Hi."}
 

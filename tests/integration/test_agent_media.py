@@ -126,8 +126,8 @@ async def test_the_model_hears_what_the_chat_cannot_be_shown(tmp_path: Path) -> 
         ("hi\nMEDIA:empty", "empty cannot be sent, so nothing was"),
         ("MEDIA:/workspace", "/workspace cannot be sent"),
         ("MEDIA:https://example.com/a.png", "is no file of the sandbox"),
-        ("MEDIA:large", "large is longer than 50,000,000 bytes"),
-        ("MEDIA:half\nMEDIA:large", "large is longer than 20,000,000 bytes"),
+        ("MEDIA:large", "large is longer than the 50,000,000 bytes"),
+        ("MEDIA:half\nMEDIA:large", "large is longer than the 20,000,000 bytes"),
         ("\n".join(["MEDIA:half"] * 11), "at most 10 files"),
     ],
 )
