@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from agent_service.security.destinations import FetchRefused, Origin
+from agent_service.security.fetch.destinations import FetchRefused, Origin
 from services.config import ConfigModel, Env, Yaml
 from services.public_addresses import Network, ranges
 

@@ -16,7 +16,7 @@ from agent_service.messaging import Target as Chat
 from agent_service.model_parts import ModelParts
 from agent_service.scripting import Scripts
 from agent_service.search.past import PastSessions
-from agent_service.security.paths import own_places
+from agent_service.security.commands.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import sessions
 from agent_service.storage.chats import known

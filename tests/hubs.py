@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from agent_service.security.destinations import Destinations
+from agent_service.security.fetch.destinations import Destinations
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.hub.hub import Hub
 from agent_service.skills.hub.outcomes import Outcome, Step

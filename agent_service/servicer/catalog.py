@@ -8,8 +8,8 @@ import grpc.aio
 
 from agent_service.convert.common import profile_of
 from agent_service.prompt.personalities import Personalities
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import SENDS, CommandClass, Verdict
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import SENDS, CommandClass, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.storage import personalities as storage
 from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc

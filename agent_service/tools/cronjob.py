@@ -19,8 +19,8 @@ from agent_service.jobs import (
     Wish,
 )
 from agent_service.messaging import Target
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import CommandClass
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,

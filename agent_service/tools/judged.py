@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
 
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import FAMILIES, CommandClass, Verdict
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.threats import Blocked, Source
 from agent_service.tools.approval import ApprovalRequired, check_decision, check_not_denied
 from agent_service.tools.base import (

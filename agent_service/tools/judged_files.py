@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from agent_service.sandbox import Files, Place
-from agent_service.security.families import FAMILIES
-from agent_service.security.paths import is_below, read_family, replaced_family
+from agent_service.security.commands.families import FAMILIES
+from agent_service.security.commands.paths import is_below, read_family, replaced_family
 from agent_service.security.threats import Source
 from agent_service.tools.approval import check_allowed, check_not_denied
 from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult

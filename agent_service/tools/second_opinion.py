@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import USUAL, Route
-from agent_service.security.families import FAMILIES
+from agent_service.security.commands.families import FAMILIES
 
 TIME_LIMIT_S = 30.0
 HARMLESS = "HARMLESS"

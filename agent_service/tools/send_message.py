@@ -20,7 +20,7 @@ from agent_service.messaging import (
     split_media,
 )
 from agent_service.sandbox import Files, PathRefused
-from agent_service.security.families import FAMILIES
+from agent_service.security.commands.families import FAMILIES
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,

@@ -10,7 +10,7 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.security.families import Verdict
+from agent_service.security.commands.families import Verdict
 from agent_service.tools.base import SessionState
 from agent_service.tools.texts import WORKSPACE
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.security.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
+from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.texts import same_file
 

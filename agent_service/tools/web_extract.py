@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from agent_service.security.urls import Fetched, Fetcher, FetchFailed, FetchRefused
+from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 from agent_service.web.pages import PagesUnreadable, is_html, is_text, read_pages
 from services.task_groups import all_of

@@ -3,8 +3,8 @@
 from msgspec import Struct
 
 from agent_service.config_web import FetchConfig, SearchConfig
-from agent_service.security.destinations import Destinations
-from agent_service.security.urls import Fetcher
+from agent_service.security.fetch.destinations import Destinations
+from agent_service.security.fetch.urls import Fetcher
 from agent_service.web.search import Search, configured_search
 
 

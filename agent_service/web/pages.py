@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent_service.scripts import ScriptFailed, answer_of
-from agent_service.security.urls import Fetched
+from agent_service.security.fetch.urls import Fetched
 
 WORKER = Path(__file__).with_name("page_worker.py")
 LIMIT_S = 30.0

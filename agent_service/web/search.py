@@ -11,8 +11,14 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.config_web import SearchConfig
-from agent_service.security.destinations import Destinations, Resolve, system_addresses
-from agent_service.security.urls import Fetched, Fetcher, FetchFailed, FetchLimits, FetchRefused
+from agent_service.security.fetch.destinations import Destinations, Resolve, system_addresses
+from agent_service.security.fetch.urls import (
+    Fetched,
+    Fetcher,
+    FetchFailed,
+    FetchLimits,
+    FetchRefused,
+)
 
 SETTINGS = ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_URL")
 """Any one of them makes searching possible."""

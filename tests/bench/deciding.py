@@ -6,7 +6,7 @@ from math import ceil
 from pathlib import Path
 from time import thread_time
 
-from agent_service.security.commands import CommandClassifier
+from agent_service.security.commands.classifier import CommandClassifier
 from tests.bench.figures import Plan, Reading
 
 _SPELLINGS = Path(__file__).parents[1] / "security" / "commands" / "spellings.jsonl"

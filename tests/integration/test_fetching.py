@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.security.destinations import Destinations, Resolve
-from agent_service.security.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
+from agent_service.security.fetch.destinations import Destinations, Resolve
+from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from services import certs
 from services.auth import Identity
 from tests.fakes.web import Site, site

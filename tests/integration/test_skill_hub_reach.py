@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.security.destinations import Destinations
+from agent_service.security.fetch.destinations import Destinations
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.hub import git as git_runs
 from agent_service.skills.hub.errors import HubFailed, HubRefused

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from agent_service.config import AgentConfig
 from agent_service.home.base import HomeStore
-from agent_service.security.destinations import Destinations
+from agent_service.security.fetch.destinations import Destinations
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.hub.auditing import audited

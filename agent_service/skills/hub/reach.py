@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
-from agent_service.security.destinations import Destinations, FetchFailed, FetchRefused, Origin
-from agent_service.security.urls import Fetched, Fetcher, FetchLimits
+from agent_service.security.fetch.destinations import (
+    Destinations,
+    FetchFailed,
+    FetchRefused,
+    Origin,
+)
+from agent_service.security.fetch.urls import Fetched, Fetcher, FetchLimits
 from agent_service.skills.hub.errors import HubFailed, HubRefused
 from services.public_addresses import AddressVetting
 

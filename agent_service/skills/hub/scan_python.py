@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Iterator
 
-from agent_service.security.commands import CommandClassifier
+from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.skills.hub.scan_shell import of_script
 from agent_service.skills.hub.verdicts import Finding, Verdict, excerpt
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from agent_service.security.commands import LONGEST, CommandClassifier
-from agent_service.security.families import FAMILIES, CommandClass
+from agent_service.security.commands.classifier import LONGEST, CommandClassifier
+from agent_service.security.commands.families import FAMILIES, CommandClass
 from agent_service.skills.hub.verdicts import Finding, Verdict, excerpt
 
 MAX_LINES = 2_000

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_service.security import code
-from agent_service.security.commands import CommandClassifier
+from agent_service.security.commands import code
+from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.spelling import fold
 from agent_service.security.threats import INVISIBLE, ThreatScanner
 from agent_service.skills.hub import scan_python, scan_shell

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from agent_service.security.families import FAMILIES
+from agent_service.security.commands.families import FAMILIES
 
 MAX_FINDINGS = 200
 MAX_EXCERPT_CHARS = 160

@@ -2,8 +2,8 @@
 
 import re
 
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import CommandClass
 from tests.corpora import rows
 
 FALSE_ALARMS = 0.005

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.security.commands import LONGEST, CommandClassifier
-from agent_service.security.families import FAMILIES, SENDS, CommandClass
-from agent_service.security.rules import RULES
-from agent_service.security.rules.base import Rule
+from agent_service.security.commands.classifier import LONGEST, CommandClassifier
+from agent_service.security.commands.families import FAMILIES, SENDS, CommandClass
+from agent_service.security.commands.rules import RULES
+from agent_service.security.commands.rules.base import Rule
 
 SPELLINGS = [
     json.loads(line)
@@ -228,7 +228,7 @@ def test_a_file_that_has_no_text_yet_is_no_program() -> None:
 
 
 _WIDE = """
-from agent_service.security.commands import CommandClassifier
+from agent_service.security.commands.classifier import CommandClassifier
 classifier = CommandClassifier()
 for code in range(0x100, 0x110000, 0x400):
     if not 0xD800 <= code < 0xE000:

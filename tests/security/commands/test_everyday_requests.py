@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.security.commands import CommandClassifier
+from agent_service.security.commands.classifier import CommandClassifier
 
 CLASSIFIER = CommandClassifier()
 AT = "https://example.com/a"

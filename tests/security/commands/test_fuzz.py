@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import CommandClass
 from tests.security.commands.test_commands import SPELLINGS
 
 INPUTS = int(os.environ.get("HERMES_FUZZ_INPUTS", "1000"))

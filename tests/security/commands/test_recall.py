@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import FAMILIES, CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import FAMILIES, CommandClass
 
 ROWS = [
     json.loads(line) for line in (Path(__file__).parent / "recall.jsonl").read_text().splitlines()

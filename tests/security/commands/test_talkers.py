@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from agent_service.security.addresses import is_local
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.talkers import TALKERS
+from agent_service.security.commands.addresses import is_local
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.talkers import TALKERS
 
 CLASSIFIER = CommandClassifier()
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import CommandClass
 
 CLASSIFIER = CommandClassifier()
 LENGTH = 20_000

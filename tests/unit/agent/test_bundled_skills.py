@@ -9,8 +9,8 @@ import pytest
 from skills_ref import validate
 
 from agent_service.config import AgentConfig
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.families import CommandClass
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.families import CommandClass
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.document import checked
 from agent_service.skills.index import MAX_DESCRIPTION_CHARS

@@ -5,7 +5,12 @@ from ipaddress import ip_network
 
 import pytest
 
-from agent_service.security.destinations import Destinations, FetchFailed, FetchRefused, Origin
+from agent_service.security.fetch.destinations import (
+    Destinations,
+    FetchFailed,
+    FetchRefused,
+    Origin,
+)
 
 PUBLIC = "93.184.216.34"
 

@@ -26,8 +26,8 @@ from agent_service.sandbox import (
     Place,
     Stream,
 )
-from agent_service.security.commands import CommandClassifier
-from agent_service.security.paths import HOME, own_places, read_family
+from agent_service.security.commands.classifier import CommandClassifier
+from agent_service.security.commands.paths import HOME, own_places, read_family
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed

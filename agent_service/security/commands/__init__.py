@@ -1,0 +1,1 @@
+"""Judges commands before they run."""

@@ -1,0 +1,184 @@
+"""What builtins of a shell, and programs that make files, change for the text after them."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from agent_service.security.commands.invocation import Invocation
+from agent_service.security.commands.marks import DECODED, REMOTE, UNKNOWN, is_known
+from agent_service.security.commands.outputs import output_of
+from agent_service.security.commands.paths import HOME
+from agent_service.security.commands.running import SOURCED, run_text, try_text
+from agent_service.security.commands.scene import Pipes
+from agent_service.security.commands.shell import Shell, declare
+
+
+def _cd(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    target = invocation.operand(0) or HOME
+    scene = shell.scene
+    if not is_known(target) or target == "-":
+        scene.cwd = ""
+    elif target.startswith("/"):
+        scene.cwd = target
+    elif scene.cwd:
+        scene.cwd = f"{scene.cwd}/{target}"
+    return ""
+
+
+def _eval(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    return _run_here(shell, invocation.text, pipes)
+
+
+def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    target = invocation.operand(0)
+    text = pipes.stdin if target in SOURCED else shell.scene.read(target)
+    return _run_here(shell, text or UNKNOWN, pipes) if target else ""
+
+
+def _run_here(shell: Shell, text: str, pipes: Pipes) -> str:
+    """Follow text that is run by the shell itself, whose variables it may set."""
+    if not is_known(text):
+        shell.words.is_set_elsewhere = True
+    return run_text(shell, text, pipes)
+
+
+def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    args = list(invocation.args)
+    if not args:
+        return UNKNOWN  # every variable
+    is_told = "--" in args
+    args = args[args.index("--") + 1 :] if is_told else args
+    if args and (is_told or not args[0].startswith(("-", "+"))):
+        variables = shell.words.variables
+        variables.update({str(number): arg for number, arg in enumerate(args, 1)})
+        variables.update({"@": " ".join(args), "*": " ".join(args)})
+    return ""
+
+
+def _export(shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+    for field in invocation.operands:
+        declare(shell.scene, shell.words, field)
+
+
+def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    if invocation.name in ("mapfile", "readarray"):
+        names = invocation.without_options(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))
+        shell.words.keep_elements((names or ["MAPFILE"])[-1], pipes.stdin.splitlines() or [UNKNOWN])
+        return ""
+    names = invocation.without_options(("-d", "-n", "-N", "-p", "-t", "-u", "-i"))
+    is_remote = shell.scene.has_socket and bool(invocation.value_of("-u"))
+    words = pipes.stdin.split() or [REMOTE if is_remote else UNKNOWN]
+    for number, name in enumerate(names or ["REPLY"]):
+        last = number == len(names or [""]) - 1
+        value = " ".join(words[number:]) if last else "".join(words[number : number + 1])
+        shell.words.variables[name] = value or UNKNOWN
+    return ""
+
+
+def _printf(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    if invocation.args[:1] == ("-v",) and len(invocation.args) > 2:
+        shell.words.variables[invocation.args[1]] = output_of(invocation, shell.scene)
+        return ""
+    return None
+
+
+def _alias(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    for arg in invocation.args:
+        name, equals, value = arg.partition("=")
+        if equals:
+            shell.scene.aliases[name] = value
+            run_text(shell, value, Pipes())
+    return "" if "=" in invocation.text else UNKNOWN
+
+
+def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    if len(invocation.operands) > 1:
+        run_text(shell, invocation.operands[0], pipes)
+        return ""
+    return UNKNOWN
+
+
+def _hash(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    paths = invocation.value_of("-p")
+    if paths and invocation.operands:
+        shell.scene.aliases[invocation.operands[-1]] = paths[0]
+    return ""
+
+
+def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    """A copy of a program under another name, or of a file that the text wrote."""
+    operands = invocation.operands
+    if len(operands) == 2:
+        source, target = operands
+        text = shell.scene.read(source)
+        if not text and re.match(r"/(?:usr/)?s?bin/", source):
+            text = f'{source} "$@"'
+        if text:
+            shell.scene.write(target, text)
+            shell.scene.aliases.setdefault(target, f"sh {target}")
+    return None
+
+
+def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    """A download that is kept in a file, which may be run afterwards."""
+    named = ("-o", "--output") if invocation.name == "curl" else ("-o", "-O", "--output-document")
+    targets = invocation.value_of(*named)
+    if invocation.name in ("wget", "aria2c", "axel") or invocation.short("OJ"):
+        urls = [arg for arg in invocation.operands if "://" in arg or "/" in arg]
+        targets = targets or [url.split("?")[0].rpartition("/")[2] for url in urls]
+    for target in targets:
+        if target not in ("-", "/dev/null", "/dev/stdout", ""):
+            shell.scene.write(target, REMOTE)
+    return None
+
+
+def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    for operand in invocation.operands:
+        shell.write(operand, pipes.stdin)
+    return None
+
+
+def _decode(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    for target in invocation.value_of("-o", "-out", "--output"):
+        shell.scene.write(target, DECODED)
+    return None
+
+
+def _schedule(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    text = pipes.stdin or "".join(shell.scene.read(operand) for operand in invocation.operands)
+    for line in text.splitlines():
+        try_text(shell, re.sub(r"^\s*(?:@\w+|[\d*/,-]+\s+(?:\S+\s+){4})", "", line))
+    return None
+
+
+BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
+    "cd": _cd,
+    "pushd": _cd,
+    "eval": _eval,
+    "source": _source,
+    ".": _source,
+    "set": _set,
+    **dict.fromkeys(["declare", "export", "readonly", "typeset"], _export),
+    "read": _read,
+    "mapfile": _read,
+    "readarray": _read,
+    "printf": _printf,
+    "alias": _alias,
+    "trap": _trap,
+    "hash": _hash,
+    "cp": _copy,
+    "ln": _copy,
+    "mv": _copy,
+    "install": _copy,
+    "curl": _fetch,
+    "wget": _fetch,
+    "aria2c": _fetch,
+    "axel": _fetch,
+    "tee": _tee,
+    "sponge": _tee,
+    "openssl": _decode,
+    "gpg": _decode,
+    "crontab": _schedule,
+    "at": _schedule,
+    "batch": _schedule,
+}
+"""What they do; None where they print as any program."""

@@ -1,0 +1,81 @@
+"""Judges a command before it runs: parsed as shell text, never matched as text."""
+
+import re
+
+from agent_service.security.commands import code
+from agent_service.security.commands.families import FAMILIES, SENDS, CommandClass, Verdict
+from agent_service.security.commands.interpreters import language_of
+from agent_service.security.commands.invocation import program_name
+from agent_service.security.commands.marks import plain
+from agent_service.security.commands.parsing import ShellParser
+from agent_service.security.commands.programs import Programs, written
+from agent_service.security.commands.rules import by_program
+from agent_service.security.commands.scene import Scene, TooMuch
+from agent_service.security.commands.shell import Shell
+
+_STARTS_ITSELF = re.compile(
+    r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
+    r"do\s+(?:\w+\s+-c\s+)?\"?\$\{?0\}?\"?\s*&(?!&)"
+)
+_TYPED = re.compile(r"\s*([\w./+-]+)(?:[ \t]+-[\w=-]+)*[ \t]*\n(.+)", re.DOTALL)
+LONGEST = 65_536
+"""Characters of a command that is looked at; a longer one is not understood."""
+
+
+class CommandClassifier:
+    """Judges commands; one is made for each process, since its parser and tables are costly."""
+
+    def __init__(self, own: tuple[str, ...] = ()) -> None:
+        """`own` is the agent's home, where it is none that is called `.hermes`."""
+        self._own = own
+        self._parser = ShellParser()
+        self._programs = Programs(by_program())
+
+    def classify(self, command: str, cwd: str = "") -> Verdict:
+        """What the command is that begins in a folder; empty where that is not known."""
+        text = plain(command[: LONGEST + 1])
+        shell = Shell(self._parser, self._programs.call, written)
+        scene = shell.scene
+        scene.cwd, scene.own = cwd, self._own
+        is_exhausted = len(command) > LONGEST
+        if is_exhausted:
+            scene.is_broken = True
+            text = text[: LONGEST // 8]
+        try:
+            shell.script(text)
+            _judge_typed(scene, text)
+            if _STARTS_ITSELF.search(text):
+                scene.find("fork-bomb")
+        except (RecursionError, TooMuch):
+            scene.is_broken = is_exhausted = True
+        names = dict.fromkeys(finding.family for finding in scene.findings)
+        families = tuple(name for name in FAMILIES if name in names and name != SENDS)
+        return Verdict(
+            _class_of(families, is_broken=scene.is_broken),
+            families,
+            SENDS in names,
+            tuple(scene.addresses),
+            # What is not understood may do more than what was found in it.
+            leaves_sandbox=scene.is_broken
+            or any(finding.leaves for finding in scene.findings if finding.family != SENDS),
+            normalised=tuple(scene.programs),
+            certain=scene.is_certain and not scene.is_broken,
+            ends_in=scene.cwd,
+            is_exhausted=is_exhausted,
+        )
+
+
+def _judge_typed(scene: Scene, text: str) -> None:
+    """Judge lines behind an interpreter that waits for some as what is typed into it."""
+    typed = _TYPED.fullmatch(text)
+    if typed is not None and language_of(program_name(typed[1])):
+        for finding in code.judge(typed[2]).findings:
+            scene.find(finding.family, finding.reach)
+
+
+def _class_of(families: tuple[str, ...], *, is_broken: bool) -> CommandClass:
+    if any(FAMILIES[name].hardline for name in families):
+        return CommandClass.HARDLINE
+    if families:
+        return CommandClass.DANGEROUS
+    return CommandClass.UNPARSEABLE if is_broken else CommandClass.SAFE

@@ -1,0 +1,275 @@
+"""Judges program text that an interpreter is given: what it calls, and with which literals."""
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from agent_service.security.commands import code_requests
+from agent_service.security.commands.deletions import deletes, with_home, without_separators
+from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.paths import (
+    is_credential,
+    is_device,
+    is_outside,
+    written_family,
+)
+from agent_service.security.commands.quoting import decode_escapes
+from agent_service.security.commands.scene import Finding
+
+
+class Judged(Struct, frozen=True):
+    """What program text does."""
+
+    findings: tuple[Finding, ...]
+    scripts: tuple[str, ...]
+    """Shell texts that it would run."""
+    addresses: tuple[str, ...]
+    """Addresses elsewhere that it may ask."""
+
+
+_BLANKS = re.compile(r"\s{2,}")
+_LITERAL = re.compile(
+    r"'((?:\\.|[^'\\\n])*)'|\"((?:\\.|[^\"\\])*)\"|`([^`]*)`|%[xqQw][({\[]([^)}\]]*)"
+)
+_BACKTICK = re.compile(r"`([^`]*)`|%x[({\[<]([^)}\]>]*)|qx[({\[</]([^)}\]>/]*)")
+_BANG = re.compile(
+    r"^\s*(?:\([\w-]*\s*)?(?::?(?:silent\s*)?(?:%|\.)?!|:?(?:shell|exec|spawn|system)\s)\s*(.+)$",
+    re.MULTILINE,
+)
+_LIST = re.compile(r"(?:\"[^\"'\n]*\"(?:\s*,)?\s*|'[^\"'\n]*'(?:\s*,)?\s*){2,}")
+_BRACKETS = str.maketrans("()[]{}", " " * 6)
+_JOINED = re.compile(r"([\"'])\s*[+.]\s*\1")
+_RUNS = re.compile(
+    r"\bsystem\b|popen|\bexec(?:[vl]p?e?|File|Sync|FileSync)?\b|spawn|subprocess|shell_exec|"
+    r"passthru"
+    r"|proc_open|pcntl_exec|child_process|Runtime|ProcessBuilder|\bpty\b|os\.execute|io\.popen"
+    r"|\brun\(|Process\.|do shell script|\bsh\b\s*\(|commands\.getoutput|Start-Process|"
+    r"callCommand"
+    r"|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os[:.]cmd|\bProc\b|\bcall\("
+    r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
+    r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
+    r"\.execute\(|\|&?\s*\"|"
+    # Text that is run between backquotes, which is nothing but a variable.
+    r"`\s*(?:\$\w+|#\{\s*\w+\s*\})\s*`"
+)
+_SHELL = re.compile(
+    r"(?<![\w.])(?:/(?:usr/)?(?:local/)?bin/)?(?:ba|da|z|k|a|tc|c|mk)?sh\b(?!\.)|"
+    r"cmd(?:\.exe)?\b(?=[\"'])"
+    r"|powershell|\bpty\b|/bin/\w*sh|\biex\b|invoke-expression"
+)
+_SOCKET = re.compile(
+    r"\bsocket\b|TCPSocket|TCPServer|UDPSocket|fsockopen|pfsockopen|stream_socket|"
+    r"IO::Socket|\bSocket\b"
+    r"|\bSockets\b|ServerSocket|net\.(?:connect|Socket|createConnection|createServer|Dial|Listen)|"
+    r"/inet6?/(?:tcp|udp)|\bTcp(?:Stream|Listener|"
+    r"Client)|TCPClient|Sockets\.|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|"
+    r"socket_create|"
+    r"sockaddr_in|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|"
+    r"Bun\.connect|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
+    r"socketConnection|tcpclient|Net::Telnet|\[socket\b",
+)
+_LISTENS = re.compile(
+    r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
+    r"socket_server"
+    r"|/inet6?/(?:tcp|udp)/[1-9]\d*/0|LocalPort|socketserver|ServerSocket",
+    re.IGNORECASE,
+)
+_HANDS_OVER = re.compile(
+    r"dup2|fileno\(|getOutputStream|\.pipe\(|stdin|<&|>&|getInputStream|readline|getline|\breceive\b|recv\b|"
+    r"recv\("
+    r"|pipeline\(|GetStream|\bread\b|\.on\(|\.gets|while|fdopen|proc_open|reopen|to_i\b",
+    re.IGNORECASE,
+)
+_FETCH = re.compile(
+    r"urllib|urlopen|requests\.(?:get|post)|http\.client|HTTPClient|httpx\.|LWP::|open-uri|"
+    r"URI\.open|Net::HTTP"
+    r"|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
+    r"http\.request"
+    r"|\bget\s*\(?\s*[\"'](?:https?|ftp):|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
+)
+_EVALUATES = re.compile(
+    r"\bexec\b[\s(]|\beval\b|__import__|\bcompile\(|\bsystem\b|popen|subprocess|spawn|"
+    r"execSync|shell_exec"
+    r"|passthru|Function\(|loadstring|(?<![\w.])load\(|(?i:\biex\b|invoke-expression)|assert\s*\(|marshal|"
+    r"create_function"
+    r"|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
+    r"getattr"
+)
+_DECODES = re.compile(
+    r"b64decode|b32decode|b16decode|b85decode|a85decode|unhexlify|fromhex|base64_decode|"
+    r"str_rot13|rot_?13|gzinflate"
+    r"|gzuncompress|unpack1?\s*\(?\s*[\"'](?:m|u|H\*)|decode64|MIME::Base64|decode_base64|"
+    r"\batob\b|Buffer\.from"
+    r"|pack\s*\(?\s*[\"'](?:H\*|C\*|c\*)|chr\(|String\.fromCharCode|FromBase64String|"
+    r"zlib\.decompress"
+    r"|hex2bin|codecs\.decode|\[::-1\]|strrev|\.reverse\b|marshal\.loads|bytes\(\s*\[|"
+    r"bytearray\(\s*\["
+)
+_WRITES = re.compile(
+    r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
+    r"appendFile|file_put_contents"
+    r"|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|os\.(?:rename|"
+    r"replace|link|symlink)"
+    r"|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
+    r"createWriteStream|\bspit\b"
+    r"|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
+    r"IO\.write|\bunlink\b"
+    r"|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
+)
+_PATH = re.compile(
+    # What an unknown name goes on with is kept, since it is no whole folder then.
+    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
+)
+_KILL = re.compile(
+    r"\bkill\s*\(?\s*(?:-1\b|['\"]?(?:SIG)?KILL['\"]?\s*,\s*-1|9\s*,\s*-1|-1\s*,)|"
+    r"Process\.kill\([^)]{0,100},\s*-1"
+)
+_FORKS = re.compile(
+    r"while\s*(?:\(\s*)?(?:1|True|true|\(1\)|:;)\s*\)?\s*[:{]?\s*(?:os\.)?fork|"
+    r"fork\s+while\s+fork"
+    r"|(?:os\.)?fork\s*\(?\)?\s*(?:while|until|for\b)|loop\s*(?:\{|do)\s*fork|while\s*\(?fork|"
+    r"for\s*\(;;\)\s*\{?\s*fork"
+    r"|forever.{0,20}fork|fork\(\).{0,12}fork\(\).{0,20}while",
+    re.DOTALL,
+)
+_SERVES = re.compile(
+    r"http\.server|SimpleHTTPServer|WEBrick|HTTPServer|httpd|pyftpdlib|Plack::|uploadserver|HTTP::Server|HTTP::Daemon"
+)
+_SAVES = re.compile(
+    r"urlretrieve|getstore|copy_stream|File::Fetch|DownloadFile|transferFrom|OutFile|\bmirror\("
+)
+_READS = re.compile(r"open|read|file|getline|slurp|\bcat\b", re.IGNORECASE)
+_URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
+_HANDLED = re.compile(
+    r"(?:open|read|write|file|copy|path|store|retrieve|download|stream|\bcp)\w{0,20}+\s*\(?\s*"
+    r"(?:[^;\n()]|\([^()\n]{0,160}\)){0,160}?[\"'](/[^\"'\n]+)[\"']|-OutFile\s+[\"']?(/[^\s\"';]+)",
+    re.IGNORECASE,
+)
+_ENVIRON = re.compile(r"\benviron\b|\bgetenv\b|\bENV\[|process\.env")
+_OPENS_NAMED = re.compile(
+    r"(?<!url)open\w{0,20}\s*\(\s*(?:[\w.]*environ|e|[\w.]*getenv|ENV)\b\s*[\[(]"
+)
+_REBOOT = re.compile(
+    r"\b(?:os\.)?reboot\s*\(|RB_AUTOBOOT|Stop-Computer|Restart-Computer|ExitWindowsEx"
+)
+_SETUID = re.compile(r"setuid\s*\(\s*0\s*\)|\$[<>]\s*=\s*0|POSIX::setuid|Process::Sys\.setuid")
+_MODES = re.compile(
+    r"chmod\w{0,20}\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)"
+)
+
+
+_EVALUATES_TEXT = re.compile(r"\b(?:exec|eval|compile|loadstring|load|Function)\b\s*\(?\s*[\"'`]")
+_CALLS = re.compile(r"\w\s*\(")
+_OBEYS = re.compile(
+    r"(?:\bexec\w*|\bsystem|popen|\bspawn\w*|getoutput|check_output|shell_exec|\bcall|\brun)"
+    r"\s*\(\s*[A-Za-z_$]"
+)
+"""Runs what a variable says."""
+_WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|\bTCPServer")
+
+
+def judge(code: str) -> Judged:
+    """The families that program text belongs to, and the shell texts that it runs."""
+    # Runs of blanks say nothing, and would let some patterns take long.
+    code = without_separators(_JOINED.sub("", with_home(_BLANKS.sub(_one_blank, code))))
+    literals = [found for found in _literals(code) if found]
+    findings = [*_network(code), *_endings(code), *_files(code, literals)]
+    texts = literals if _EVALUATES_TEXT.search(code) else []
+    inner = [judge(text) for text in texts if _CALLS.search(text)]
+    scripts: list[str] = [
+        next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)
+    ]
+    scripts += [match[1] for match in _BANG.finditer(code)]
+    if _RUNS.search(code):
+        scripts += [text for text in literals if len(text) > 2]
+        lists = _LIST.finditer(_BLANKS.sub(_one_blank, code.translate(_BRACKETS)))
+        scripts += [" ".join(_literals(match[0])) for match in lists]
+    for each in inner:
+        findings += each.findings
+        scripts += each.scripts
+    return Judged(
+        tuple(findings), tuple(dict.fromkeys(scripts))[:32], code_requests.addresses(code)
+    )
+
+
+def _one_blank(match: re.Match[str]) -> str:
+    return "\n" if "\n" in match[0] else " "
+
+
+def _literals(code: str) -> list[str]:
+    return [
+        decode_escapes(next(filter(None, match.groups()), "")) for match in _LITERAL.finditer(code)
+    ]
+
+
+def _network(code: str) -> Iterator[Finding]:
+    if _SOCKET.search(code) and (
+        ((_SHELL.search(code) or _RUNS.search(code)) and _HANDS_OVER.search(code))
+        or (_SHELL.search(code) and _RUNS.search(code))
+    ):
+        yield Finding("bind-shell" if _LISTENS.search(code) else "reverse-shell")
+    elif re.search(r"/inet6?/tcp/", code) and re.search(r"\|&?\s*getline|\|&", code):
+        listens = re.search(r"/inet6?/tcp/[1-9]\d*/0/0", code)
+        yield Finding("bind-shell" if listens else "reverse-shell")
+    elif _SOCKET.search(code) and _LISTENS.search(code) and _WRITES.search(code):
+        yield Finding("download")
+    if _WAITS.search(code) and _OBEYS.search(code):
+        yield Finding("bind-shell")
+    if _FETCH.search(code) and _EVALUATES.search(code):
+        yield Finding("remote-to-shell")
+    if _DECODES.search(code) and _EVALUATES.search(code):
+        yield Finding("decode-to-shell")
+    if _SERVES.search(code):
+        yield Finding("upload")
+    if code_requests.sends(code) or _SOCKET.search(code):
+        yield Finding(SENDS)
+
+
+def _endings(code: str) -> Iterator[Finding]:
+    if _KILL.search(code):
+        yield Finding("kill-all")
+    if _FORKS.search(code):
+        yield Finding("fork-bomb")
+    if _REBOOT.search(code):
+        yield Finding("shutdown")
+    if _SETUID.search(code) and (_SHELL.search(code) or _RUNS.search(code)):
+        yield Finding("privilege-flags")
+    if _MODES.search(code):
+        yield Finding("permissions")
+
+
+def _files(code: str, literals: list[str]) -> Iterator[Finding]:
+    paths = [text for text in literals if _PATH.fullmatch(text) or text in (".", "..", "*")]
+    named = _PATH.finditer(_URL.sub(" ", code))
+    paths += [match[0] for match in named if len(match[0]) > 4]
+    writes = _WRITES.search(code)
+    yield from deletes(code, paths)
+    for path in paths:
+        if is_credential(path):
+            yield Finding("credential-files")
+            if code_requests.SENDS.search(code):
+                yield Finding("upload")
+        if not writes:
+            continue
+        if is_device(path):
+            yield Finding("device-write")
+        if family := written_family(path):
+            yield Finding(family)
+    yield from _moved(code)
+
+
+def _moved(code: str) -> Iterator[Finding]:
+    """What the text sends out of files, or brings into them, beyond the workspace."""
+    is_fetch = _FETCH.search(code) or _URL.search(code)
+    if not (is_fetch or _SOCKET.search(code)):
+        return
+    handled = [next(filter(None, match.groups())) for match in _HANDLED.finditer(code)]
+    saves = _SAVES.search(code)
+    is_named_elsewhere = _OPENS_NAMED.search(code) or (saves and _ENVIRON.search(code))
+    if not is_named_elsewhere and not any(map(is_outside, handled)):
+        return
+    if saves or _WRITES.search(code):
+        yield Finding("download")
+    elif _READS.search(code):
+        yield Finding("upload")

@@ -1,0 +1,141 @@
+"""One program as a command runs it, and how its options are read."""
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from agent_service.security.commands.marks import without_marks
+
+
+class Invocation(Struct, frozen=True):
+    """A program with its arguments, expanded as far as the text tells them."""
+
+    name: str
+    """The program's name without its folder."""
+    args: tuple[str, ...]
+    stdin: str = ""
+    """What it is given to read, as far as that is known."""
+    cwd: str = ""
+    """The folder that the text went to before; empty where it did not."""
+    feeds: frozenset[str] = frozenset()
+    """Names of the programs that are before it in its pipeline."""
+    fed: frozenset[str] = frozenset()
+    """Names of the programs that are behind it in its pipeline."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Variables that are set for it alone."""
+    is_fed: bool = False
+    """Whether anything is piped or redirected into it."""
+    guesses: frozenset[str] = frozenset()
+    """What stands for variables that the text does not tell, wherever it stands."""
+    _letters: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    _operands: list[list[str]] = field(default_factory=list[list[str]])
+
+    @property
+    def letters(self) -> frozenset[str]:
+        """The letters of its short options."""
+        if not self._letters:
+            self._letters.append(
+                frozenset(
+                    letter
+                    for arg in self.args[: self._ended()]
+                    if len(arg) > 1 and arg[0] == "-" and arg[1] != "-"
+                    for letter in without_marks(arg[1:])
+                )
+            )
+        return self._letters[0]
+
+    def short(self, letters: str) -> bool:
+        """Whether one of these short options is given."""
+        return not self.letters.isdisjoint(letters)
+
+    def long(self, *names: str) -> bool:
+        """Whether one of these long options is given, in full or by a beginning of four letters."""
+        for arg in self.args[: self._ended()]:
+            if arg.startswith("--"):
+                given = without_marks(arg[2:]).split("=", 1)[0]
+                if given and any(
+                    name == given or (len(given) >= 4 and name.startswith(given)) for name in names
+                ):
+                    return True
+        return False
+
+    def has(self, *words: str) -> bool:
+        """Whether one of the words is an argument."""
+        return any(word in self.args for word in words)
+
+    @property
+    def operands(self) -> list[str]:
+        """The arguments that are no options."""
+        return list(self._told())
+
+    def _told(self) -> list[str]:
+        if not self._operands:
+            end = self._ended()
+            found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
+            self._operands.append([*found, *self.args[end + 1 :]])
+        return self._operands[0]
+
+    def operand(self, number: int) -> str:
+        """The operand at this place; empty where there are fewer."""
+        operands = self._told()
+        return operands[number] if number < len(operands) else ""
+
+    def value_of(self, *options: str) -> list[str]:
+        """The values of options, given as `-x value`, `-xvalue`, `--long value`, `--long=value`."""
+        found: list[str] = []
+        beginnings = {option[0] for option in options}
+        for number, arg in enumerate(self.args):
+            for option in options if arg[:1] in beginnings else ():
+                if arg == option and number + 1 < len(self.args):
+                    found.append(self.args[number + 1])
+                elif option.startswith("--") and arg.startswith(option + "="):
+                    found.append(arg[len(option) + 1 :])
+                elif len(option) == 2 and arg.startswith(option) and len(arg) > 2:
+                    found.append(arg[2:])
+                elif _ends_cluster(arg, option) and number + 1 < len(self.args):
+                    found.append(self.args[number + 1])
+        return found
+
+    def without_options(self, valued: Iterable[str]) -> list[str]:
+        """The operands, where some options take the word after them as their value."""
+        takes = frozenset(valued)
+        found: list[str] = []
+        skip = False
+        for arg in self.args:
+            if skip:
+                skip = False
+            elif arg.startswith("-") and len(arg) > 1:
+                skip = arg in takes
+            else:
+                found.append(arg)
+        return found
+
+    @property
+    def text(self) -> str:
+        """All arguments as one text."""
+        return " ".join(self.args)
+
+    def _ended(self) -> int:
+        return self.args.index("--") if "--" in self.args else len(self.args)
+
+
+def _ends_cluster(arg: str, option: str) -> bool:
+    """Whether short options are given together, and this one is the last, as in `-so file`."""
+    return (
+        len(option) == 2
+        and 3 <= len(arg) <= 6
+        and arg[0] == "-"
+        and (arg[-1] == option[1] and arg[1:].isalpha())
+    )
+
+
+def listed(text: str) -> frozenset[str]:
+    """The names in a text, with spaces between."""
+    return frozenset(text.split())
+
+
+def program_name(word: str) -> str:
+    """A program's name without folder and suffix."""
+    name = without_marks(word).replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return re.sub(r"\.(?:exe|cmd|bat)$", "", name, flags=re.IGNORECASE)

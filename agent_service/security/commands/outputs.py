@@ -1,0 +1,368 @@
+"""What well-known programs print, where the text of a command tells it."""
+
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from agent_service.security.commands.invocation import Invocation, listed
+from agent_service.security.commands.marks import DECODED, EVERY_PROCESS, REMOTE, UNKNOWN, marks
+from agent_service.security.commands.quoting import decode_escapes
+from agent_service.security.commands.scene import Scene
+
+_LONGEST = 65_536
+_EDIT = 100
+"""What one edit takes whatever it edits."""
+_EDITED = 1_000
+"""Steps of a pattern that are looked at as fast as one character of a word."""
+FETCHERS = listed(
+    "curl wget fetch aria2c axel lynx links w3m http https httpie xh curlie nc ncat netcat socat "
+    "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
+    "openssl_client ssh iwr Invoke-WebRequest lftp wget2 nc.openbsd nc.traditional pwncat finger"
+)
+"""Programs that print or store what comes from the network."""
+_PASSING = listed(
+    "cat tee head tail sort uniq grep egrep fgrep pv dos2unix nl strings tac column fold "
+    "fmt expand "
+    "iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
+)
+_JOINING = listed("cat tac sort pv nl")
+"""Print the whole of every file that they are given."""
+_UNPACKING = listed(
+    "gunzip zcat gzip bzip2 bunzip2 bzcat xz unxz xzcat zstd zstdcat lz4 lzma unlzma uncompress "
+    "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
+    "hexdump base32 base64 openssl rev"
+)
+DECODERS = listed("base64 base32 xxd openssl rev rot13")
+"""Programs that decode, and whose output is known where their input is."""
+_CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
+_SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
+
+
+def output_of(invocation: Invocation, scene: Scene) -> str:
+    """What the program prints, as far as the scene tells it."""
+    name, read = invocation.name, scene.read
+    if EVERY_PROCESS in invocation.stdin and _picks(invocation):
+        some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
+        invocation = replace(invocation, stdin=some)
+    if name == "sed":
+        return _sed(invocation, scene)[:_LONGEST]
+    teller = _TELLERS.get(name)
+    if teller is not None:
+        return teller(invocation, read)[:_LONGEST]
+    if name in FETCHERS or (name == "openssl" and invocation.has("s_client")):
+        return REMOTE
+    given = _given(invocation, read)
+    if given and name in _JOINING and not all(map(read, set(invocation.operands) - {"-"})):
+        given += UNKNOWN
+    if name in _PASSING:
+        if name in ("sed", "awk", "gawk", "jq", "yq", "cut", "tr", "dd"):
+            return marks(given) or UNKNOWN
+        return given or UNKNOWN
+    if name in _UNPACKING:
+        return marks(given) + DECODED
+    return marks(given) or UNKNOWN
+
+
+def _given(invocation: Invocation, read: Callable[[str], str]) -> str:
+    """Its input: the named files that the command made, else what is piped in."""
+    operands = [operand for operand in invocation.operands if operand != "-"]
+    if any(_CONNECTION.match(operand) for operand in operands):
+        return REMOTE
+    return "".join(map(read, operands)) or invocation.stdin
+
+
+def _echo(invocation: Invocation, read: Callable[[str], str]) -> str:
+    args = list(invocation.args)
+    escapes, end = False, "\n"
+    while args and re.fullmatch(r"-[neE]+", args[0]):
+        flag = args.pop(0)
+        escapes = escapes or "e" in flag
+        end = "" if "n" in flag else end
+    text = " ".join(args)
+    return (decode_escapes(text) if escapes else text) + end
+
+
+def _printf(invocation: Invocation, read: Callable[[str], str]) -> str:
+    args = list(invocation.args)
+    if args[:1] == ["-v"]:
+        args = args[2:]
+    if args[:1] == ["--"]:
+        args = args[1:]
+    if not args:
+        return ""
+    form, values = decode_escapes(args[0]), args[1:]
+    found: list[str] = []
+    while True:
+        used, text = _formatted(form, values)
+        found.append(text)
+        values = values[used:]
+        if not values or not used or len(found) > 64:
+            return "".join(found)
+
+
+def _formatted(form: str, values: list[str]) -> tuple[int, str]:
+    used = 0
+
+    def put(match: re.Match[str]) -> str:
+        nonlocal used
+        if match[1] == "%":
+            return "%"
+        value = values[used] if used < len(values) else ""
+        used += 1
+        if match[1] == "b":
+            return decode_escapes(value)
+        if match[1] == "c":
+            return value[:1]
+        if match[1] in "xX" and value.isdigit():
+            return format(int(value[:9]), match[1])
+        if match[1] == "o" and value.isdigit():
+            return format(int(value[:9]), "o")
+        return value
+
+    return used, re.sub(r"%[-+ #0]*+\d*+(?:\.\d+)?([a-zA-Z%])", put, form)
+
+
+def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = _given(invocation, read)
+    if not (invocation.short("dD") or invocation.long("decode")):
+        return marks(given) or UNKNOWN
+    return _decoded(given, _unbase64)
+
+
+def _unbase64(text: str) -> bytes:
+    compact = re.sub(r"[^A-Za-z0-9+/_-]", "", text).replace("-", "+").replace("_", "/")
+    return base64.b64decode(compact + "=" * (-len(compact) % 4))
+
+
+def _base32(invocation: Invocation, read: Callable[[str], str]) -> str:
+    if not (invocation.short("dD") or invocation.long("decode")):
+        return UNKNOWN
+    return _decoded(_given(invocation, read), _unbase32)
+
+
+def _unbase32(text: str) -> bytes:
+    compact = re.sub(r"[^A-Z2-7]", "", text.upper())
+    return base64.b32decode(compact + "=" * (-len(compact) % 8))
+
+
+def _xxd(invocation: Invocation, read: Callable[[str], str]) -> str:
+    if not invocation.short("r"):
+        return UNKNOWN
+    return _decoded(_given(invocation, read), _unhex)
+
+
+def _unhex(text: str) -> bytes:
+    return bytes.fromhex(re.sub(r"\\x|0x|[^0-9a-fA-F]", "", text))
+
+
+def _decoded(given: str, decode: Callable[[str], bytes]) -> str:
+    if not given or marks(given):
+        return marks(given).replace(UNKNOWN, "") + DECODED
+    try:
+        text = decode(given).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return DECODED
+    return text if text.isprintable() or "\n" in text else DECODED
+
+
+def _openssl(invocation: Invocation, read: Callable[[str], str]) -> str:
+    if invocation.has("s_client"):
+        return REMOTE
+    if invocation.has("-d") or invocation.has("-D"):
+        if invocation.has("base64", "-base64", "-a"):
+            return _decoded(invocation.stdin, _unbase64)
+        return marks(invocation.stdin) + DECODED
+    return UNKNOWN
+
+
+def _rev(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = _given(invocation, read)
+    if marks(given) or not given:
+        return marks(given) + DECODED
+    return "\n".join(line[::-1] for line in given.split("\n"))
+
+
+def _tr(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = invocation.stdin
+    operands = [decode_escapes(operand) for operand in invocation.operands]
+    if marks(given) or not operands:
+        return given
+    if not given:
+        return UNKNOWN
+    first = _characters(operands[0])
+    if invocation.short("d"):
+        return given.translate({ord(char): None for char in first})
+    if len(operands) < 2 or not operands[1]:
+        return given
+    second = _characters(operands[1])
+    second += second[-1:] * (len(first) - len(second))
+    return given.translate({ord(a): b for a, b in zip(first, second, strict=False)})
+
+
+def _characters(spec: str) -> str:
+    spec = spec.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z").replace("[:digit:]", "0-9")
+    spec = spec.replace("[:space:]", " \t\n").replace("[:alpha:]", "A-Za-z")
+
+    def spread(match: re.Match[str]) -> str:
+        low, high = ord(match[1]), ord(match[2])
+        return "".join(chr(each) for each in range(low, min(high, low + 256) + 1))
+
+    return re.sub(r"(.)-(.)", spread, spec, flags=re.DOTALL)
+
+
+def _sed(invocation: Invocation, scene: Scene) -> str:
+    given = invocation.stdin or _given(invocation, scene.read)
+    scripts = invocation.value_of("-e", "--expression") or invocation.operands[:1]
+    if not given or marks(given):
+        return marks(given) or UNKNOWN
+    is_extended = invocation.short("Er") or invocation.long("regexp-extended")
+    for script in scripts:
+        found = _SET.fullmatch(script.strip())
+        if found is None:
+            return UNKNOWN
+        to, matcher = found[3], _matcher(found[2], is_extended=is_extended)
+        if matcher is None or len(given) > 4096 or re.search(r"\\\w|&", to):
+            return UNKNOWN
+        if len(given) * len(to) > _LONGEST * 16:
+            return UNKNOWN
+        scene.spend(_EDIT + len(given) * (len(given) if "*" in found[2] else 1) // _EDITED)
+        to, count = re.sub(r"\\(.)", r"\1", to), 0 if "g" in found[4] else 1
+        given = matcher.sub(lambda _, to=to: to, given, count=count)
+    return given
+
+
+def _matcher(pattern: str, *, is_extended: bool) -> re.Pattern[str] | None:
+    """What a pattern of sed matches; None for one that could take long or is not like ours."""
+    if pattern.count("*") > 1 or re.search(r"\\\w|\\[(){}+?|]", pattern):
+        return None
+    if is_extended and set(pattern) & set("+?|(){}"):
+        return None
+    try:
+        return re.compile(re.sub(r"[+?|(){}]", r"\\\g<0>", pattern), re.MULTILINE)
+    except re.error:
+        return None
+
+
+def _paste(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = _given(invocation, read) or UNKNOWN
+    glue = next((arg[-1] for arg in invocation.args if re.search(r"d.$|=.$", arg)), "\t")
+    return given.strip("\n").replace("\n", glue) if invocation.short("s") else given
+
+
+def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
+    return "\n".join(f"/usr/bin/{operand}" for operand in invocation.operands)
+
+
+def _find(invocation: Invocation, read: Callable[[str], str]) -> str:
+    if invocation.has("-printf", "-ls"):
+        return UNKNOWN
+    roots: list[str] = []
+    for arg in invocation.args:
+        if arg.startswith(("-", "(", "!")):
+            if arg in ("-L", "-H", "-P"):
+                continue
+            break
+        roots.append(arg)
+    if any(arg in ("-name", "-iname", "-path", "-regex", "-wholename") for arg in invocation.args):
+        return " ".join(f"{root}/{UNKNOWN}" for root in roots or ["."])
+    return " ".join(roots or ["."])
+
+
+def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:
+    return " ".join(f"{operand.rstrip('/')}/*" for operand in invocation.operands) or "*"
+
+
+def _ps(invocation: Invocation, read: Callable[[str], str]) -> str:
+    letters = "".join(arg for arg in invocation.args[:1] if re.fullmatch(r"[a-zA-Z]+", arg))
+    is_every = invocation.short("eA") or {"a", "x"} <= {*letters, *invocation.letters}
+    is_some = invocation.value_of("-C", "-p", "-t", "-g", "-G", "--pid", "--ppid", "--user")
+    return EVERY_PROCESS if is_every and not is_some else UNKNOWN
+
+
+def _pgrep(invocation: Invocation, read: Callable[[str], str]) -> str:
+    is_every = invocation.operand(0) in ("", ".", ".*", "^", "$") and bool(invocation.operands)
+    return EVERY_PROCESS if is_every else UNKNOWN
+
+
+_PICKS = re.compile(r"/[^/]+/|[~<>=]")
+_SKIPS_HEAD = re.compile(r"\bF?NR\s*[!<>=]+\s*\d+")
+
+
+def _picks(invocation: Invocation) -> bool:
+    """Whether it hands on some lines of many only, more than their heading left out."""
+    if invocation.name in ("grep", "egrep", "fgrep", "rg"):
+        return not (invocation.short("v") or invocation.long("invert-match"))
+    if invocation.name == "tail":
+        return "+" not in invocation.text
+    if invocation.name in ("awk", "gawk", "mawk"):
+        return bool(_PICKS.search(_SKIPS_HEAD.sub("", invocation.text)))
+    return invocation.name in ("head", "fzf", "shuf") or (
+        invocation.name == "sed" and invocation.short("n")
+    )
+
+
+def _children(invocation: Invocation, read: Callable[[str], str]) -> str:
+    is_some = any(arg.lower().startswith(("-fi", "-in")) for arg in invocation.args)
+    return UNKNOWN if is_some else _ls(invocation, read)
+
+
+_PRINTED = re.compile(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", re.DOTALL)
+_DOES = re.compile(r"\w{2}|\$")
+
+
+def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
+    literals = [match[2] for match in _PRINTED.finditer(invocation.text)]
+    # Whatever else it does may print, too.
+    more = UNKNOWN if _DOES.search(_PRINTED.sub("", invocation.text)) else ""
+    return "\n".join(literals) + more if literals else marks(invocation.stdin) or UNKNOWN
+
+
+def _tee(invocation: Invocation, read: Callable[[str], str]) -> str:
+    return invocation.stdin or UNKNOWN
+
+
+def _rot(invocation: Invocation, read: Callable[[str], str]) -> str:
+    return codecs.encode(invocation.stdin, "rot13") or UNKNOWN
+
+
+def _constant(text: str) -> Callable[[Invocation, Callable[[str], str]], str]:
+    return lambda invocation, read: text
+
+
+_TELLERS: Mapping[str, Callable[[Invocation, Callable[[str], str]], str]] = {
+    "echo": _echo,
+    "printf": _printf,
+    "base64": _base64,
+    "base32": _base32,
+    "xxd": _xxd,
+    "openssl": _openssl,
+    "rev": _rev,
+    "tr": _tr,
+    "paste": _paste,
+    "which": _which,
+    "command": _which,
+    "type": _which,
+    "whereis": _which,
+    "find": _find,
+    "ls": _ls,
+    "Get-ChildItem": _children,
+    "ps": _ps,
+    "pgrep": _pgrep,
+    "tee": _tee,
+    "rot13": _rot,
+    "python": _python,
+    "python3": _python,
+    "perl": _python,
+    "ruby": _python,
+    "pwd": _constant("."),
+    "whoami": _constant("user"),
+    "true": _constant(""),
+    "false": _constant(""),
+    "cd": _constant(""),
+    "seq": _constant("1"),
+    "uname": _constant("Linux"),
+}

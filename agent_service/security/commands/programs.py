@@ -1,0 +1,359 @@
+"""What happens when a program is called: the step that ties the judging of commands together."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import translate
+from itertools import chain, islice
+
+from agent_service.security.commands import code
+from agent_service.security.commands.addresses import URL
+from agent_service.security.commands.builtins import BUILTINS
+from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
+from agent_service.security.commands.invocation import Invocation, listed, program_name
+from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
+from agent_service.security.commands.outputs import DECODERS, FETCHERS, output_of
+from agent_service.security.commands.paths import (
+    is_below,
+    is_credential,
+    is_critical,
+    is_device,
+    is_trace,
+    replaced_family,
+)
+from agent_service.security.commands.powershell import as_shell
+from agent_service.security.commands.rules.base import Rule
+from agent_service.security.commands.runners import (
+    RUNNERS,
+    SQL_CLIENTS,
+    fed_by_file,
+    fed_by_makefile,
+    fed_by_script,
+    with_items,
+)
+from agent_service.security.commands.running import (
+    judge_origin,
+    quoted,
+    run_shell,
+    run_stdin,
+    run_text,
+    run_with_arguments,
+    try_text,
+)
+from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
+from agent_service.security.commands.shell import Shell, judge_setting
+from agent_service.security.commands.talkers import new_addresses
+from agent_service.security.commands.wrappers import is_wrapper, unwrap
+
+_RUN_LATER = re.compile(
+    r"^(?:PROMPT_COMMAND|BASH_ENV|ENV|PERL5OPT|PERL5DB|PYTHONSTARTUP|RUBYOPT|LESSOPEN"
+    r"|LESSCLOSE|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|MANPAGER|EDITOR|VISUAL|"
+    r"SUDO_EDITOR"
+    r"|SYSTEMD_EDITOR|BROWSER|RESTIC_PASSWORD_COMMAND|SSH_ASKPASS|AUTOM4TE|CC|SHELLOPTS|PS4|PS1)$"
+)
+_PLAIN = listed(
+    "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd "
+    "let sleep "
+    "wait jobs exit return break continue local shift umask ulimit dirs getopts bind "
+    "complete compgen "
+    "git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws gcloud az "
+    "systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
+)
+_CONFIGURED = listed("curl wget wget2 git http https xh xhs")
+"""Ask whom files of the user's home tell them to."""
+_SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
+_MOST_GUESSES = 6
+_LONGEST_NAME = 256
+"""Characters of a program's name that is a pattern; a longer one tells no name."""
+_CALL = 50
+"""What judging one program takes whatever its arguments are."""
+_ARGUMENT = 25
+"""What judging one of its arguments takes whatever that is."""
+_CODE = 4
+"""What judging a character of program text takes."""
+_SKIMMED = 8
+"""Characters of a program's input and output that are looked at as fast as one of a word."""
+
+
+class Programs:
+    """Follows program calls with one table of rules."""
+
+    def __init__(self, rules: Mapping[str, tuple[Rule, ...]]) -> None:
+        self._rules = rules
+
+    def call(
+        self,
+        shell: Shell,
+        argv: Sequence[str],
+        pipes: Pipes,
+        settings: Sequence[tuple[str, str]],
+    ) -> str:
+        """Follow one call and give what it would print."""
+        scene = shell.scene
+        scene.note(*argv)
+        for setting in settings:
+            scene.note("=".join(setting))
+        if pipes.stdin:
+            scene.note("<<", pipes.stdin)
+        if scene.started >= MOST_STARTED:
+            scene.is_broken = True
+            return UNKNOWN
+        scene.started += 1
+        try:
+            output = self._called(shell, argv, pipes, settings)
+        finally:
+            scene.started -= 1
+        scene.spend(len(output) // _SKIMMED)
+        return output
+
+    def _called(
+        self,
+        shell: Shell,
+        argv: Sequence[str],
+        pipes: Pipes,
+        settings: Sequence[tuple[str, str]],
+    ) -> str:
+        scene = shell.scene
+        for name, value in settings:
+            if _RUN_LATER.match(name):
+                text = scene.read(value) or ("" if is_wordlike(value) else value)
+                run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
+        if argv[0].startswith(_SERVICE_SCRIPTS):
+            argv = ["service", program_name(argv[0]), *argv[1:]]
+        invocation = Invocation(
+            name=program_name(argv[0]),
+            args=tuple(argv[1:]),
+            stdin=pipes.stdin,
+            cwd=scene.cwd,
+            feeds=pipes.feeds,
+            fed=pipes.fed,
+            settings=tuple(settings),
+            is_fed=pipes.is_fed,
+            guesses=frozenset(shell.words.fallbacks),
+        )
+        judge_origin(scene, argv[0])
+        if (handled := self._defined(shell, argv, invocation, pipes)) is not None:
+            return handled
+        if not is_known(argv[0]) or (set(invocation.name) & set("*?[") and invocation.name != "["):
+            self._guess(shell, argv, invocation, pipes)
+        return self._known(shell, invocation, pipes)
+
+    def _defined(
+        self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
+    ) -> str | None:
+        """Follow what the text itself has made: an alias, a function, a file."""
+        scene, name = shell.scene, argv[0]
+        if name in scene.functions:
+            return shell.call_function(name, argv[1:], pipes)
+        if name in scene.aliases and scene.calling.count(name) == 0:
+            scene.calling.append(name)
+            try:
+                return run_text(shell, f"{scene.aliases[name]} {quoted(argv[1:])}", pipes)
+            finally:
+                scene.calling.pop()
+        if "/" in name and (text := scene.read(name)):
+            return run_with_arguments(shell, text, argv, pipes)
+        return None
+
+    def _guess(
+        self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
+    ) -> None:
+        """Judge a program whose name is not told by every name that it may have."""
+        pattern = re.sub(r"\*+", "*", program_name(argv[0].replace(UNKNOWN, "*")))
+        scene = shell.scene
+        if not pattern.strip("*?") or len(pattern) > _LONGEST_NAME:
+            if _looks_destructive(invocation):
+                scene.find("hidden-command")
+            return
+        named = filter(re.compile(translate(pattern)).match, chain(self._rules, SHELLS))
+        fitting = list(islice(named, _MOST_GUESSES))
+        before = len(scene.findings)
+        for name in fitting:
+            self._known(shell, _renamed(invocation, name), pipes)
+        if len(scene.findings) > before or (fitting and _looks_destructive(invocation)):
+            scene.find("hidden-command")
+
+    def _known(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+        scene, name, args = shell.scene, invocation.name, invocation.args
+        scene.spend(_CALL + len(args) * _ARGUMENT + sum(map(len, args)))
+        scene.spend(len(pipes.stdin) // _SKIMMED)
+        if scene.files and name in SQL_CLIENTS:
+            invocation = fed_by_script(invocation, scene)
+        self._judge(scene, invocation)
+        builtin = BUILTINS.get(name)
+        if builtin is not None:
+            output = builtin(shell, invocation, pipes)
+            if output is not None:
+                return output
+        if name in SHELLS:
+            return run_shell(shell, invocation, pipes)
+        if is_wrapper(invocation):
+            return self._wrapped(shell, invocation, pipes)
+        if name in RUNNERS:
+            self._run_arguments(shell, invocation, pipes)
+        if language_of(name):
+            self._interpret(shell, invocation, pipes)
+        elif name not in _PLAIN and name not in self._rules:
+            self._try_inner(shell, invocation, pipes)
+        output = output_of(invocation, scene)
+        if name in DECODERS and is_known(output) and output.strip():
+            scene.decoded.add(output.strip())
+        return output
+
+    def _judge(self, scene: Scene, invocation: Invocation) -> None:
+        for rule in (*self._rules.get(invocation.name, ()), *self._rules["*"]):
+            if rule.when(invocation):
+                scene.find(rule.family, rule.reach)
+        scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
+        if scene.moved and invocation.name in _CONFIGURED:
+            scene.find(SENDS)
+        if scene.own and invocation.name not in ("echo", "printf"):
+            parts = (re.split(r"[=@:]", arg)[-1] for arg in invocation.args)
+            if any(is_below(part, scene.own, scene.cwd) for part in parts):
+                scene.find("own-config")
+
+    def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+        inner = unwrap(invocation)
+        argv, scripts = list(inner.argv), list(inner.scripts)
+        moved = shell.scene.moved
+        for name, value in inner.settings:
+            judge_setting(shell.scene, name, value)
+        if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
+            shell.scene.has_socket = True
+        if invocation.name in ("xargs", "gxargs", "parallel"):
+            argv, scripts = with_items(fed_by_file(invocation, shell.scene), argv, scripts)
+        output = ""
+        for script in scripts:
+            output += run_text(shell, script, pipes)
+        if argv:
+            output += self.call(shell, argv, pipes, inner.settings)
+        elif not scripts and invocation.name in _TO_SHELL:
+            return run_stdin(shell, pipes) or UNKNOWN
+        elif invocation.name == "exec" and pipes.feeds | pipes.fed:
+            self._judge(shell.scene, _renamed(invocation, "exec"))
+        if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
+            _reach_out(shell.scene)
+        shell.scene.restore(moved, inner.settings)
+        return output if argv or scripts else pipes.stdin or UNKNOWN
+
+    def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+        if invocation.name in ("make", "gmake"):
+            invocation = fed_by_makefile(invocation, shell.scene)
+            if invocation.value_of("-f", "--file", "--makefile"):
+                judge_origin(shell.scene, invocation.stdin)
+        for found in RUNNERS[invocation.name](invocation):
+            if isinstance(found, str):
+                run_text(shell, found, pipes)
+            elif found:
+                self.call(shell, found, pipes, ())
+        if invocation.name in ("ssh", "mosh", "sshpass", "ansible", "pdsh", "pssh", "salt"):
+            _reach_out(shell.scene)
+
+    def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+        """Judge words of a program that is not known as if it ran them, for the worst only."""
+        scene = shell.scene
+        for number, word in enumerate(invocation.args[:12]):
+            name = program_name(word)
+            if name not in self._rules or name in ("cat", "find"):
+                continue
+            inner = Invocation(name, invocation.args[number + 1 :], cwd=scene.cwd)
+            for rule in self._rules[name]:
+                if rule.family in _WORST and rule.when(inner):
+                    scene.find(rule.family, rule.reach)
+
+    def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
+        scene = shell.scene
+        texts = code_of(invocation, _Files(scene))
+        if len(texts) > 1:
+            # Interpreters read several texts as the lines of one.
+            texts = [*texts, "\n".join(texts)]
+        for text in texts:
+            scene.spend(len(text) * _CODE)
+            judge_origin(scene, text)
+            if not all(is_known(address[0]) for address in URL.finditer(text)):
+                scene.find(SENDS)
+            if invocation.name in (*POWERSHELLS, "cmd"):
+                try_text(shell, as_shell(text))
+            if any(home in text for home in scene.own):
+                scene.find("own-config")
+            judged = code.judge(without_marks(text))
+            for found in judged.findings:
+                scene.find(found.family, found.reach)
+            scene.addresses.update(dict.fromkeys(judged.addresses))
+            for script in judged.scripts:
+                try_text(shell, script)
+
+
+_WORST = frozenset(
+    {"delete-root", "make-filesystem", "device-write", "kill-all", "reverse-shell", "bind-shell"}
+)
+_TO_SHELL = listed(
+    "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf"
+)
+
+
+class _Files(Mapping[str, str]):
+    """What the text has written, by any spelling of a path."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def __getitem__(self, path: str) -> str:
+        if text := self._scene.read(path):
+            return text
+        raise KeyError(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scene.files)
+
+    def __len__(self) -> int:
+        return len(self._scene.files)
+
+
+def is_wordlike(value: str) -> bool:
+    """Whether a setting only names a program or holds no words to run."""
+    return not re.search(r"[\s;|&$`]", value)
+
+
+def _renamed(invocation: Invocation, name: str) -> Invocation:
+    return Invocation(
+        name,
+        invocation.args,
+        invocation.stdin,
+        invocation.cwd,
+        invocation.feeds,
+        invocation.fed,
+        is_fed=invocation.is_fed,
+    )
+
+
+def _reach_out(scene: Scene) -> None:
+    for finding in list(scene.findings):
+        scene.find(finding.family, Reach.OUTSIDE)
+
+
+def _looks_destructive(invocation: Invocation) -> bool:
+    return any(
+        is_critical(operand, invocation.cwd) or is_device(operand) or is_credential(operand)
+        for operand in invocation.operands
+    ) or bool(
+        re.search(r"(?:^|\s)-(?:rf|fr|Rf|r\s+-f|f\s+-r)\b|/dev/tcp/|of=/dev/", invocation.text)
+    )
+
+
+def written(scene: Scene, operator: str, target: str) -> None:
+    """Judge a redirection."""
+    if is_below(target, scene.own, scene.cwd):
+        scene.find("own-config")
+    if ">" not in operator:
+        if "<" in operator and is_credential(target, scene.cwd):
+            scene.find("credential-files")
+        return
+    if re.match(r"/dev/(?:tcp|udp)/", target) and operator != ">&":
+        scene.find("download" if operator == "<>" else SENDS)
+        return
+    replaces = operator in (">", ">|", "&>") or not is_trace(target, scene.cwd)
+    if replaces and (family := replaced_family(target, scene.cwd)):
+        scene.find(family)
+    elif is_critical(target) and target != "/":
+        scene.find("overwrite")

@@ -1,0 +1,392 @@
+"""Follows shell text as bash would run it, without running anything."""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tree_sitter import Node
+
+from agent_service.security.commands.addresses import leads_away, moves_home, reconfigures
+from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.marks import UNKNOWN, is_known
+from agent_service.security.commands.parsing import ShellParser
+from agent_service.security.commands.paths import is_kept
+from agent_service.security.commands.quoting import split_words
+from agent_service.security.commands.redirects import WORDS, Redirects, first_names, text_of
+from agent_service.security.commands.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
+from agent_service.security.commands.words import Words
+
+Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
+Written = Callable[[Scene, str, str], None]
+
+_DEEPEST_NODE = 100
+_ITEMS = 6
+"""Items of a loop that is followed for each of them; of more, and in other loops, at once."""
+_NEAR = 64
+"""Programs of a pipeline before and behind one that are looked at."""
+# The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
+# others: with some of them the process dies. None of them has a meaning to the shell.
+_WIDE = re.compile("[^\x00-\xff]")
+_FILLER = "\xa4"
+# What prints nothing, so that a file which it is written to is emptied.
+_SAYS_NOTHING = re.compile(
+    r"(?:.*(?:&&|\|\||;)\s*)?(?::|true|false|echo\s+-n(?:e?)(?:\s+(?:''|\"\"))?"
+    r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
+    re.DOTALL,
+)
+# Where tools fetch packages from.
+_SOURCE = re.compile(
+    r"(?:pip|uv|npm|yarn|go|cargo|gem|bundle|poetry|conda|hf|git)\w*"
+    r"(?:url|index|registry|registries|proxy|links|mirror|endpoint|source)\w*",
+    re.IGNORECASE,
+)
+_Settings = Sequence[tuple[str, str]]
+_Run = Callable[[Pipes], str]
+_PIECES = re.compile(r"[;\n&|]+")
+# What keeps a shell from writing down what it ran.
+_UNTRACED = frozenset(
+    {("HISTFILE", "/dev/null"), ("HISTFILE", ""), ("HISTSIZE", "0"), ("HISTFILESIZE", "0")}
+)
+
+
+def judge_setting(scene: Scene, name: str, value: str) -> None:
+    """Judge that programs are given a variable."""
+    if (name, value) in _UNTRACED:
+        scene.find("traces")
+    is_untold = _SOURCE.fullmatch(name) is not None and not is_known(value)
+    if is_untold or leads_away(name, value) or reconfigures(name, value):
+        scene.find(SENDS)
+    scene.moved = scene.moved | {name} if moves_home(name, value) else scene.moved - {name}
+
+
+class Shell:
+    """Follows the texts of one command."""
+
+    def __init__(self, parser: ShellParser, call: Call, written: Written) -> None:
+        self.scene = Scene()
+        self.words = Words(self._substituted, self._kept, self.scene.spend)
+        self._parser = parser
+        self._call = call
+        self._written = written
+        self._node_depth = 0
+        self._is_looping = False
+        self._visits: dict[str, Callable[[Node, Pipes], str]] = {
+            **dict.fromkeys(WORDS, self._lone),
+            "command": self._command,
+            "variable_assignment": self._assignments,
+            "variable_assignments": self._assignments,
+            "declaration_command": self._declaration,
+            "pipeline": self._pipeline,
+            "subshell": partial(_by_itself, self.scene, self._children),
+            "for_statement": self._for,
+            "function_definition": self._function,
+            "redirected_statement": self._redirect_statement,
+            "test_command": self._lone,
+            "unset_command": self._unset,
+            "comment": _nothing,
+            "heredoc_body": _nothing,
+        }
+
+    def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
+        """Follow shell text and give what it would print."""
+        scene = self.scene
+        if scene.depth >= DEEPEST:
+            scene.is_broken = True
+            return UNKNOWN
+        if not text.strip():
+            return ""
+        scene.depth += 1
+        try:
+            return self._run(self._parsed(text), pipes)
+        finally:
+            scene.depth -= 1
+
+    def _parsed(self, text: str) -> Node:
+        self.scene.spend(len(text))
+        text = _WIDE.sub(_FILLER, text)
+        try:
+            root = self._parser.parse(text)
+        except TooMuch:
+            self._pieces(text)
+            raise
+        if root.has_error:
+            self.scene.is_broken = True
+            self._pieces(text)
+        return root
+
+    def _pieces(self, text: str) -> None:
+        """Follow text that is not understood piece by piece, for what it may hide."""
+        for piece in _PIECES.split(text[:4096])[:64]:
+            argv = [field for word in split_words(piece) for field in self.words.fields(word)]
+            if argv:
+                self._called(argv, NO_PIPES, ())
+
+    def _run(self, node: Node, pipes: Pipes) -> str:
+        if self._node_depth >= _DEEPEST_NODE:
+            self.scene.is_broken = True
+            return UNKNOWN
+        self._node_depth += 1
+        try:
+            return self._visits.get(node.type, self._children)(node, pipes)
+        finally:
+            self._node_depth -= 1
+
+    def _children(self, node: Node, pipes: Pipes) -> str:
+        return "".join([self._run(child, pipes) for child in node.named_children])
+
+    def _lone(self, node: Node, pipes: Pipes) -> str:
+        """A word where a command should be: only substitutions in it are run."""
+        self.words.fields(text_of(node))
+        return ""
+
+    def _command(self, node: Node, pipes: Pipes) -> str:
+        argv: list[str] = []
+        settings: list[tuple[str, str]] = []
+        redirects: list[Node] = []
+        word, end = "", -1
+        moved = self.scene.moved
+        for child in node.named_children:
+            if child.type == "command_name" or child.type in WORDS:
+                # The grammar takes some words apart; what touches belongs together.
+                if word and child.start_byte != end:
+                    argv += self.words.fields(word)
+                    word = ""
+                word, end = word + text_of(child), child.end_byte
+            elif child.type == "variable_assignment":
+                settings.append(self._assignment(child))
+            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
+                redirects.append(child)
+            elif child.type in ("ERROR", "==", "=~"):
+                argv += self.words.fields(f"{word} {text_of(child)}") if word else []
+                word = ""
+        argv += self.words.fields(word) if word else []
+        output = self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
+        if argv and settings:  # what is set for a program ends with it
+            self.scene.restore(moved, settings)
+        return output
+
+    def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
+        if not argv:
+            self.words.variables.update(settings)
+            return ""
+        return self._call(self, argv, pipes, settings)
+
+    def _assignments(self, node: Node, pipes: Pipes) -> str:
+        for child in [node] if node.type == "variable_assignment" else node.named_children:
+            if child.type == "variable_assignment":
+                name, value = self._assignment(child)
+                self.scene.note(f"{name}={value}")
+                self.words.variables[name] = value
+                if name == "PROMPT_COMMAND":
+                    self.script(value)
+        return ""
+
+    def _assignment(self, node: Node) -> tuple[str, str]:
+        text, named = text_of(node), node.child_by_field_name("name")
+        written = text.partition("=")[0].removesuffix("+") if named is None else text_of(named)
+        name, bracket, index = written.partition("[")
+        self.words.fields(index.removesuffix("]"))
+        plus = text.startswith("+", len(written))
+        value = text[len(written) :].removeprefix("+").removeprefix("=")
+        if value.startswith("(") and value.endswith(")"):
+            parts = _elements(value[1:-1], self.words)
+        else:
+            parts = [self.words.one(value)]
+        made = " ".join(parts)
+        judge_setting(self.scene, name, made)
+        if plus or bracket:
+            glue = " " if bracket or value.startswith("(") else ""
+            parts = [*self.words.arrays.get(name, ()), *parts]
+            made = (self.words.variables.get(name, "") + glue + made).strip()
+        if bracket or value.startswith("("):
+            self.words.arrays[name] = parts
+        return name, made
+
+    def _unset(self, node: Node, pipes: Pipes) -> str:
+        words = [field for word in _touching(node) for field in self.words.fields(word)]
+        return self._called(["unset", *words], pipes, ())
+
+    def _declaration(self, node: Node, pipes: Pipes) -> str:
+        self._assignments(node, pipes)
+        words = [text_of(child) for child in node.named_children if child.type in WORDS]
+        for word in words:
+            for field in self.words.fields(word):
+                declare(self.scene, self.words, field)
+        return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
+
+    def _pipeline(self, node: Node, pipes: Pipes) -> str:
+        stages = [child for child in node.named_children if child.type != "comment"]
+        named = [first_names(stage) for stage in stages]
+        output, is_fed = pipes.stdin, pipes.is_fed
+        for number, stage in enumerate(stages):
+            before = pipes.feeds.union(*named[max(0, number - _NEAR) : number])
+            behind = pipes.fed.union(*named[number + 1 : number + 1 + _NEAR])
+            output = self._run(stage, Pipes(output, is_fed or number > 0, before, behind))
+            is_fed = True
+        return output
+
+    def _for(self, node: Node, pipes: Pipes) -> str:
+        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return self._children(node, pipes)
+        words = [child for child in node.named_children if child.type in WORDS and child != name]
+        values = [field for word in words for field in self.words.fields(text_of(word))]
+        if self._is_looping or not 1 < len(values) <= _ITEMS:
+            values = [" ".join(values) or UNKNOWN]
+        was_looping, self._is_looping = self._is_looping, True
+        printed = _for_each(self.words, text_of(name), values, partial(self._run, body, pipes))
+        self._is_looping = was_looping
+        return printed
+
+    def _function(self, node: Node, pipes: Pipes) -> str:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is None or body is None:
+            return ""
+        if _multiplies(text_of(name), text_of(body)):
+            self.scene.find("fork-bomb")
+        self.scene.functions[text_of(name)] = body
+        self.scene.calling.append(text_of(name))
+        self._run(body, pipes)
+        self.scene.calling.pop()
+        return ""
+
+    def call_function(self, name: str, args: Sequence[str], pipes: Pipes) -> str:
+        """Follow a function that the text has made, with its arguments."""
+        scene, variables = self.scene, self.words.variables
+        if len(scene.calling) > 6 or scene.calling.count(name):
+            return UNKNOWN
+        given = {str(number): arg for number, arg in enumerate(args, 1)}
+        given.update({"@": " ".join(args), "*": " ".join(args), "#": str(len(args))})
+        saved = {key: variables[key] for key in given if key in variables}
+        variables.update(given)
+        scene.calling.append(name)
+        try:
+            return self._run(scene.functions[name], pipes)
+        finally:
+            scene.calling.pop()
+            for key in given:
+                variables.pop(key, None)
+            variables.update(saved)
+
+    def _redirect_statement(self, node: Node, pipes: Pipes) -> str:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.named_children if child != body]
+        is_empty = body is None or bool(_SAYS_NOTHING.fullmatch(text_of(body)[-64:].strip()))
+        run: _Run = (lambda given: self._run(body, given)) if body else _read_by_itself
+        return self._redirected(redirects, pipes, run, is_empty=is_empty)
+
+    def _redirected(
+        self, nodes: Sequence[Node], pipes: Pipes, run: _Run, *, is_empty: bool = False
+    ) -> str:
+        redirects = Redirects.of(nodes, self.words)
+        scene = self.scene
+        given = redirects.applied(pipes, scene)
+        output = run(given)
+        for operator, target in redirects.targets:
+            self._written(scene, operator, target)
+            if is_empty and not redirects.gives:
+                judge_emptied(scene, operator, target)
+            if ">" in operator:
+                self.write(target, output, append=operator == ">>")
+        for each in redirects.behind:
+            output = self._run(each, Pipes(output, is_fed=True, feeds=given.feeds))
+        return output
+
+    def _substituted(self, text: str) -> str:
+        return self.script(text).rstrip("\n")
+
+    def _kept(self, direction: str, text: str) -> str:
+        scene = self.scene
+        path = f"/dev/fd/{63 + len(scene.files) + len(scene.sinks)}"
+        if direction == ">":
+            scene.sinks[path] = text
+        else:
+            scene.files[path] = self.script(text)
+        return path
+
+    def write(self, path: str, text: str, *, append: bool = False) -> None:
+        """Keep what is written to a path, and follow who reads it there."""
+        self.scene.write(path, text, append=append)
+        if (reader := self.scene.sinks.get(path)) is not None:
+            self.script(reader, Pipes(text, is_fed=True))
+
+
+def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, pipes: Pipes) -> str:
+    """Follow text that goes to folders for itself alone."""
+    cwd = scene.cwd
+    printed = follow(node, pipes)
+    scene.cwd = cwd
+    return printed
+
+
+def _for_each(words: Words, name: str, values: Sequence[str], follow: Callable[[], str]) -> str:
+    """Follow the body of a loop with each value of its variable."""
+    printed = ""
+    for value in values:
+        words.variables[name] = value
+        printed += follow()
+    return printed
+
+
+def judge_emptied(scene: Scene, operator: str, target: str) -> None:
+    """Judge that a file is emptied, which the text has not made itself."""
+    if operator in (">", ">|") and is_kept(target, scene.cwd) and not scene.read(target):
+        scene.find("overwrite")
+
+
+def declare(scene: Scene, words: Words, field: str) -> None:
+    """Set the variable that a word of a declaration, such as of `export`, names."""
+    name, equals, value = field.partition("=")
+    if not is_known(name):
+        words.is_set_elsewhere = True
+    if equals and name.isidentifier():
+        judge_setting(scene, name, value)
+        words.variables[name] = value
+
+
+def _elements(inner: str, words: Words) -> list[str]:
+    """The elements of an array, without the indexes that may be told."""
+    inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", inner)
+    return [field for word in split_words(inner) for field in words.fields(word)]
+
+
+def _multiplies(name: str, body: str) -> bool:
+    """Whether a function starts itself beside itself."""
+    called = re.escape(name)
+    itself = re.compile(rf"(?<![\w./-]){called}(?![\w=./-])")
+    if re.search(rf"{itself.pattern}\s*\|&?\s*{called}", body):
+        return True
+    # Commands by what ends them; what ends with a single `&` goes on beside the others.
+    ended = re.split(r"(&&|[;|&\n])", body)
+    return any(
+        end == "&" and itself.search(command)
+        for command, end in zip(ended[::2], ended[1::2], strict=False)
+    )
+
+
+def _touching(node: Node) -> list[str]:
+    """The words of a node, of which the grammar takes some apart."""
+    words, end = list[str](), -1
+    for child in node.named_children:
+        if words and child.start_byte == end:
+            words[-1] += text_of(child)
+        else:
+            words.append(text_of(child))
+        end = child.end_byte
+    return words
+
+
+def _nothing(node: Node, pipes: Pipes) -> str:
+    return ""
+
+
+def _read_by_itself(given: Pipes) -> str:
+    """What a redirection without a program prints, as in `$(<file)`."""
+    return given.stdin if given.is_fed else ""
+
+
+def _lists_variables(words: Sequence[str]) -> bool:
+    """Whether a declaration that sets nothing prints values."""
+    return all(word.startswith("-") for word in words) or any(
+        word.startswith("-") and set(word) & set("pf") for word in words
+    )

@@ -1,0 +1,373 @@
+"""Expands a shell word to what the program would be given, as far as the text tells it."""
+
+import re
+from collections.abc import Callable, MutableMapping
+from fnmatch import translate
+
+from msgspec import Struct, field
+
+from agent_service.security.commands.environment import GIVEN, untold
+from agent_service.security.commands.marks import UNKNOWN, marks
+from agent_service.security.commands.paths import HOME
+from agent_service.security.commands.quoting import (
+    braces,
+    decode_escapes,
+    end_of,
+    end_of_quote,
+    find_plain,
+)
+from agent_service.security.commands.scene import TooMuch
+
+_BEFORE_TILDE = re.compile(r"(?:[A-Za-z_]\w*=)?(?=~)")
+_TILDE = re.compile(r"~(\w*)(?=/|$|:)")
+_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
+_SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
+_LONGEST = 65_536
+_EACH = 10
+"""What expanding a word takes, however short it is."""
+_DEEPEST = 24  # how deep the parameters of words may hold others
+_TRIMMING = 2_000
+"""What looking for the beginning or the end of a value takes."""
+_WORDS = re.compile(r"[^\\'\"$`<>]+")
+_WITHIN_QUOTES = re.compile(r"[^\\$`]+")
+
+
+class Words(Struct):
+    """Expands words with the variables that the text has set so far."""
+
+    run: Callable[[str], str]
+    """Gives the output of a command substitution's text."""
+    keep: Callable[[str, str], str]
+    """Gives the path by which a process substitution is read (`<`) or written (`>`)."""
+    spend: Callable[[int], None]
+    """Counts work."""
+    variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
+    arrays: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The elements of variables that have several."""
+    fallbacks: set[str] = field(default_factory=set[str])
+    """What stands for variables that the text does not tell."""
+    depth: int = 0
+    is_set_elsewhere: bool = False
+    """Whether text that is not told has been run, which may have set any variable."""
+
+    def keep_elements(self, name: str, elements: list[str]) -> None:
+        """Set an array, whose elements may have blanks in them."""
+        self.arrays[name] = elements
+        self.variables[name] = " ".join(elements)
+
+    def fields(self, word: str) -> list[str]:
+        """The arguments that a word becomes."""
+        self.spend(_EACH + len(word))
+        found: list[str] = []
+        for each in braces(word, self.spend):
+            found += _Word(self, each).fields()
+        return found
+
+    def one(self, word: str) -> str:
+        """The word as one text, such as the value of an assignment or the name of a file."""
+        return " ".join(self.fields(word)).replace(UNKNOWN * 2, UNKNOWN)
+
+    def quoted(self, text: str) -> str:
+        """Text as between double quotes, such as a here-document's."""
+        if "$" not in text and "`" not in text and "\\" not in text:
+            return text
+        self.spend(len(text))
+        return _Word(self, text).quoted()
+
+    def value(self, name: str) -> str | None:
+        """A variable's value; None when the text does not tell it."""
+        found = self.variables.get(name)
+        return GIVEN.get(name) if found is None else found
+
+    def untold(self, name: str) -> str:
+        """What stands for a variable that the text does not tell."""
+        return UNKNOWN if self.is_set_elsewhere else untold(name)
+
+    def parameter(self, inner: str) -> str:
+        """The value of `${inner}`."""
+        self.spend(len(inner))
+        if inner.startswith("#") and len(inner) > 1:
+            name, _, index = inner[1:].partition("[")
+            self._nested(index)
+            value = self.value(name)
+            return UNKNOWN if value is None else str(len(value))
+        match = _PARAMETER.match(inner)
+        if match is None:
+            self._nested(inner)
+            return UNKNOWN
+        value = self.value(match["name"])
+        if match["bang"] and value is not None:
+            value = self.value(value)
+        rest = inner[match.end() :]
+        if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
+            index, rest = self._nested(rest[1:end]), rest[end + 1 :]
+            value = None if value is None else self._element(match["name"], value, index)
+        return self._operated(value, rest, match["name"])
+
+    def _element(self, name: str, value: str, index: str) -> str:
+        if index in ("@", "*"):
+            return value
+        kept = self.arrays.get(name, [])
+        parts = kept if " ".join(kept) == value else value.split()
+        try:
+            return parts[int(index)]
+        except ValueError:
+            # A name, or a number that is not known: it may be any of them.
+            return value
+        except IndexError:
+            return UNKNOWN if marks(value) else ""
+
+    def _operated(self, value: str | None, rest: str, name: str) -> str:
+        if not rest:
+            return self.untold(name) if value is None else value
+        if (other := re.match(r":?[-=]", rest)) is not None:
+            fallback = self._nested(rest[other.end() :])
+            if value is None:
+                fallback = fallback or UNKNOWN
+                self.fallbacks.add(fallback)
+                fallback += UNKNOWN if self.is_set_elsewhere else ""
+            if "=" in other[0] and not value:
+                self.variables[name] = fallback
+            return value or fallback
+        if (other := re.match(r":?\+", rest)) is not None:
+            told = self._nested(rest[other.end() :])
+            return told if value or (value is None and marks(told)) else ""
+        if re.match(r":?\?", rest):
+            self._nested(rest)
+            return value or UNKNOWN
+        if value is None:
+            self._nested(rest)
+            return UNKNOWN
+        if (slice_ := _SLICE.fullmatch(rest)) is not None:
+            return _sliced(value, slice_)
+        return self._edited(value, rest)
+
+    def _nested(self, text: str) -> str:
+        if self.depth >= _DEEPEST:
+            raise TooMuch
+        self.depth += 1
+        try:
+            return self.one(text)
+        finally:
+            self.depth -= 1
+
+    def _edited(self, value: str, rest: str) -> str:
+        if rest[0] in "#%":
+            operator = rest[:2] if rest[:2] in ("##", "%%") else rest[0]
+            self.spend(_TRIMMING)
+            return _trimmed(value, operator, self._nested(rest[len(operator) :]))
+        if rest[0] == "/":
+            everywhere = rest.startswith("//")
+            rest = rest[2 if everywhere else 1 :]
+            end = find_plain(rest, "/")
+            pattern, to = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
+            return _replaced(value, self._nested(pattern), self._nested(to), everywhere)
+        self._nested(rest)
+        folded = {"^^": str.upper, ",,": str.lower, "@U": str.upper, "@L": str.lower}
+        if rest[:2] in folded:
+            return folded[rest[:2]](value)
+        if rest[0] in "^,":
+            return (value[:1].upper() if rest[0] == "^" else value[:1].lower()) + value[1:]
+        if rest[:2] in ("@P", "@E"):
+            return decode_escapes(value)
+        return value
+
+
+class _Word:
+    """One word while it is read from left to right."""
+
+    def __init__(self, words: Words, text: str) -> None:
+        self._words = words
+        self._text = text
+        self._at: int = 0
+        self._done: list[str] = []
+        self._current = ""
+        self._begun = False
+
+    def fields(self) -> list[str]:
+        """Its arguments."""
+        text = self._text
+        if "~" in text and (named := _BEFORE_TILDE.match(text)):
+            self._add(named[0]) if named[0] else None
+            self._at = named.end()
+            self._tilde()
+        while self._at < len(text) and len(self._current) < _LONGEST:
+            if plain := _WORDS.match(text, self._at):
+                self._add(plain[0])
+                self._at = plain.end()
+            else:
+                self._next(text[self._at])
+        if self._begun:
+            self._done.append(self._current)
+        return self._done
+
+    def quoted(self) -> str:
+        """Its text, read as between double quotes."""
+        return self._inside(self._text)
+
+    def _tilde(self) -> None:
+        match = _TILDE.match(self._text, self._at)
+        if match is not None:
+            self._add("/root" if match[1] == "root" else HOME)
+            self._at = match.end()
+
+    def _next(self, char: str) -> None:
+        text, at = self._text, self._at
+        if char == "\\":
+            self._add(text[at + 1 : at + 2].replace("\n", ""))
+            self._at = at + 2
+        elif char == "'":
+            end = end_of_quote(text, at)
+            self._add(text[at + 1 : end])
+            self._at = end + 1
+        elif char == '"':
+            end = end_of_quote(text, at)
+            self._double(text[at + 1 : end])
+            self._at = end + 1
+        elif char == "$" and text.startswith("$'", at):
+            self._ansi(at + 2)
+        elif char == "$" and text.startswith('$"', at):
+            self._at = at + 1
+        elif char in "$`":
+            value = self._dollar(text)
+            self._split(value)
+        elif char in "<>" and text.startswith("(", at + 1):
+            end = end_of(text, at + 1)
+            self._add(self._words.keep(char, text[at + 2 : end]))
+            self._at = end + 1
+        else:
+            self._add(char)
+            self._at = at + 1
+
+    def _double(self, inner: str) -> None:
+        if re.fullmatch(r"\$\{?[@*]\}?|\$\{\w+\[[@*]\]\}", inner):
+            self._split(self._inside(inner))
+        else:
+            self._add(self._inside(inner))
+
+    def _inside(self, inner: str) -> str:
+        saved, self._text, self._at = (self._text, self._at), inner, 0
+        found: list[str] = []
+        while self._at < len(inner):
+            char = inner[self._at]
+            if char == "\\" and inner[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\", "\n"):
+                found.append(inner[self._at + 1].replace("\n", ""))
+                self._at += 2
+            elif char in "$`":
+                found.append(self._dollar(inner))
+            else:
+                plain = _WITHIN_QUOTES.match(inner, self._at)
+                found.append(plain[0] if plain else char)
+                self._at += len(found[-1])
+        self._text, self._at = saved
+        return "".join(found)
+
+    def _ansi(self, start: int) -> None:
+        at = start
+        while at < len(self._text) and self._text[at] != "'":
+            at += 2 if self._text[at] == "\\" else 1
+        self._add(decode_escapes(self._text[start:at]))
+        self._at = at + 1
+
+    def _dollar(self, text: str) -> str:
+        value = self._value(text)
+        self._words.spend(len(value))
+        return value
+
+    def _value(self, text: str) -> str:
+        """The value of what begins with a dollar or a backquote; moves behind it."""
+        at = self._at
+        if text[at] == "`":
+            end = end_of_quote(text, at)
+            self._at = end + 1
+            return self._words.run(re.sub(r"\\([`$\\])", r"\1", text[at + 1 : end]))
+        if text.startswith("$((", at):
+            end = end_of(text, at + 1)
+            self._at = end + 1
+            return _calculated(self._words, text[at + 3 : end - 1])
+        if text.startswith("$(", at):
+            end = end_of(text, at + 1)
+            self._at = end + 1
+            return self._words.run(text[at + 2 : end])
+        if text.startswith("${", at):
+            end = end_of(text, at + 1)
+            self._at = end + 1
+            return self._words.parameter(text[at + 2 : end])
+        match = _NAME.match(text, at + 1)
+        if match is None:
+            self._at = at + 1
+            return "$"
+        self._at = match.end()
+        value = self._words.value(match[0])
+        return self._words.untold(match[0]) if value is None else value
+
+    def _add(self, text: str) -> None:
+        self._current += text
+        self._begun = True
+
+    def _split(self, value: str) -> None:
+        if not value:
+            return
+        separators = self._words.variables.get("IFS") or " "
+        if not separators.isspace():
+            value = value.translate({ord(each): " " for each in separators})
+        parts = value.split()
+        if value[0].isspace():
+            self._end()
+        for number, part in enumerate(parts):
+            if number:
+                self._end()
+            self._add(part + UNKNOWN if marks(part) else part)  # it may be several words
+        if parts and value[-1].isspace():
+            self._end()
+
+    def _end(self) -> None:
+        if self._begun:
+            self._done.append(self._current)
+        self._current, self._begun = "", False
+
+
+def _calculated(words: Words, text: str) -> str:
+    inner = words.quoted(text).strip()
+    match = re.fullmatch(r"(\d{1,9})\s*([-+*])\s*(\d{1,9})|(\d{1,9})", inner)
+    if match is None:
+        return UNKNOWN
+    if match[4]:
+        return match[4]
+    left, right = int(match[1]), int(match[3])
+    return str({"+": left + right, "-": left - right, "*": left * right}[match[2]])
+
+
+def _sliced(value: str, match: re.Match[str]) -> str:
+    if marks(value):
+        return marks(value)
+    start = int(match["from"].strip("() ")[:9])
+    count = None if match["count"] is None else int(match["count"][:9])
+    tail = value[start:]
+    return tail if count is None else tail[:count]
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern[:256]))
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str:
+    matcher, length = _matcher(pattern), min(len(value), 256)
+    counts = range(length + 1) if len(operator) == 1 else range(length, -1, -1)
+    for count in counts:
+        part = value[:count] if operator[0] == "#" else value[len(value) - count :]
+        if matcher.fullmatch(part):
+            return value[count:] if operator[0] == "#" else value[: len(value) - count]
+    return value
+
+
+def _replaced(value: str, pattern: str, to: str, everywhere: bool) -> str:
+    if not pattern:
+        return value
+    if not set(pattern) & set("*?["):
+        return value.replace(pattern, to) if everywhere else value.replace(pattern, to, 1)
+    if len(value) > 1024 or len(pattern) > 64 or pattern.count("*") > 1:
+        return marks(value) or UNKNOWN
+    inner = translate(pattern).removeprefix("(?s:").removesuffix(r")\Z")
+    return re.sub(inner, lambda _: to, value, count=0 if everywhere else 1)

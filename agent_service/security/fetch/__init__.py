@@ -1,0 +1,1 @@
+"""Fetches what others named, within bounds."""

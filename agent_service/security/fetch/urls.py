@@ -1,0 +1,218 @@
+"""The one client that fetches what somebody else named: pages, images, answers of search engines.
+
+Where it goes is judged by `destinations`, for every hop of a redirect anew, in the transport below
+everything else; how much it takes and how long is bounded; it knows no proxies and no cookies.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urljoin
+
+from msgspec import Struct
+
+from agent_service.security.fetch.bodies import Body
+from agent_service.security.fetch.destinations import (
+    Destinations,
+    FetchFailed,
+    FetchRefused,
+    Origin,
+)
+from services.discreet import Discreet
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncBaseTransport, AsyncClient, Request, Response
+
+__all__ = ["FetchFailed", "FetchLimits", "FetchRefused", "Fetched", "Fetcher"]
+
+USER_AGENT = "Mozilla/5.0 (compatible; Hermes/1.0)"
+CONNECT_TIMEOUT_S = 10.0
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class FetchLimits(Struct, frozen=True):
+    """How much of an answer is taken, and how long it may last, redirects included."""
+
+    size_bytes: int = 5_000_000
+    total_s: float = 30.0
+    redirects: int = 5
+
+
+class Fetched(Discreet, frozen=True):
+    """An answer, of whatever status."""
+
+    unshown = ("data",)
+
+    url: str
+    """Where it came from in the end."""
+    status: int
+    content_type: str
+    charset: str
+    """As the answer claims; empty where it claims none."""
+    data: bytes
+    is_cut: bool
+    """Whether there was more than the limit."""
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        try:
+            return self.data.decode(self.charset or "utf-8", errors="replace")
+        except LookupError:
+            return self.data.decode(errors="replace")
+
+
+class Fetcher:
+    """Fetches URLs from where its destinations allow it."""
+
+    def __init__(
+        self, destinations: Destinations, certificates: ssl.SSLContext | None = None
+    ) -> None:
+        """`certificates` are those that servers are believed by, the system's unless given."""
+        self._destinations = destinations
+        self._certificates = certificates
+        self._loading = asyncio.Lock()
+
+    async def get(
+        self,
+        url: str,
+        limits: FetchLimits | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Fetched:
+        """What a URL answers; headers of the caller stay with the origin that they were for."""
+        request: dict[str, Any] = {"method": "GET", "headers": dict(headers or {})}
+        if params:
+            request["params"] = dict(params)
+        return await self._bounded(url, limits or FetchLimits(), request)
+
+    async def post(
+        self, url: str, payload: Any, limits: FetchLimits, headers: Mapping[str, str]
+    ) -> Fetched:
+        """What a URL answers to a JSON document, which no redirect carries elsewhere."""
+        request = {"method": "POST", "headers": dict(headers), "json": payload}
+        return await self._bounded(url, limits, request)
+
+    async def _bounded(self, url: str, limits: FetchLimits, request: dict[str, Any]) -> Fetched:
+        client = await self._client()
+        import httpx2  # the model's SDK stands on it, too
+
+        try:
+            async with asyncio.timeout(limits.total_s), client:
+                return await self._follow(client, url, limits, request)
+        except (TimeoutError, httpx2.TimeoutException):
+            raise FetchFailed(f"it took longer than {limits.total_s:g} s") from None
+        except httpx2.InvalidURL:
+            raise FetchRefused("the URL is malformed") from None
+        except httpx2.HTTPError as error:
+            raise FetchFailed(f"the connection failed ({type(error).__name__})") from None
+
+    async def _follow(
+        self, client: "AsyncClient", url: str, limits: FetchLimits, request: dict[str, Any]
+    ) -> Fetched:
+        for _ in range(limits.redirects + 1):
+            origin = Origin.of(url)
+            async with client.stream(url=url, **request) as answer:
+                location = answer.headers.get("location", "")
+                if answer.status_code not in _REDIRECTS or not location:
+                    return await _taken(answer, url, limits)
+            if request["method"] != "GET":
+                raise FetchFailed("it answered with a redirect")
+            url = _joined(url, location)
+            request.pop("params", None)
+            client.cookies.clear()
+            if Origin.of(url) != origin:
+                request = {"method": "GET"}
+        raise FetchFailed(f"it redirects more than {limits.redirects} times")
+
+    async def _client(self) -> "AsyncClient":
+        # Reading certificates and code takes its time, so not on the event loop.
+        async with self._loading:
+            return await asyncio.to_thread(self._connect)
+
+    def _connect(self) -> "AsyncClient":
+        import httpx2  # as above
+
+        if self._certificates is None:
+            self._certificates = ssl.create_default_context()
+        # Each fetch has connections of its own: one that was opened for a name must not serve
+        # another name that has the same address.
+        wire = httpx2.AsyncHTTPTransport(
+            verify=self._certificates,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=4, max_keepalive_connections=0),
+        )
+        return httpx2.AsyncClient(
+            transport=cast("AsyncBaseTransport", _VettedTransport(wire, self._destinations)),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip, deflate"},
+        )
+
+
+class _VettedTransport:
+    """Connects to the addresses that were looked at, under the name that was asked for."""
+
+    def __init__(self, wire: "AsyncBaseTransport", destinations: Destinations) -> None:
+        self._wire = wire
+        self._destinations = destinations
+
+    async def __aenter__(self) -> "_VettedTransport":
+        await self._wire.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._wire.__aexit__(*error)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._wire.aclose()
+
+    async def handle_async_request(self, request: "Request") -> "Response":
+        """Send a request to the first of its host's addresses that answers."""
+        import httpx2  # as above
+
+        asked = request.url
+        addresses = await self._destinations.addresses(str(asked))
+        request.extensions = {**request.extensions, "sni_hostname": Origin.of(str(asked)).host}
+        failure: Exception | None = None
+        for address in addresses:
+            request.url = asked.copy_with(host=str(address))
+            try:
+                return await self._wire.handle_async_request(request)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        assert failure is not None, "a name without addresses is a failure of its own"
+        raise failure
+
+
+def _joined(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location).partition("#")[0]
+    except ValueError:
+        raise FetchRefused("it redirects to a malformed URL") from None
+
+
+async def _taken(answer: "Response", url: str, limits: FetchLimits) -> Fetched:
+    headers = answer.headers
+    body = Body(headers.get("content-encoding", ""), limits.size_bytes)
+    await body.read(answer.aiter_raw())
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    return Fetched(
+        url=url,
+        status=answer.status_code,
+        content_type=kind.strip().lower(),
+        charset=_charset(parameters),
+        data=bytes(body.data),
+        is_cut=body.is_cut,
+    )
+
+
+def _charset(parameters: str) -> str:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip("\"'")[:40]
+    return ""
