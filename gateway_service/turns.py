@@ -75,7 +75,7 @@ class Turns:
             except Unavailable as error:
                 _log.warning("a message waits for the agent: %s", error)
             except AgentRefused as error:
-                # The id is ours, so the turn is too: an older version asked for it differently.
+                # The id is ours, so the turn is too, even if settings have changed since.
                 if error.reason is not Reason.ALREADY_EXISTS:
                     raise
                 return

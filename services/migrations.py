@@ -2,12 +2,12 @@
 
 A service has one MetaData, which is the schema, and a package of migrations that lead there:
 `HEAD = "0002"` and `OLDEST_RELEASE = "0.1.0"` in its `__init__.py`, and Alembic's revision files
-under `versions/`. A test holds them together. A new SQLite file is made from the MetaData and
-stamped, and one that is up to date is recognised by its stamp, both without Alembic, whose import
-alone takes longer than either.
+under `versions/`, numbered in order. A test keeps schema and migrations equal. A new SQLite file is
+made from the MetaData, and an up-to-date file is recognised by its stamp, both without Alembic,
+whose import takes longer than either.
 
-Replicas of the version before run on beside the new one, and start again: the oldest release that
-the tables have all for is noted beside the stamp, so that an older version knows whether it is one.
+During a rolling update, replicas of the previous release run and restart beside the new one. So the
+oldest release that can use the tables is stored beside the stamp.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ _oldest = sa.Table(
 
 
 class Standing(StrEnum):
-    """How tables stand to this version."""
+    """How the tables compare with this version."""
 
     SAME = "same"
     OLDER = "older"
-    """They are to be brought up to date, or made."""
+    """They need an upgrade, or do not exist yet."""
     NEWER = "newer"
-    """They have what this version needs, and more."""
+    """They have more than this version needs."""
     TOO_NEW = "too_new"
-    """What this version needs may have been taken away."""
+    """They may lack something that this version needs."""
 
 
 class _Stamp(Struct, frozen=True):
@@ -62,24 +62,24 @@ class _Stamp(Struct, frozen=True):
 
 
 async def prepare(database: Database, metadata: sa.MetaData, migrations: ModuleType) -> None:
-    """Make or upgrade the tables; raise DatabaseMismatch for those that this version cannot use."""
+    """Make or upgrade the tables; raise DatabaseMismatch if this version cannot use them."""
     if await revision(database) != migrations.HEAD:
         await database.migrate(partial(_bring_up, metadata, migrations))
 
 
 async def revision(database: Database) -> str | None:
-    """What the tables of a database were last brought to; None where there are none of ours."""
+    """The revision of a database's tables; None if it has none of ours."""
     return await database.read(_current)
 
 
 async def standing(database: Database, migrations: ModuleType) -> Standing:
-    """Whether this version can use the tables of a database, or is to bring them up to date."""
+    """Whether this version can use the tables of a database, or must upgrade them."""
     stamp = await database.read(_stamp)
     return await asyncio.to_thread(_standing, stamp, migrations)
 
 
 def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads") -> None:
-    """Run the migrations that this database has not had, up to a revision; none on a newer one."""
+    """Run the missing migrations up to a revision; newer tables stay as they are."""
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationStep
@@ -109,7 +109,7 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
 
 
 def too_new(revision: str | None) -> str:
-    """What to tell of tables that this version cannot use."""
+    """The message for tables that this version cannot use."""
     return (
         f"the database's schema, {revision}, is newer than this version of Hermes, {_release()}, "
         "and may lack what it needs; install the version that used it last, or bring back the "
@@ -141,10 +141,7 @@ def _note_oldest(connection: sa.Connection, migrations: ModuleType) -> None:
 def _standing(stamp: _Stamp, migrations: ModuleType) -> Standing:
     if stamp.revision == migrations.HEAD:
         return Standing.SAME
-    from alembic.script import ScriptDirectory
-
-    scripts = ScriptDirectory(str(files(migrations)))
-    if stamp.revision in {None, *(it.revision for it in scripts.walk_revisions())}:
+    if stamp.revision is None or stamp.revision < migrations.HEAD:
         return Standing.OLDER
     oldest = stamp.oldest_release
     is_usable = oldest is not None and _parts(oldest) <= _parts(_release())

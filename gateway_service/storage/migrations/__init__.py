@@ -1,6 +1,6 @@
 """How the gateway's schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0006"
+HEAD = "0001"
 """The revision that `gateway_service.storage.schema` describes."""
 
 OLDEST_RELEASE = "0.1.0"
