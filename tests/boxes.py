@@ -5,11 +5,13 @@ import hashlib
 import os
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from executor_service.backends.base import (
     MIB,
@@ -153,6 +155,13 @@ BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
     "ssh": _ssh,
 }
 """What each backend is made with, once what it stands on has been started in a folder."""
+USUAL = ("bubblewrap", "docker")
+"""Backends that every run of the tests has; the others are for `make test-all`."""
+
+
+def backends(names: Iterable[str] = tuple(BACKENDS)) -> list[Any]:
+    """Test parameters of these names, each slow unless it is a usual backend's."""
+    return [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.boxes import BACKENDS, Console, Yard, open_console, open_yard
+from tests.boxes import BACKENDS, Console, Yard, backends, open_console, open_yard
 from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_capabilities import CapabilitySuite
@@ -29,7 +29,7 @@ END_WORKSPACES = ("kubernetes",)
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(scope="module", params=list(BACKENDS))
+@pytest.fixture(scope="module", params=backends())
 def name(request: pytest.FixtureRequest) -> str:
     """Each backend in turn."""
     return request.param
@@ -109,7 +109,7 @@ class TestSandboxes(SandboxSuite):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in BACKENDS if name not in HAVE_MACHINE_S_NETWORK],
+    backends(name for name in BACKENDS if name not in HAVE_MACHINE_S_NETWORK),
     indirect=True,
     scope="module",
 )
@@ -119,7 +119,7 @@ class TestEgress(EgressSuite):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in BACKENDS if name not in END_WORKSPACES],
+    backends(name for name in BACKENDS if name not in END_WORKSPACES),
     indirect=True,
     scope="module",
 )

@@ -15,6 +15,8 @@ import yaml
 from tests.docker_engine import SANDBOX_IMAGE, docker_client
 from tests.images import need_plugins
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docker"
 BASE, TARGET = "hermes-test/sandbox-base", "hermes-test/sandbox"

@@ -36,6 +36,8 @@ from tests.executors import end_boxes, executor_settings, serving, until
 from tests.ssh_to_engine import ssh_to_engine
 from tests.workspace_client import Workspaces
 
+pytestmark = pytest.mark.slow
+
 ENGINE = "/var/run/docker.sock"
 
 

@@ -219,6 +219,7 @@ async def test_what_boxes_leave_behind_is_removed(yard: Yard, engine: docker.Doc
             assert await console.output("echo here") == "here"
 
 
+@pytest.mark.slow
 async def test_behind_gvisor_the_engine_is_the_way_in(
     engine: docker.DockerClient, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from tests.boxes import SMALL, Yard, open_console, open_yard
 from tests.executors import executor_settings, serving
 
+pytestmark = pytest.mark.slow
+
 FORK_UNTIL_REFUSED = """
 import os, signal, time
 children = []

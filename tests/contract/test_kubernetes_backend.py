@@ -28,6 +28,8 @@ from tests.fakes.kubernetes.faults import Fault, evict
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 EVICTED = "The node was low on resource: memory."
 COUNT = """
 i=0

@@ -20,6 +20,8 @@ from tests.fakes.kubernetes.faults import Fault, erase
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import WARM_POOL, another_supervisor, backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 READY = 2
 
 

@@ -20,6 +20,8 @@ from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 0.3
 MINE, OTHER = "executor-mine", "executor-other"
 

@@ -15,6 +15,8 @@ from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:

@@ -11,6 +11,8 @@ from tests.boxes import SMALL, new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import WARM_POOL, another_supervisor, backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=[None, SMALL], ids=["made", "claimed"])
 def stand_in(

@@ -19,6 +19,8 @@ from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
 from tests.kubernetes_cluster import backend_of, cluster
 
+pytestmark = pytest.mark.slow
+
 SOON_S = 5.0
 
 

@@ -14,7 +14,7 @@ from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of, cluster
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")

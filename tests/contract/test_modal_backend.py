@@ -25,7 +25,7 @@ from tests.boxes import Recorder, new_spec, open_console
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.requirements import require
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 Make = Callable[..., ModalBackend]
 

@@ -24,6 +24,8 @@ from tests.boxes import Recorder, Yard, new_spec, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = apptainer.options()
 BACKEND = f"""
 from functools import partial

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boxes import open_yard
+from tests.boxes import backends, open_yard
 from tests.contract.executor_over import serving_over
 from tests.integration.agent_tool_parts import Tools, open_tools
 from tests.users import users_folder
@@ -36,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("backend", sorted(OWN))
+@pytest.mark.parametrize("backend", backends(sorted(OWN)))
 async def test_the_files_of_a_skill_are_where_the_model_is_told(backend: str, folder: Path) -> None:
     place = f"{OWN[backend]}/greeting"
     async with (

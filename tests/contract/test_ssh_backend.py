@@ -29,6 +29,8 @@ from tests.executors import executor_settings, refused, serving
 from tests.security.mutants import without
 from tests.ssh_server import SshServer, ssh_server
 
+pytestmark = pytest.mark.slow
+
 WELCOME = 'ForceCommand echo Welcome; echo stranger >&2; eval "$SSH_ORIGINAL_COMMAND"'
 OLD_PYTHON = """#!/bin/sh
 echo 'hermes-install:{"python": [3, 6, 9], "host": "old", "system": "Linux"}'

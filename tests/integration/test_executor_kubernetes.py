@@ -18,6 +18,8 @@ from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
 from tests.kubernetes_cluster import WARM_POOL, cluster
 
+pytestmark = pytest.mark.slow
+
 TICKS = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05; done"
 
 

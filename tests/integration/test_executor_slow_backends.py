@@ -23,6 +23,8 @@ from tests.docker_engine import docker_client
 from tests.executor_client import Client
 from tests.executors import Process, executor_settings, refused
 
+pytestmark = pytest.mark.slow
+
 ENGINE = "/var/run/docker.sock"
 TOLD_WITHIN_S = 10.0
 AWAY_S = 0.5

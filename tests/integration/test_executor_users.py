@@ -21,7 +21,7 @@ from tests.executors import Process, executor_settings, serving, until
 from tests.users import UID, users_folder, users_python
 from tests.workspace_client import Workspaces
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 """Two engines are started."""
 
 MIB = 1024 * 1024

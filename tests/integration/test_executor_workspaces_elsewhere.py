@@ -16,6 +16,8 @@ from tests.executors import end_boxes, executor_settings, refused, serving, unti
 from tests.ssh_server import SshServer, ssh_server
 from tests.workspace_client import Workspaces
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024 * 1024
 
 

@@ -17,6 +17,7 @@ from executor_service.claims.sandbox import Sandbox
 from executor_service.claims.tokens import is_token_of
 from hermes.executor.v1 import exec_pb2, file_pb2, network_pb2, pool_pb2, sandbox_pb2, workspace_pb2
 from services.errors import LeaseInvalid, Reason, details_of
+from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
 from tests.security.mutants import without
@@ -150,7 +151,7 @@ class Victim:
         assert found.state == exec_pb2.EXEC_STATE_RUNNING
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=PLACES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=backends(PLACES))
 async def executor(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Executor]:

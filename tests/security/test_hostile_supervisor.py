@@ -15,6 +15,7 @@ from executor_service.link import link
 from executor_service.pools import opening
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, reason_of
+from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import end_boxes, serving, until
 from tests.security import hostile
@@ -96,7 +97,7 @@ async def is_lost(client: Client, lease: Lease, within_s: float = TOLD_WITHIN_S)
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", backends(PLACES))
 async def test_only_its_own_sandbox_is_lost(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Note
 ) -> None:

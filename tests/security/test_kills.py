@@ -19,6 +19,7 @@ from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2
 from services.config import Settings
 from services.errors import Reason, reason_of
+from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, refused, until
 from tests.security.dens import Lease
@@ -27,8 +28,6 @@ from tests.security.scale import scale
 
 Note = Callable[[str, object], None]
 
-SLOWEST = ("gvisor", "kubernetes")
-"""Backends with little left of the time within which all is to be known."""
 SANDBOXES, COMMANDS_EACH = 4, 5
 KNOWN_WITHIN_S = 10
 FOR_EVER_S = 3600
@@ -165,11 +164,7 @@ async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running,
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "place",
-    [pytest.param(name, marks=[pytest.mark.alone] if name in SLOWEST else []) for name in PLACES],
-    indirect=True,
-)
+@pytest.mark.parametrize("place", backends(PLACES), indirect=True)
 async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
     place: Place, settings: Settings, record_property: Note
 ) -> None:

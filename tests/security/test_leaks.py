@@ -18,6 +18,8 @@ from tests.security.mutants import Mutant, boxes_are_not_destroyed
 from tests.security.places import EVERYTHING_HELD
 from tests.security.scale import scale
 
+pytestmark = pytest.mark.slow
+
 Note = Callable[[str, object], None]
 
 AT_A_TIME = 4

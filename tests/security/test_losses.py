@@ -12,6 +12,7 @@ import pytest
 from executor_service.pools import boxes
 from hermes.executor.v1 import exec_pb2
 from services.errors import Reason
+from tests.boxes import backends
 from tests.executor_client import Client, Seen
 from tests.executors import Executor, end_boxes, refused, serving, until
 from tests.security.dens import Lease
@@ -62,7 +63,7 @@ async def follow(client: Client, lease: Lease, canary: Path) -> "asyncio.Task[Se
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("place", LOSSES, indirect=True)
+@pytest.mark.parametrize("place", backends(LOSSES), indirect=True)
 async def test_a_loss_is_told_and_nothing_runs_elsewhere(
     place: Place, executor: Executor, canary: Path, record_property: Note
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from executor_service.backends.base import Box
-from tests.boxes import SMALL, Console, Yard, open_console, open_yard
+from tests.boxes import SMALL, Console, Yard, backends, open_console, open_yard
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -70,7 +70,7 @@ print(tempfile.NamedTemporaryFile().name.startswith("/tmp"))
 """
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "singularity"])
+@pytest.fixture(scope="module", params=backends(["bubblewrap", "singularity"]))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
