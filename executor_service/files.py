@@ -23,7 +23,7 @@ from services.errors import HermesError, LimitExceeded, NotFound, Unavailable
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Of an upload."""
 MAX_ARCHIVE_BYTES = 1024 * 1024 * 1024
-"""Of an archive as it is sent, compressed or not."""
+"""Of an archive."""
 MAX_PAGE_ENTRIES = 1000
 
 _LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
@@ -89,15 +89,6 @@ async def unpack(live: LiveBox, wanted: Upload, chunks: AsyncIterator[bytes]) ->
         link = await live.link()
         async with link.files.unpack(wanted.path, parents=True) as target:
             return await _fill(target, wanted, chunks)
-
-
-@asynccontextmanager
-async def pack(live: LiveBox, path: str) -> AsyncGenerator[Download]:
-    """The bytes of an archive of a folder."""
-    async with _answering():
-        link = await live.link()
-        async with link.files.pack(path) as running:
-            yield running
 
 
 async def move(live: LiveBox, source: str, target: str, overwrite: bool) -> None:

@@ -181,13 +181,9 @@ class RemoteFiles:
         message: Message = {"op": "read", "path": path, "offset": offset}
         if length is not None:
             message["length"] = length
-        async with self._download(message, offset) as download:
-            yield download
-
-    @asynccontextmanager
-    async def pack(self, path: str) -> AsyncGenerator[Download]:
-        """Read a folder as a tar archive, made as it is read; leaving the block stops it."""
-        async with self._download({"op": "pack", "path": path}, 0) as download:
+        ident = self._new_ident()
+        download = Download(ident, offset, self._outgoing)
+        async with self._running(ident, download, message):
             yield download
 
     @asynccontextmanager
@@ -208,13 +204,6 @@ class RemoteFiles:
         """Write a tar archive, of which commit makes a new folder; leaving the block drops it."""
         async with self._upload({"op": "unpack", "path": path, "parents": parents}) as upload:
             yield upload
-
-    @asynccontextmanager
-    async def _download(self, message: Message, offset: int) -> AsyncGenerator[Download]:
-        ident = self._new_ident()
-        download = Download(ident, offset, self._outgoing)
-        async with self._running(ident, download, message):
-            yield download
 
     @asynccontextmanager
     async def _upload(self, message: Message) -> AsyncGenerator[Upload]:

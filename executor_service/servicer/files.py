@@ -1,7 +1,7 @@
 """FileService."""
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import grpc.aio
@@ -50,15 +50,17 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         live = self._box(request.lease, request.profile)
         offset = in_range("offset", request.offset, 0, _FARTHEST)
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
-        sent = _Sent()
+        sent, digest = 0, hashlib.sha256()
         async with files.download(live, request.path, offset, length or None) as (info, chunks):
             yield file_pb2.DownloadFileResponse(file=convert.file_info(request.path, info))
             async for chunk in chunks:
-                for piece in sent.pieces(chunk):
+                sent += len(chunk)
+                digest.update(chunk)
+                for start in range(0, len(chunk), _CHUNK_BYTES):
+                    piece = bytes(chunk[start : start + _CHUNK_BYTES])
                     yield file_pb2.DownloadFileResponse(chunk=piece)
-        yield file_pb2.DownloadFileResponse(
-            end=file_pb2.DownloadFileResponse.End(length_bytes=sent.length, sha256=sent.sha256)
-        )
+        end = file_pb2.DownloadFileResponse.End(length_bytes=sent, sha256=digest.digest())
+        yield file_pb2.DownloadFileResponse(end=end)
 
     async def StatPath(
         self, request: file_pb2.StatPathRequest, context: Context
@@ -110,20 +112,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
             info = await files.unpack(live, wanted, _chunks(request_iterator))
         return file_pb2.UploadArchiveResponse(folder=convert.file_info(wanted.path, info))
 
-    async def DownloadArchive(
-        self, request: file_pb2.DownloadArchiveRequest, context: Context
-    ) -> AsyncGenerator[file_pb2.DownloadArchiveResponse, None]:
-        """Reads a folder as an archive."""
-        live = self._box(request.lease, request.profile)
-        sent = _Sent()
-        async with files.pack(live, request.path) as chunks:
-            async for chunk in chunks:
-                for piece in sent.pieces(chunk):
-                    yield file_pb2.DownloadArchiveResponse(chunk=piece)
-        yield file_pb2.DownloadArchiveResponse(
-            end=file_pb2.DownloadArchiveResponse.End(length_bytes=sent.length, sha256=sent.sha256)
-        )
-
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
         return self._sandbox(lease, profile).box()
 
@@ -133,25 +121,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
 
 def _no_header() -> InvalidArgument:
     return InvalidArgument("the header comes first", fields={"header": "is wanted first"})
-
-
-class _Sent:
-    """What a download has sent so far."""
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._digest = hashlib.sha256()
-
-    @property
-    def sha256(self) -> bytes:
-        return self._digest.digest()
-
-    def pieces(self, chunk: memoryview) -> Iterator[bytes]:
-        """Count a chunk, and cut it into messages."""
-        self.length += len(chunk)
-        self._digest.update(chunk)
-        for start in range(0, len(chunk), _CHUNK_BYTES):
-            yield bytes(chunk[start : start + _CHUNK_BYTES])
 
 
 async def _chunks(

@@ -29,7 +29,7 @@ _METHODS = {
     ),
     "FileService": (
         *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
-        *("MovePath", "RemovePath", "UploadArchive", "DownloadArchive"),
+        *("MovePath", "RemovePath", "UploadArchive"),
     ),
     "WorkspaceService": (
         *("CreateWorkspace", "GetWorkspace", "ListWorkspaces", "DeleteWorkspace"),

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from contextlib import suppress
-from typing import Any, Callable, Protocol
+from typing import Any, Callable
 
 from executor_service.supervisor import archives, files, frames
 from executor_service.supervisor.connection import Connection
@@ -31,48 +31,19 @@ _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-class _Source(Protocol):
-    """Where the bytes of a download come from, in order."""
-
-    status: os.stat_result
-
-    def read(self, size: int) -> bytes: ...
-
-    def close(self) -> None: ...
-
-
-class _Part:
-    """A part of a regular file."""
+class Download:
+    """Sends a part of a regular file, as fast as it is acknowledged."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        self._offset = files.number_field(message, "offset", 0)
+        self._offset = self._acked = files.number_field(message, "offset", 0)
         self._left = files.number_field(message, "length", files.MAX_NUMBER)
         self._fd = paths.open(files.text_field(message, "path"), _READ_FILE)
         try:
-            self.status = os.fstat(self._fd)
-            _require_regular(self.status)
+            self._status = os.fstat(self._fd)
+            _require_regular(self._status)
         except BaseException:
             self.close()
             raise
-
-    def read(self, size: int) -> bytes:
-        """Up to so many of the next bytes; none at the end."""
-        data = os.pread(self._fd, min(size, self._left), self._offset)
-        self._offset += len(data)
-        self._left -= len(data)
-        return data
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._fd)
-
-
-class Download:
-    """Sends what there is to read, as fast as it is acknowledged."""
-
-    def __init__(self, source: _Source, offset: int) -> None:
-        self._source = source
-        self._offset = self._acked = offset
 
     def pump(self, connection: Connection, ident: int) -> bool:
         """Send what may be sent now; False when the answer has been sent."""
@@ -80,14 +51,16 @@ class Download:
             room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
             if room <= 0:
                 return True
-            data = self._source.read(min(frames.MAX_DATA_BYTES, room))
+            size = min(frames.MAX_DATA_BYTES, room, self._left)
+            data = os.pread(self._fd, size, self._offset)
             if not data:
-                done = {**files.describe(self._source.status), "end": self._offset}
+                done = {**files.describe(self._status), "end": self._offset}
                 connection.send(frames.pack_json(frames.FILE_DONE, ident, done))
                 return False
             head = frames.FILE_HEAD.pack(self._offset)
             connection.send(frames.header(frames.FILE_BYTES, ident, head, data), head, data)
             self._offset += len(data)
+            self._left -= len(data)
         return True
 
     def ack(self, offset: int) -> None:
@@ -97,8 +70,8 @@ class Download:
         self._acked = offset
 
     def close(self) -> None:
-        """Let go of what is read."""
-        self._source.close()
+        """Let go of the file."""
+        os.close(self._fd)
 
 
 class _Arriving:
@@ -145,7 +118,7 @@ class Unpacking(_Arriving):
         try:
             with open(os.dup(self.fd), "rb") as archive:
                 archive.seek(0)
-                yield from archives.unpack(archive, self._folder, part, self.size)
+                yield from archives.unpack(archive, self._folder, part)
             files.require_free(self._name, self._folder)
             os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             done.update(files.describe(os.stat(self._name, dir_fd=self._folder)))
@@ -206,17 +179,8 @@ class Upload(_Arriving):
         return stat.S_IMODE(status.st_mode) & 0o777
 
 
-def _read(paths: Paths, message: dict[str, Any]) -> Download:
-    return Download(_Part(paths, message), files.number_field(message, "offset", 0))
-
-
-def _pack(paths: Paths, message: dict[str, Any]) -> Download:
-    return Download(archives.Packing(paths, message), 0)
-
-
 _BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload | Unpacking]] = {
-    "read": _read,
-    "pack": _pack,
+    "read": Download,
     "write": Upload,
     "unpack": Unpacking,
 }

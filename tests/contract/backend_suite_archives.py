@@ -11,7 +11,7 @@ import pytest
 
 from executor_service.errors import FileRefused
 from executor_service.supervisor.archives import MAX_DEPTH
-from tests.boxes import Console, Yard, open_console
+from tests.boxes import Console
 
 Entry = tuple[tarfile.TarInfo, bytes]
 TIB = 1 << 40
@@ -54,12 +54,6 @@ async def unpack(console: Console, path: str, archive: bytes) -> None:
         await upload.commit(len(archive), hashlib.sha256(archive).hexdigest())
 
 
-async def pack(console: Console, path: str) -> bytes:
-    """Read a folder as an archive."""
-    async with console.link.files.pack(path) as download:
-        return b"".join([bytes(chunk) async for chunk in download])
-
-
 ATTACKS: dict[str, Callable[[], bytes]] = {
     "parent": lambda: tar(entry("../planted", b"x")),
     "absolute": lambda: tar(entry("/workspace/planted", b"x")),
@@ -85,26 +79,26 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         entry("sparse", b"x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.realsize": "9"})
     ),
     "more than there is room for": lambda: announced(entry("big", size=TIB)[0]),
-    "bomb": lambda: gzip.compress(tar(entry("zeros", bytes(300_000_000))), compresslevel=1),
-    "header bomb": lambda: gzip.compress(
-        announced(entry("long", type=tarfile.XHDTYPE, size=1 << 32)[0]) + bytes(1 << 20)
-    ),
+    "compressed": lambda: gzip.compress(tar(entry("file", b"x" * 5000))),
+    "header bomb": lambda: announced(entry("long", type=tarfile.XHDTYPE, size=1 << 32)[0]),
+    "large header": lambda: names_alone("y" * 70_000),
     "too deep": lambda: tar(entry("d/" * MAX_DEPTH + "file", b"x")),
-    "headers without end": lambda: gzip.compress(names_alone("y" * 60_000) * 5_000, 1),
+    "headers without end": lambda: names_alone("y") * 5_000,
     "the same name twice": lambda: tar(entry("file", b"1"), entry("file", b"2")),
     "a file where a folder is": lambda: tar(entry("x/y", b"1"), entry("x", b"2")),
     "no archive": lambda: b"this is no archive" * 100,
     "cut": lambda: tar(entry("file", b"x" * 5000))[:2000],
-    "cut and compressed": lambda: gzip.compress(tar(entry("file", b"x" * 5000)))[:-20],
+    "cut between entries": lambda: tar(entry("file", b"x" * 512))[:1024],
+    "damaged": lambda: tar(entry("file"))[:512] + b"x" * 512,
 }
 
 
 class ArchiveSuite:
     """Run against each backend by tests/contract/test_backends.py."""
 
-    @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
-    async def test_an_archive_becomes_a_folder(self, console: Console, compressed: bool) -> None:
-        name = "of-gzip" if compressed else "of-tar"
+    @pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])
+    async def test_an_archive_becomes_a_folder(self, console: Console, kind: int) -> None:
+        name = f"folder-{kind}"
         long = "n" * 200
         archive = tar(
             entry("./", type=tarfile.DIRTYPE),
@@ -112,28 +106,12 @@ class ArchiveSuite:
             entry(f"deep/{long}/naïve", b"text"),
             entry("empty", type=tarfile.DIRTYPE),
             entry("deep/link", type=tarfile.SYMTYPE, linkname="../run"),
+            kind=kind,
         )
-        await unpack(console, f"new/{name}", gzip.compress(archive) if compressed else archive)
+        await unpack(console, f"new/{name}", archive)
         script = f"cd new/{name}; ./run; cat deep/n*/naïve; readlink deep/link; deep/link; ls -A"
         assert await console.output(script) == "ran\ntext../run\nran\ndeep\nempty\nrun"
         assert await console.output(f"stat -c '%a %Y' new/{name}/run") == "755 1700000000"
-
-    async def test_a_folder_comes_back_as_it_is(self, console: Console) -> None:
-        await console.output(
-            "mkdir -p packed/a/b packed/empty; cd packed; head -c 3000000 /dev/urandom > a/big; "
-            "printf x > a/b/small; chmod 700 a/b/small; ln -s ../a/big empty/link; mkfifo pipe; "
-            f"printf naïve > {'l' * 200}"
-        )
-        archive = await pack(console, "packed")
-        with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
-            assert "pipe" not in opened.getnames()
-            assert opened.getmember("a/b/small").mode == 0o700
-        await unpack(console, "unpacked", archive)
-        await console.output("rm packed/pipe")
-        listing = "find . -printf '%P %y %m %s %l\\n' | grep -v ' d ' | sort; cat a/big | sha256sum"
-        first = await console.output(f"cd packed; {listing}")
-        assert await console.output(f"cd unpacked; {listing}") == first
-        assert await pack(console, "unpacked/empty") != b""
 
     async def test_a_path_that_is_taken_stays_as_it_is(self, console: Console) -> None:
         await console.output("mkdir taken; echo mine > taken/file")
@@ -153,30 +131,8 @@ class ArchiveSuite:
     async def test_who_leaves_leaves_nothing(self, console: Console) -> None:
         async with console.link.files.unpack("left") as upload:
             await upload.write(tar(entry("file", b"x")))
-        async with console.link.files.pack("/usr/share") as download:
-            async for _ in download:
-                break
         await console.link.ping(5)
         assert await console.output("ls -A | grep -e left -e hermes || true") == ""
-
-    @pytest.mark.parametrize("operation", ["read", "pack"])
-    async def test_a_link_that_is_cut_in_a_download_leaves_the_box_alive(
-        self, yard: Yard, operation: str
-    ) -> None:
-        async with yard.box() as box:
-            async with open_console(yard.backend, box) as console:
-                await console.output(
-                    "mkdir f; for n in $(seq 40); do head -c 99999 /dev/zero >f/$n; done"
-                )
-                await console.output(": > empty")
-            for _ in range(10):
-                async with open_console(yard.backend, box) as console:
-                    files = console.link.files
-                    opened = files.pack("f") if operation == "pack" else files.download("empty")
-                    async with opened:
-                        pass
-            async with open_console(yard.backend, box) as console:
-                assert await console.output("echo alive") == "alive"
 
     @pytest.mark.parametrize("attack", ATTACKS)
     async def test_an_attack_leaves_nothing(self, console: Console, attack: str) -> None:

@@ -1,11 +1,7 @@
 """The size of workspaces, and starts that cannot succeed."""
 
 import asyncio
-import gzip
 import hashlib
-import io
-import tarfile
-import time
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
@@ -24,7 +20,7 @@ from services.config import Settings, load_settings
 from services.errors import Reason, message_of, reason_of
 from services.metrics import Meter
 from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings, serving, until
+from tests.executors import end_boxes, executor_settings, serving
 
 MIB = 1024 * 1024
 
@@ -89,31 +85,6 @@ async def test_what_is_sent_to_a_full_workspace_is_refused(small: Settings) -> N
         assert "too deep" in await why(upload(client, lease, "more", 10))
 
 
-async def test_an_archive_that_fills_a_workspace_is_stopped(small: Settings) -> None:
-    archive = await asyncio.to_thread(many_files, 200_000)
-    async with serving(small) as executor, executor.client() as client:
-        lease = (await client.acquire("s")).lease
-        started = time.monotonic()
-        said = await why(upload_archive(client, lease, "folder", archive))
-        assert "no room" in said
-        assert time.monotonic() - started < 20
-
-        async def is_gone() -> bool:
-            return await client.output(lease, "ls -A") == ""
-
-        await until(is_gone)
-
-
-def many_files(count: int) -> bytes:
-    """A small archive of many empty files."""
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as compressed:
-        for number in range(count):
-            compressed.write(tarfile.TarInfo(f"{number:06}").tobuf(tarfile.USTAR_FORMAT))
-        compressed.write(bytes(2 * tarfile.BLOCKSIZE))
-    return packed.getvalue()
-
-
 async def upload(client: Client, lease: sandbox_pb2.Lease, path: str, size: int) -> None:
     """Writes a file of zeros."""
     content = bytes(size)
@@ -127,25 +98,6 @@ async def upload(client: Client, lease: sandbox_pb2.Lease, path: str, size: int)
             yield file_pb2.UploadFileRequest(chunk=content[start : start + 32 * 1024])
 
     await client.files.UploadFile(messages())
-
-
-async def upload_archive(
-    client: Client, lease: sandbox_pb2.Lease, path: str, archive: bytes
-) -> None:
-    """Makes a folder of an archive."""
-    header = file_pb2.UploadArchiveRequest.Header(
-        lease=lease,
-        path=path,
-        length_bytes=len(archive),
-        sha256=hashlib.sha256(archive).digest(),
-    )
-
-    async def messages() -> AsyncIterator[file_pb2.UploadArchiveRequest]:
-        yield file_pb2.UploadArchiveRequest(header=header)
-        for start in range(0, len(archive), 32 * 1024):
-            yield file_pb2.UploadArchiveRequest(chunk=archive[start : start + 32 * 1024])
-
-    await client.files.UploadArchive(messages(), timeout=50)
 
 
 async def why(call: Awaitable[object]) -> str:

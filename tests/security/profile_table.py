@@ -255,9 +255,6 @@ ROWS: Mapping[str, Row] = {
     EXECUTOR + "FileService/DownloadFile": Alike(
         lambda t: file_pb2.DownloadFileRequest(lease=t.lease, profile=BOB, path="/workspace/note")
     ),
-    EXECUTOR + "FileService/DownloadArchive": Alike(
-        lambda t: file_pb2.DownloadArchiveRequest(lease=t.lease, profile=BOB, path="/workspace")
-    ),
     EXECUTOR + "FileService/StatPath": Alike(
         lambda t: file_pb2.StatPathRequest(lease=t.lease, profile=BOB, path="/workspace/note")
     ),

@@ -65,12 +65,6 @@ async def _upload_archive(client: Client, lease: Lease, _exec_id: str) -> None:
     await client.files.UploadArchive(iter([file_pb2.UploadArchiveRequest(header=header)]))
 
 
-async def _download_archive(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.DownloadArchiveRequest(lease=lease, profile=client.profile, path=".")
-    async for _ in client.files.DownloadArchive(request):
-        pass
-
-
 async def _move(client: Client, lease: Lease, _exec_id: str) -> None:
     request = file_pb2.MovePathRequest(
         lease=lease, profile=client.profile, source_path="secret", target_path="moved"
@@ -117,7 +111,6 @@ LEASED: dict[str, Call] = {
     "StatPath": _stat,
     "ListDirectory": _list_directory,
     "UploadArchive": _upload_archive,
-    "DownloadArchive": _download_archive,
     "MovePath": _move,
     "RemovePath": _remove,
     "SetNetworkPolicy": _set_network,

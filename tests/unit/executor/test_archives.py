@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 
 def unpack(folder: int, archive: bytes, most: int) -> None:
-    for _ in archives.unpack(io.BytesIO(archive), folder, "part", len(archive), most):
+    for _ in archives.unpack(io.BytesIO(archive), folder, "part", most):
         pass
 
 

@@ -71,11 +71,6 @@ class FileServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.FromString,
                 _registered_method=True)
-        self.DownloadArchive = channel.unary_stream(
-                '/hermes.executor.v1.FileService/DownloadArchive',
-                request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveResponse.FromString,
-                _registered_method=True)
 
 
 class FileServiceServicer:
@@ -134,22 +129,13 @@ class FileServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UploadArchive(self, request_iterator, context):
-        """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
-        follow; the folder appears whole, by rename, once length and digest match and every entry is a
-        file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
+        """Makes a new folder of a tar archive that is not compressed: the first message is the header,
+        chunks follow; the folder appears whole, by rename, once length and digest match and every entry
+        is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
         changed. A call that is given up while the archive is unpacked may still make the folder. Fails
         as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, 4 GiB, 64 folders
-        inside each other, or files 200 times as large as the archive.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def DownloadArchive(self, request, context):
-        """Reads a folder as a tar archive, made as it is read, in chunks of at most 32 KiB; the last message
-        is the end, and without it the archive is not whole. Devices, sockets and pipes are left out.
-        Fails as DownloadFile does, and with LIMIT_EXCEEDED for more than UploadArchive takes.
+        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
+        each other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,11 +178,6 @@ def add_FileServiceServicer_to_server(servicer, server):
                     servicer.UploadArchive,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.SerializeToString,
-            ),
-            'DownloadArchive': grpc.unary_stream_rpc_method_handler(
-                    servicer.DownloadArchive,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -390,33 +371,6 @@ class FileService:
             '/hermes.executor.v1.FileService/UploadArchive',
             hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def DownloadArchive(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/hermes.executor.v1.FileService/DownloadArchive',
-            hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_file__pb2.DownloadArchiveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,18 +43,13 @@ class FileServiceStub:
     LIMIT_EXCEEDED for one that is too deep.
     """
     UploadArchive: _aio.StreamUnaryMultiCallable[_file_pb2.UploadArchiveRequest, _file_pb2.UploadArchiveResponse]
-    """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
-    follow; the folder appears whole, by rename, once length and digest match and every entry is a
-    file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
+    """Makes a new folder of a tar archive that is not compressed: the first message is the header,
+    chunks follow; the folder appears whole, by rename, once length and digest match and every entry
+    is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
     changed. A call that is given up while the archive is unpacked may still make the folder. Fails
     as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-    exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, 4 GiB, 64 folders
-    inside each other, or files 200 times as large as the archive.
-    """
-    DownloadArchive: _aio.UnaryStreamMultiCallable[_file_pb2.DownloadArchiveRequest, _file_pb2.DownloadArchiveResponse]
-    """Reads a folder as a tar archive, made as it is read, in chunks of at most 32 KiB; the last message
-    is the end, and without it the archive is not whole. Devices, sockets and pipes are left out.
-    Fails as DownloadFile does, and with LIMIT_EXCEEDED for more than UploadArchive takes.
+    exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
+    each other.
     """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -128,24 +123,13 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _abc.AsyncIterator[_file_pb2.UploadArchiveRequest],
         context: _aio.ServicerContext[_abc.AsyncIterator[_file_pb2.UploadArchiveRequest], _abc.Awaitable[_file_pb2.UploadArchiveResponse]],
     ) -> _abc.Awaitable[_file_pb2.UploadArchiveResponse]:
-        """Makes a new folder of a tar archive, plain or gzip: the first message is the header, chunks
-        follow; the folder appears whole, by rename, once length and digest match and every entry is a
-        file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
+        """Makes a new folder of a tar archive that is not compressed: the first message is the header,
+        chunks follow; the folder appears whole, by rename, once length and digest match and every entry
+        is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
         changed. A call that is given up while the archive is unpacked may still make the folder. Fails
         as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, 4 GiB, 64 folders
-        inside each other, or files 200 times as large as the archive.
-        """
-
-    @_abc_1.abstractmethod
-    def DownloadArchive(
-        self,
-        request: _file_pb2.DownloadArchiveRequest,
-        context: _aio.ServicerContext[_file_pb2.DownloadArchiveRequest, _abc.AsyncIterator[_file_pb2.DownloadArchiveResponse]],
-    ) -> _abc.AsyncIterator[_file_pb2.DownloadArchiveResponse]:
-        """Reads a folder as a tar archive, made as it is read, in chunks of at most 32 KiB; the last message
-        is the end, and without it the archive is not whole. Devices, sockets and pipes are left out.
-        Fails as DownloadFile does, and with LIMIT_EXCEEDED for more than UploadArchive takes.
+        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
+        each other.
         """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _aio.Server) -> None: ...
