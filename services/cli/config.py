@@ -7,8 +7,8 @@ import shutil
 import subprocess
 
 from services.cli.arguments import Actions
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, say
+from services.cli.standard_input import agreed
 from services.cli.startup import catalog
 from services.cli.tables import print_table
 from services.clock import SystemClock

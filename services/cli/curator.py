@@ -11,9 +11,9 @@ from hermes.scheduler.v1 import curator_pb2
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from services.cli.arguments import Actions, up_to
 from services.cli.connection import connected
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.job_home import at_library
+from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.cli.tables import print_table
 from services.config import Settings

@@ -5,7 +5,6 @@ home of its own, which is gone when it ends."""
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from contextlib import aclosing
 from pathlib import Path
@@ -15,14 +14,15 @@ from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from services.cli import process
+from services.cli.chat.dialogue import Dialogue
+from services.cli.chat.one_shot import OneShot
+from services.cli.chat.screen import can_talk, standard_screen
+from services.cli.chat.talk import Talk
+from services.cli.chat.turn_view import TurnView
 from services.cli.connection import connected
 from services.cli.console import complain, printable, say
-from services.cli.dialogue import Dialogue
 from services.cli.job_changes import terminal
-from services.cli.one_shot import OneShot
 from services.cli.startup import logged
-from services.cli.talk import Talk
-from services.cli.turn_view import plain
 from services.config import Settings, load_settings
 from services.demo.__main__ import DEMO_SCRIPT
 from services.demo.model_script import Script
@@ -79,19 +79,19 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
     say("DEMO: the model is a script that matches words. The services, the sandbox and what")
     say("      happens in it are real. A job that was just added reports soon.")
     await _add_job(channels, job)
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if can_talk(settings.environ):
         say(f"Try: {' · '.join(TOUR)} · something slow")
         return await Talk(channels, ConverseRequest.Open(), settings).run()
-    return await _tour(channels)
+    return await _tour(settings, channels)
 
 
-async def _tour(channels: Channels) -> int:
+async def _tour(settings: Settings, channels: Channels) -> int:
     async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
         for question in TOUR:
             say(f"\n> {question}")
-            once = OneShot(plain())
+            once = OneShot(TurnView(standard_screen(settings.environ), tells_failure=False))
             await once.ask(dialogue, question)
-            if failure := once.transcript.failure:
+            if failure := once.failure:
                 complain(failure)
                 return 1
     say("\n(the job reports)")

@@ -20,7 +20,7 @@ from services.cli.home_jobs import Jobs
 from services.cli.home_source import Source, find
 from services.cli.home_target import Target
 from services.cli.job_files import is_here, note_of
-from services.cli.progress import Progress
+from services.cli.progress import StatusLine
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
@@ -180,15 +180,16 @@ class _Sending:
     async def requests(self) -> AsyncGenerator[home_pb2.ImportHomeRequest]:
         """The requests of ImportHome."""
         try:
-            with Progress("read", len(self._source.files)) as progress:
-                for file in self._source.files:
+            total = len(self._source.files)
+            with StatusLine() as status:
+                for number, file in enumerate(self._source.files, 1):
+                    status.show(f"reading file {number} of {total}")
                     head = home_pb2.HomeFile(profile=file.profile, path=file.path, mode=file.mode)
                     async for piece in self._source.read(file):
                         yield home_pb2.ImportHomeRequest(file=head, data=piece)
                         head = None
                     if head is not None:
                         yield home_pb2.ImportHomeRequest(file=head)
-                    progress.step()
             yield self._last
         except HermesError as problem:
             self.problem = problem
@@ -241,14 +242,13 @@ async def _export(settings: Settings, given: argparse.Namespace) -> None:
 
 async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
     summary = home_pb2.ExportHomeSummary()
-    with Progress("written", 0) as progress:
+    with StatusLine() as status:
         async for answer in call:
             if answer.HasField("summary"):
                 summary = answer.summary
-                progress.total = summary.file_count
             if answer.HasField("file"):
                 await target.begin(answer.file.profile, answer.file.path, answer.file.mode)
-                progress.step()
+                status.show(f"writing file {target.count} of {summary.file_count}")
             await target.write(answer.data)
     await target.finish()
     return summary

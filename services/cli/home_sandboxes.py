@@ -20,10 +20,10 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.channels import Channels
 from services.cli import old_workspaces
 from services.cli.connection import connected
-from services.cli.consent import agreed
 from services.cli.console import complain, counted, print_json, printable, say
 from services.cli.failures import explain
 from services.cli.old_workspaces import PIECE_BYTES, Notes, OldWorkspace, TooLarge
+from services.cli.standard_input import agreed
 from services.clock import SystemClock
 from services.config import Settings
 from services.errors import HermesError, Reason, details_of, reason_of

@@ -11,7 +11,7 @@ from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli.connection import connected, has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, counted, print_json, printable, say
-from services.cli.given_files import STANDARD, read_up_to
+from services.cli.standard_input import STANDARD, read_up_to
 from services.config import Settings
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import replace_file

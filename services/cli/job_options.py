@@ -12,7 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import up_to
-from services.cli.given_files import read_up_to
+from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
 
 MAX_SCRIPT_BYTES = 64 * 1024

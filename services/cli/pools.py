@@ -8,9 +8,9 @@ from typing import Any
 from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
 from services.cli.arguments import INT32, Actions, up_to
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, say
 from services.cli.executors import TELL_S, Executor, Executors, executors
+from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument, NotFound

@@ -15,12 +15,12 @@ from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.cli.arguments import Actions
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.exec_stream import ExecStream
 from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
 from services.cli.sandbox_shell import Place, Shell
 from services.cli.sandbox_trial import try_sandboxes
+from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument, Reason, reason_of

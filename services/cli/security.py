@@ -13,9 +13,9 @@ from msgspec import Struct
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from services.cli.arguments import Actions
-from services.cli.arriving import arriving_lines
 from services.cli.connection import connected
 from services.cli.console import complain, counted
+from services.cli.standard_input import arriving_lines
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument

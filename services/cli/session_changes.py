@@ -9,9 +9,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.agent.v1 import session_change_pb2, session_pb2
 from services.cli.arguments import INT32, INT64, Actions, up_to
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.session_desk import Action, Desk, described
+from services.cli.standard_input import agreed
 from services.ids import new_session_id
 
 _UNITS = {"d": "days", "h": "hours", "w": "weeks"}

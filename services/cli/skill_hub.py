@@ -13,9 +13,9 @@ from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
 from services.cli.arguments import Actions
 from services.cli.connection import connected
-from services.cli.consent import agreed
 from services.cli.console import complain, counted, print_json, printable, say
-from services.cli.progress import Activity
+from services.cli.progress import StatusLine
+from services.cli.standard_input import agreed
 from services.cli.tables import print_table
 from services.config import Settings
 from services.errors import FailedPrecondition, InvalidArgument
@@ -223,13 +223,13 @@ async def _source(text: str) -> str:
 
 async def _made(call: Any) -> list[pb.SkillOutcome]:
     outcomes: list[pb.SkillOutcome] = []
-    with Activity() as activity:
+    with StatusLine() as status:
         async with open_stream(call):
             async for answer in call:
                 if answer.HasField("outcome"):
                     outcomes.append(answer.outcome)
                 else:
-                    activity.show(printable(answer.step))
+                    status.show(printable(answer.step))
     return outcomes
 
 

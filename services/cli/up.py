@@ -4,18 +4,18 @@ Without a terminal, or with --no-chat, it serves until it is stopped."""
 
 import argparse
 import asyncio
-import sys
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import home_sandboxes, process
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.banner import introduce
+from services.cli.chat.screen import can_talk
+from services.cli.chat.talk import Talk
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import or_demo, with_model
 from services.cli.startup import load, logged
-from services.cli.talk import Talk
 from services.config import Settings
 from services.errors import FailedPrecondition
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Starts the services, and the chat where there is a terminal."""
     settings = load(arguments)
     settings.home.create()
-    talks = not arguments.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
+    talks = not arguments.no_chat and can_talk(settings.environ)
 
     def up() -> int:
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):

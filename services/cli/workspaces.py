@@ -12,9 +12,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.executor.v1 import workspace_pb2
 from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
 from services.cli.arguments import Actions
-from services.cli.consent import agreed
 from services.cli.console import complain, print_json, printable, say
 from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
+from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import InvalidArgument

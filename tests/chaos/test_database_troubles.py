@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.cli.dialogue import Dialogue
+from services.cli.chat.dialogue import Dialogue
 from tests.chaos.troubles import TROUBLES, Place, Trouble
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram

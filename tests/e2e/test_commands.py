@@ -11,7 +11,7 @@ import pytest
 from executor_service.backends import BACKENDS
 from executor_service.checks import WAYS
 from gateway_service.convert import MAX_TEXT_BYTES
-from services.cli.chat import MAX_QUESTION_BYTES
+from services.cli.chat.command import MAX_QUESTION_BYTES
 from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, one_process, running

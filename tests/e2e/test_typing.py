@@ -14,7 +14,7 @@ from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, Terminal, terminal
 PROMPT = r"^>$"
 WORKING = r"^… working; Ctrl-C stops it$"
 ALLOW = r"^allow\? .* >$"
-CTRL_L, CTRL_U = "\x0c", "\x15"
+CTRL_L, CTRL_U, CTRL_Y = "\x0c", "\x15", "\x19"
 RISKY = "rm -rf gone; "
 
 RULES = (
@@ -165,7 +165,7 @@ def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> Non
     assert "│ did it" not in screen
 
 
-def test_what_is_half_typed_can_be_put_aside_for_an_answer(chat: Terminal) -> None:
+def test_what_is_half_typed_can_be_cut_for_an_answer_and_brought_back(chat: Terminal) -> None:
     chat.type("a risky nap")
     chat.wait_for("│ begun")
     chat.press("my draft")
@@ -178,8 +178,10 @@ def test_what_is_half_typed_can_be_put_aside_for_an_answer(chat: Terminal) -> No
     chat.wait_for(ALLOW)
     chat.type("y")
     chat.wait_for("^did it")
+    chat.wait_for(PROMPT)
+    chat.press(CTRL_Y)
     screen = chat.wait_for("^> my draft$")
-    assert "You said" not in screen, "what was put aside was sent"
+    assert "You said" not in screen, "what was cut was sent"
     chat.press(CTRL_U)
     chat.wait_for(PROMPT)
 
@@ -302,18 +304,3 @@ def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
         assert chat.colours == {"default"}
         told = chat.screen.partition("> a long line\n")[2].partition("\n> ")[0]
         assert "".join(told.split()) == "".join(STORY.split())
-
-
-def test_a_terminal_that_cannot_move_its_cursor(up: Deployment) -> None:
-    with terminal(up.client.set(TERM="dumb"), "chat") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("a risky nap")
-        chat.wait_for("wants to run")
-        chat.type("y")
-        chat.wait_for("^did it")
-        chat.type("hold on")
-        chat.wait_for("│ holding")
-        chat.press(CTRL_C)
-        chat.wait_for("^interrupted")
-        chat.type("/quit")
-        assert chat.wait_end() == 0

@@ -19,7 +19,7 @@ from scheduler_service import app as scheduler_app
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
 from services.channels import Channels
-from services.cli.dialogue import Dialogue
+from services.cli.chat.dialogue import Dialogue
 from services.component import Component
 from services.config import Settings, load_settings
 from services.lifecycle import Workers

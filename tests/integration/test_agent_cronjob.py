@@ -14,8 +14,8 @@ from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
+from services.cli.chat.dialogue import Dialogue
 from services.cli.connection import connected
-from services.cli.dialogue import Dialogue
 from services.config import load_settings
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer

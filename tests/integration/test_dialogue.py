@@ -15,7 +15,7 @@ from hermes.agent.v1.turn_event_pb2 import (
     TurnStarted,
 )
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
-from services.cli.dialogue import Dialogue
+from services.cli.chat.dialogue import Dialogue
 from services.errors import Reason, reason_of
 from tests.fakes.conversations import BrokenConversations, serving
 

@@ -7,7 +7,7 @@ import grpc.aio
 import pytest
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.cli.dialogue import Dialogue
+from services.cli.chat.dialogue import Dialogue
 from tests.fakes.refusals import refusing_gateway
 
 WHY = "the disk is full"

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import Attachment
-from services.cli.received import Receiver, receive
+from services.cli.chat.downloads import Downloads
 from services.errors import Unavailable
 from services.home import HomePaths
 from tests.integration.scheduler_parts import Wire, fake_services
@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 async def test_a_file_stays_in_its_folder_and_replaces_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "received"
+    home = HomePaths(tmp_path, tmp_path)
     names = {
         "a.txt": "a.txt",
         ".bashrc": "bashrc",
@@ -43,49 +43,40 @@ async def test_a_file_stays_in_its_folder_and_replaces_nothing(tmp_path: Path) -
         f"{'ä' * 120}.txt": f"{'ä' * 100}.txt",
     }
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
+        downloads = Downloads(channel, "", home)
+
+        async def fetched(name: str) -> Path:
+            return await downloads.fetch(await downloads.note(told(wire, name)))
+
         for name, stored in names.items():
-            assert await receive(channel, "", told(wire, name), folder) == folder / stored
-        assert (await receive(channel, "", told(wire, "a.txt"), folder)).name == "a-2.txt"
-        assert (await receive(channel, "", told(wire, "a.txt"), folder)).name == "a-3.txt"
+            assert await fetched(name) == home.received / stored
+        assert (await fetched("a.txt")).name == "a-2.txt"
+        assert (await fetched("a.txt")).name == "a-3.txt"
     assert set((await asyncio.to_thread(contents, tmp_path)).values()) == {DATA}
 
 
-async def test_what_is_not_the_file_is_not_kept(tmp_path: Path) -> None:
-    async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
-        for wrong in (DATA[:-1], DATA + b"x"):
-            with pytest.raises(Unavailable):
-                await receive(channel, "", told(wire, "a.txt", wrong), tmp_path / "received")
-        gone = told(wire, "a.txt")
-        wire.deliveries.files.clear()
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await receive(channel, "", gone, tmp_path / "received")
-        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert await asyncio.to_thread(contents, tmp_path) == {}
-
-
-async def test_what_a_terminal_leaves_the_next_one_fetches_once(tmp_path: Path) -> None:
+async def test_what_a_terminal_leaves_the_next_one_fetches(tmp_path: Path) -> None:
     home = HomePaths(tmp_path, tmp_path)
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
-        killed = Receiver(channel, "", home)
-        await killed.note(told(wire, "a.txt"))
-        assert await Receiver(channel, "work", home).left() == []
-        first, second = Receiver(channel, "default", home), Receiver(channel, "", home)
-        [note], [same] = await first.left(), await second.left()
-        paths = await asyncio.gather(first.fetch(note), second.fetch(same))
-        assert set(paths) == {None, tmp_path / "received" / "a.txt"}
-        assert await second.left() == []
+        await Downloads(channel, "", home).note(told(wire, "a.txt"))
+        assert await Downloads(channel, "work", home).left() == []
+        [note] = await (downloads := Downloads(channel, "default", home)).left()
+        assert await downloads.fetch(note) == tmp_path / "received" / "a.txt"
+        assert await downloads.left() == []
     found = await asyncio.to_thread(contents, tmp_path)
     assert found == {tmp_path / "received" / "a.txt": DATA}
 
 
 async def test_what_failed_stays_noted_unless_it_is_gone(tmp_path: Path) -> None:
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
-        receiver = Receiver(channel, "", HomePaths(tmp_path, tmp_path))
-        note = await receiver.note(told(wire, "a.txt", DATA[:-1]))
-        with pytest.raises(Unavailable):
-            await receiver.fetch(note)
-        assert await receiver.left() == [note]
+        downloads = Downloads(channel, "", HomePaths(tmp_path, tmp_path))
+        for wrong in (DATA[:-1], DATA + b"x"):
+            note = await downloads.note(told(wire, "a.txt", wrong))
+            with pytest.raises(Unavailable):
+                await downloads.fetch(note)
+        assert await downloads.left() == [note]
         wire.deliveries.files.clear()
         with pytest.raises(grpc.aio.AioRpcError):
-            await receiver.fetch(note)
-        assert await receiver.left() == []
+            await downloads.fetch(note)
+        assert await downloads.left() == []
+    assert await asyncio.to_thread(contents, tmp_path) == {}

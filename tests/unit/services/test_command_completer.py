@@ -5,7 +5,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from hermes.gateway.v1.conversation_pb2 import SlashCommand
-from services.cli.command_completer import CommandCompleter
+from services.cli.chat.completer import CommandCompleter
 
 COMMANDS = (
     SlashCommand(name="cron", help="jobs", words=["list", "add", "show"]),

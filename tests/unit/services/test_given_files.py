@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.given_files import STANDARD, read_up_to
 from services.cli.job_files import MAX_FILE_BYTES
 from services.cli.job_options import MAX_SCRIPT_BYTES
+from services.cli.standard_input import STANDARD, read_up_to
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.cli.input_line import rows
-from services.cli.markdown import BOLD, CODE
+from services.cli.chat.input_line import rows
+from services.cli.chat.markdown import BOLD, CODE
 
 
 @pytest.mark.parametrize(

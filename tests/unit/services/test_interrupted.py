@@ -3,13 +3,13 @@
 import io
 
 import pytest
-from rich.console import Console
 
 from gateway_service.convert import turn_event
 from gateway_service.events import Ended
 from hermes.agent.v1.turn_event_pb2 import Cancelled, TurnEvent, TurnFinished
-from services.cli.transcript import Transcript
-from services.cli.turn_view import TurnView
+from services.cli.chat.one_shot import OneShot
+from services.cli.chat.screen import Look, Screen
+from services.cli.chat.turn_view import TurnView
 
 LEFT = "It may still be running."
 
@@ -20,9 +20,10 @@ LEFT = "It may still be running."
 )
 def test_what_a_stop_has_left_is_told(message: str, said: str, in_chat: str) -> None:
     event = TurnEvent(turn_finished=TurnFinished(cancelled=Cancelled(message=message)))
-    transcript, terminal = Transcript(), io.StringIO()
-    transcript.add(event)
-    TurnView(Console(file=terminal)).show(event)
-    assert transcript.failure == said
+    terminal = io.StringIO()
+    plain = {"lines_look": Look.PLAIN, "words_look": Look.PLAIN}
+    once = OneShot(TurnView(Screen(terminal.write, terminal.write, **plain)))
+    once.add(event)
+    assert once.failure == said
     assert terminal.getvalue().strip() == said
     assert turn_event(event) == Ended("", in_chat)

@@ -1,9 +1,8 @@
 """Answers in Markdown, as a terminal shows them while they come."""
 
 import pytest
-from rich.text import Text
 
-from services.cli.markdown import BOLD, CODE, ITALIC, MarkdownStream, rendered
+from services.cli.chat.markdown import BOLD, CODE, ITALIC, MarkdownStream
 
 WRITTEN = """\
 # The **whole** story
@@ -73,7 +72,3 @@ def test_words_are_shown_as_they_come_and_marks_when_they_are_sure() -> None:
 def test_a_block_of_code_may_end_with_the_text() -> None:
     stream = MarkdownStream()
     assert stream.feed("```\nx = 1\n```") + stream.finish() == f"{styled('x = 1', CODE)}\n"
-
-
-def test_a_whole_text_has_the_same_styles() -> None:
-    assert rendered("a **b** c") == Text.from_ansi(f"a {styled('b', BOLD)} c")

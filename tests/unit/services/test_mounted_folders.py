@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.chat import why_not_mounted
+from services.cli.chat.command import why_not_mounted
 from tests.unit.services.settings import settings
 
 

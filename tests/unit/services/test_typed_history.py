@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.cli.typed_history import TypedHistory
+from services.cli.chat.input_line import TypedHistory
 from services.redact import MASK, Redactor
 
 SECRET = "canary.4711.of-the-home"

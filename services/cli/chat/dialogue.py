@@ -110,12 +110,9 @@ class Dialogue:
         """How to open the conversation, where it was."""
         opening = ConverseRequest.Open()
         opening.CopyFrom(self._opening)
-        opening.turn_id, opening.after_sequence = "", 0
-        for number, (turn_id, after_sequence) in enumerate(self._turns.items()):
-            if number:
-                opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
-            else:
-                opening.turn_id, opening.after_sequence = turn_id, after_sequence
+        (opening.turn_id, opening.after_sequence), *more = self._turns.items() or [("", 0)]
+        for turn_id, after_sequence in more:
+            opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
         return opening
 
     async def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
@@ -177,24 +174,13 @@ class Dialogue:
             case "clarification_requested":
                 self._turn_of[event.clarification_requested.clarification_id] = turn_id
             case "approval_resolved":
-                self._forget(event.approval_resolved.approval_id)
+                self._unheard.pop(event.approval_resolved.approval_id, None)
             case "clarification_answered":
-                self._forget(event.clarification_answered.clarification_id)
+                self._unheard.pop(event.clarification_answered.clarification_id, None)
             case "turn_finished":
-                self._end(turn_id)
+                # What was for this turn, or for whichever ran, is out of date.
+                self._turns.pop(turn_id, None)
+                unheard = self._unheard.items()
+                self._unheard = {key: it for key, it in unheard if it[0] not in ("", turn_id)}
             case _:
                 pass
-
-    def _forget(self, question_id: str) -> None:
-        self._turn_of.pop(question_id, None)
-        self._unheard.pop(question_id, None)
-
-    def _end(self, turn_id: str) -> None:
-        """What was for this turn, or for whichever ran, is out of date."""
-        self._turns.pop(turn_id, None)
-        self._turn_of = {key: turn for key, turn in self._turn_of.items() if turn != turn_id}
-        self._unheard = {
-            key: (turn, request)
-            for key, (turn, request) in self._unheard.items()
-            if turn not in ("", turn_id)
-        }

@@ -2,24 +2,27 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.history import History
+from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
-from prompt_toolkit.utils import get_cwidth, is_dumb_terminal
+from prompt_toolkit.utils import get_cwidth
 
+from services.cli.chat.completer import CommandCompleter
+from services.cli.chat.markdown import BOLD, CODE, ITALIC
 from services.cli.console import printable
-from services.cli.markdown import BOLD, CODE, ITALIC
+from services.redact import Redactor
 
 TAB = 8
 HINT_STYLE = "dim"
@@ -51,25 +54,29 @@ class Typist(Protocol):
         """What is typed has changed."""
         ...
 
-    def waits_for_room(self) -> bool:
-        """Whether something is to be answered here as soon as the line is empty."""
-        ...
+
+class TypedHistory(FileHistory):
+    """Lines in a file of the home, without secrets; in this sitting they are as typed."""
+
+    def __init__(self, file: Path, redactor: Redactor) -> None:
+        super().__init__(str(file))
+        self._redactor = redactor
+
+    def store_string(self, string: str) -> None:
+        """Keep a line."""
+        super().store_string(self._redactor.redact(string))
 
 
 class InputLine:
-    """Reads lines until the user leaves, and is the stream of what is written above them.
+    """Reads lines until the user leaves, and shows what is written above them.
 
     A line that is not over yet, such as words that are still coming, is drawn with the input, so
-    that neither has the other within it. Where the terminal cannot move its cursor, all is written
-    as it comes.
+    that neither has the other within it.
     """
 
-    def __init__(self, history: History, completer: Completer, typist: Typist) -> None:
+    def __init__(self, history: TypedHistory, completer: CommandCompleter, typist: Typist) -> None:
         self._typist = typist
-        self._is_plain, self._is_at_label = is_dumb_terminal(), False
         self._unfinished = ""
-        self._aside = Document()
-        self._has_left = False
         self._session: PromptSession[None] = PromptSession(
             self._message,
             history=history,
@@ -93,56 +100,35 @@ class InputLine:
     async def run(self) -> None:
         """Read lines until `leave`, or Ctrl-D."""
         try:
-            with patch_stdout(raw=True):  # for what does not know of this line
-                while not self._has_left:
-                    await self._read()
+            with patch_stdout(raw=True), suppress(EOFError):  # for what does not know of this line
+                await self._session.prompt_async()
         finally:
             self.add("\n" if self._unfinished else "")
 
     def leave(self) -> None:
         """Read no more."""
-        self._has_left = True
         get_app().exit()
 
     def draw(self) -> None:
         """Show the label as it is now."""
         self._session.app.invalidate()
 
-    def take_back(self) -> None:
-        """Put into the line what was put aside."""
-        if self._aside.text and self.is_empty:
-            self._typed.document, self._aside = self._aside, Document()
-
     def echo(self, label: str, line: str) -> None:
         """Show a line that was entered as it stood there."""
-        if not self._is_plain:
-            indented = printable(line).replace("\n", "\n" + " " * get_cwidth(label))
-            self.write(f"{label}{indented}\n")
+        indented = printable(line).replace("\n", "\n" + " " * get_cwidth(label))
+        self.write(f"{label}{indented}\n")
 
-    def isatty(self) -> bool:
-        """It is a terminal."""
-        return True
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def write(self, text: str) -> int:
+    def write(self, text: str) -> None:
         """Show whole lines, above the one that is not over."""
         app, output = self._session.app, self._session.app.output
         if app.is_running:
             app.renderer.erase()
-        elif text and self._is_at_label:
-            self._is_at_label, text = False, f"\n{text}"
         output.write_raw(text.replace("\n", "\r\n"))
         output.flush()
         app.invalidate()
-        return len(text)
 
     def add(self, text: str) -> None:
         """Go on with the line that is not over."""
-        if self._is_plain:
-            self.write(text)
-            return
         size = self._session.app.output.get_size()
         over, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
         above, (*full, last) = over + newline, rows(self._unfinished, size.columns)
@@ -154,71 +140,48 @@ class InputLine:
             self.write(above)
         self.draw()
 
-    async def _read(self) -> None:
-        """Read until the user leaves; a plain line only to its end."""
-        self._is_at_label = self._is_plain
-        try:
-            await self._session.prompt_async()
-        except KeyboardInterrupt:
-            self._typist.stopped()
-        except EOFError:
-            self._has_left = True
+    @property
+    def columns(self) -> int:
+        """How wide the terminal is."""
+        return self._session.app.output.get_size().columns
 
     @property
     def _typed(self) -> Buffer:
         return self._session.default_buffer
 
-    @property
-    def _columns(self) -> int:
-        return self._session.app.output.get_size().columns
-
     def _message(self) -> StyleAndTextTuples:
-        label = ("", self._typist.label(self._columns)[0])
+        label = ("", self._typist.label(self.columns)[0])
         if not self._unfinished:
             return [label]
-        return [*_drawn(self._unfinished, self._columns), label]
+        return [*_drawn(self._unfinished, self.columns), label]
 
     def _hint(self) -> StyleAndTextTuples:
-        label, hint = self._typist.label(self._columns)
-        has_room = get_cwidth(label) + len(hint) < self._columns
+        label, hint = self._typist.label(self.columns)
+        has_room = get_cwidth(label) + len(hint) < self.columns
         return [(HINT_STYLE, hint)] if has_room else []
 
     def _changed(self, _typed: Buffer) -> None:
         self._typist.changed()
 
-    def _empty(self) -> Document:
-        """What was typed, which is then there no more."""
-        typed = self._typed.document
-        self._typed.reset()
-        self._typist.changed()
-        return typed
-
     def _entered(self, typed: Buffer) -> bool:
         line = typed.text
         typed.append_to_history()
         typed.reset()
-        stays = self._typist.entered(line)
-        if stays:
+        if self._typist.entered(line):
             typed.document = Document(line)
-        if self._is_plain and not stays and not self._has_left:
-            get_app().exit()
         return True  # what is there now is not what was entered
 
     def _keys(self) -> KeyBindings:
-        keys, focused = KeyBindings(), has_focus(DEFAULT_BUFFER)
+        keys = KeyBindings()
 
         def stop(_event: KeyPressEvent) -> None:
             if not self._typist.stopped() and not self.is_empty:
-                label, _ = self._typist.label(self._columns)
-                self.echo(label, self._empty().text)
+                self.echo(self._typist.label(self.columns)[0], self._typed.text)
+                self._typed.reset()
+                self._typist.changed()
 
-        def put_aside(_event: KeyPressEvent) -> None:
-            self._aside = self._empty()
-
-        waits = Condition(self._typist.waits_for_room)
-        keys.add("c-c", filter=focused)(stop)
+        keys.add("c-c", filter=has_focus(DEFAULT_BUFFER))(stop)
         keys.add("<sigint>")(stop)
-        keys.add("c-u", filter=focused & waits)(put_aside)
         return keys
 
 

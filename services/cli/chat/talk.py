@@ -5,28 +5,26 @@ in its order. Neither waits for the other, so that one can type while a turn run
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import IO, cast
 
 import grpc
 import grpc.aio
-from rich.console import Console
 
+from hermes.agent.v1 import session_pb2
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
-from services.cli.command_completer import CommandCompleter
-from services.cli.console import printable
-from services.cli.dialogue import Dialogue
-from services.cli.input_line import InputLine
-from services.cli.markdown import rendered
-from services.cli.questions import DECIDING, Approval, Question, Questions
-from services.cli.recall import recall
-from services.cli.received import Note, Receiver
-from services.cli.turn_view import TurnView
-from services.cli.typed_history import TypedHistory
+from services.cli.chat.completer import CommandCompleter
+from services.cli.chat.dialogue import Dialogue
+from services.cli.chat.downloads import Downloads, Note
+from services.cli.chat.input_line import InputLine, TypedHistory
+from services.cli.chat.questions import DECIDING, Question, Questions
+from services.cli.chat.screen import Screen, look_of
+from services.cli.chat.turn_view import TurnView
 from services.config import Settings
 from services.errors import HermesError, message_of
 from services.ids import new_id
@@ -39,14 +37,21 @@ STOP = "/stop"
 
 IDLE, BUSY = "> ", "… "
 WORKING = "working; Ctrl-C stops it"
-DRAFT = "What you have typed is no answer to that: enter it first, or put it aside with Ctrl-U."
+DRAFT = "What you have typed is no answer to that: enter it first, or cut it: Ctrl-U, later Ctrl-Y."
+NEWS = "── news"
 OVER = "That question is over. Enter says it to Hermes."
 
 LATER = "; it will be tried again when hermes chat is opened"
 RECALL_S = 3.0
-"""What was said before is not waited for any longer."""
+"""How long the chat waits for what was said before."""
 LEAVE_S = 3.0
-"""Who leaves waits no longer for what was entered to be received."""
+"""How long leaving waits until what was entered is received."""
+
+RECALLED_EXCHANGES = 2
+RECALLED_LINES = 10
+"""Of each message."""
+_RECALLED_AMONG = 100
+"""The last messages, among which the exchanges are; tools may have said much between."""
 
 
 class Talk:
@@ -63,24 +68,25 @@ class Talk:
         """Take the conversation to open; only an agent that is near can tell what was said."""
         goes_on = opening.latest or bool(opening.session_id)
         self._profile = opening.profile
-        self._told_by = channels.to("agent") if goes_on and agent_is_near else None
+        self._agent = channels.to("agent") if goes_on and agent_is_near else None
         self._opened = asyncio.Event()
         opening.takes_news = True
         self._gateway = channels.to("gateway")
         self._dialogue = Dialogue(self._gateway, opening)
         self._completer = CommandCompleter()
-        home = settings.home
-        history = TypedHistory(home.run / "chat_history", settings.redactor())
+        history = TypedHistory(settings.home.run / "chat_history", settings.redactor())
         self._line = InputLine(history, self._completer, self)
-        self._console = Console(file=cast("IO[str]", self._line))
-        self._files = Receiver(self._gateway, self._profile, home)
+        look = look_of(sys.stdout, settings.environ)
+        self._screen = Screen(self._line.write, self._line.add, lines_look=look, words_look=look)
+        self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
         self._waiting: set[str] = set()
         """Messages of which nothing has been heard."""
         self._all_heard = asyncio.Event()
         self._turns: dict[str, TurnView] = {}
         """Those that have not ended, in the order in which they run."""
-        self._shown: TurnView | None = None
+        self._shown = ""
+        """The turn whose words are written."""
         self._questions = Questions()
         self._asked: Question | None = None
         """What was asked last."""
@@ -113,10 +119,10 @@ class Talk:
         is_over = question is not None and not self._questions.is_open(question)
         if is_over and said and said not in LEAVE:
             self._answers = None
-            self._note(OVER)
+            self._screen.aside(OVER, "dim")
             return True
         if said:
-            label = IDLE if question is None else question.label(self._console.width)
+            label = IDLE if question is None else question.label(self._line.columns)
             self._line.echo(label, line.rstrip())
         if said.lower() in LEAVE:
             self._line.leave()
@@ -132,17 +138,13 @@ class Talk:
         if self._is_busy:
             self._to_send.put_nowait(self._dialogue.interrupt)
         elif self._line.is_empty:
-            self._note("Ctrl-D leaves.")
+            self._screen.aside("Ctrl-D leaves.", "dim")
         return self._is_busy
 
     def changed(self) -> None:
         """Let an empty line be for what is asked."""
         if self._line.is_empty:
             self._answers = self._questions.first
-
-    def waits_for_room(self) -> bool:
-        """Whether something is asked that the line is no answer to."""
-        return self._questions.first is not None and self._answers is not self._questions.first
 
     @property
     def _is_busy(self) -> bool:
@@ -156,7 +158,7 @@ class Talk:
                     continue
                 self._show(response)
                 if response.HasField("opened"):
-                    workers.start("files", self._receive_left())
+                    workers.start("files", self._fetch_left())
                     workers.start("commands", self._completer.learn(self._gateway, self._profile))
 
     async def _send(self) -> None:
@@ -164,46 +166,13 @@ class Talk:
             send = await self._to_send.get()
             await send()
 
-    async def _announced(self, told: ConverseResponse.Reply, workers: Workers) -> None:
-        try:
-            note = await self._files.note(told)
-        except (OSError, HermesError) as error:
-            self._tell(f"{told.attachment.name} could not be fetched: {error}", "red")
-        else:
-            workers.start("file", self._receive(note))
-
-    async def _receive_left(self) -> None:
-        """Fetch what an earlier terminal has not, or what failed before the connection was back."""
-        for note in await self._files.left():
-            await self._receive(note)
-
-    async def _receive(self, note: Note) -> None:
-        """Fetch a file, and say where it is, or why there is none."""
-        told, name, style = note.told, note.told.attachment.name, ""
-        try:
-            path = await self._files.fetch(note)
-        except grpc.aio.AioRpcError as error:
-            line, style = f"{name} could not be fetched: {message_of(error)}", "red"
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                line += LATER
-        except (OSError, HermesError) as error:
-            line, style = f"{name} could not be fetched: {error}{LATER}", "red"
-        else:
-            if path is None:
-                return  # another terminal says where it is
-            line = f"{told.text}{name}, {told.attachment.length_bytes:,} bytes, is in {path}"
-        self._tell(line, style)
-
-    def _tell(self, line: str, style: str) -> None:
-        self._console.print("── news", style="dim")
-        self._console.print(printable(line), style=style, markup=False, highlight=False)
-
-    def _note(self, line: str) -> None:
-        self._console.print(line, style="dim", markup=False, highlight=False)
-
     async def _prompt(self) -> None:
-        await self._recall()
-        self._note(WELCOME)
+        if self._agent is not None:
+            with suppress(TimeoutError, grpc.aio.AioRpcError):
+                async with asyncio.timeout(RECALL_S):
+                    await self._opened.wait()
+                    await self._recall(SessionServiceStub(self._agent))
+        self._screen.aside(WELCOME, "dim")
         await self._line.run()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
@@ -211,14 +180,53 @@ class Talk:
                     self._all_heard.clear()
                     await self._all_heard.wait()
 
-    async def _recall(self) -> None:
-        """Show where the session was, unless that cannot be learned soon."""
-        if self._told_by is None:
-            return
-        with suppress(TimeoutError, grpc.aio.AioRpcError):
-            async with asyncio.timeout(RECALL_S):
-                await self._opened.wait()
-                await recall(self._told_by, self._session_id, self._profile, self._console)
+    async def _recall(self, stub: SessionServiceStub) -> None:
+        """Show the last exchanges of a session that goes on."""
+        named = {"session_id": self._session_id, "profile": self._profile}
+        found = await stub.GetSession(session_pb2.GetSessionRequest(**named))
+        after = max(0, found.session.message_count - _RECALLED_AMONG)
+        request = session_pb2.ListMessagesRequest(
+            **named, after_sequence=after, page_size=_RECALLED_AMONG
+        )
+        messages = (await stub.ListMessages(request)).messages
+        spoken = [message for message in messages if message.role != session_pb2.ROLE_TOOL]
+        asked = [n for n, message in enumerate(spoken) if message.role == session_pb2.ROLE_USER]
+        for message in spoken[asked[-RECALLED_EXCHANGES:][0] :] if asked else ():
+            before = "> " if message.role == session_pb2.ROLE_USER else ""
+            lines = message.text.strip().splitlines()
+            more = ["…"] if len(lines) > RECALLED_LINES else []
+            for line in (*lines[:RECALLED_LINES], *more):
+                self._screen.aside(f"{before}{line}", "dim")
+
+    async def _announced(self, reply: ConverseResponse.Reply, workers: Workers) -> None:
+        try:
+            note = await self._downloads.note(reply)
+        except OSError as error:
+            self._tell(f"{reply.attachment.name} could not be fetched: {error}", "red")
+        else:
+            workers.start("file", self._fetch(note))
+
+    async def _fetch_left(self) -> None:
+        """Fetch what an earlier terminal has not, or what failed before the connection was back."""
+        for note in await self._downloads.left():
+            await self._fetch(note)
+
+    async def _fetch(self, note: Note) -> None:
+        """Fetch a file, and say where it is, or why there is none."""
+        file = note.reply.attachment
+        try:
+            path = await self._downloads.fetch(note)
+        except grpc.aio.AioRpcError as error:
+            later = "" if error.code() is grpc.StatusCode.NOT_FOUND else LATER
+            self._tell(f"{file.name} could not be fetched: {message_of(error)}{later}", "red")
+        except (OSError, HermesError) as error:
+            self._tell(f"{file.name} could not be fetched: {error}{LATER}", "red")
+        else:
+            self._tell(f"{note.reply.text}{file.name}, {file.length_bytes:,} bytes, is in {path}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        self._screen.aside(NEWS, "dim")
+        self._screen.aside(text, style)
 
     def _say(self, said: str) -> None:
         message_id = new_id("msg")
@@ -226,31 +234,29 @@ class Talk:
         self._to_send.put_nowait(partial(self._dialogue.say, said, message_id))
 
     def _answer(self, question: Question, said: str) -> None:
-        is_command = self._completer.is_command(said)
+        decision = question.decision(said) if question.is_approval else None
         if said.lower() == STOP:
             self._to_send.put_nowait(self._dialogue.interrupt)
-        elif is_command and not said.lower().startswith(DECIDING):
+        elif self._completer.is_command(said) and not said.lower().startswith(DECIDING):
             self._say(said)
-        elif not isinstance(question, Approval):
+        elif not question.is_approval:
             self._to_send.put_nowait(partial(self._dialogue.answer, question.id, said))
             self._questions.end(question)
-        elif (decision := question.decision(said)) is not None:
+        elif decision is not None:
             self._to_send.put_nowait(partial(self._dialogue.decide, question.id, decision))
             self._questions.end(question)
         else:
-            self._note(question.hint)
+            self._screen.aside(question.hint, "dim")
 
     def _ask(self) -> None:
         """Ask what comes first, where that is another question than before."""
         first = self._questions.first
-        if self._line.is_empty:
-            self._answers = first
-        if first is None:
-            self._line.take_back()
-        elif first is not self._asked:
-            self._console.print(first.text, highlight=False, soft_wrap=True)
+        self.changed()
+        if first is not None and first is not self._asked:
+            for text, style in first.lines:
+                self._screen.aside(text, style)
             if not self._line.is_empty:
-                self._note(DRAFT)
+                self._screen.aside(DRAFT, "dim")
         self._asked = first
         self._line.draw()
 
@@ -264,10 +270,9 @@ class Talk:
                 self._turn(response.accepted.turn_id)
             case "reply":
                 if not response.reply.message_id:
-                    self._console.print("── news", style="dim")
+                    self._screen.aside(NEWS, "dim")
                 style = "red" if response.reply.is_error else ""
-                text = rendered(printable(response.reply.text))
-                self._console.print(text, style=style, highlight=False)
+                self._screen.markdown(response.reply.text, style)
                 self._heard(response.reply.message_id)
             case "event":
                 for event in response.event.events:
@@ -282,17 +287,16 @@ class Talk:
 
     def _turn(self, turn_id: str) -> TurnView:
         if turn_id not in self._turns:
-            self._turns[turn_id] = TurnView(self._console, self._line.add)
+            self._turns[turn_id] = TurnView(self._screen)
         return self._turns[turn_id]
 
     def _follow(self, turn_id: str, event: TurnEvent) -> None:
-        view = self._turn(turn_id)
-        if self._shown is not None and self._shown is not view:
-            self._shown.pause()
-        self._shown = view
-        view.show(event)
+        if self._shown != turn_id:
+            self._screen.end_line()
+            self._shown = turn_id
+        self._turn(turn_id).show(event)
         if gone := self._questions.follow(turn_id, event):
-            self._note(gone)
+            self._screen.aside(gone, "dim")
         if event.HasField("turn_finished"):
             del self._turns[turn_id]
         self._ask()

@@ -2,8 +2,6 @@
 
 import re
 
-from rich.text import Text
-
 BOLD, ITALIC, CODE = ("\x1b[1m", "\x1b[22m"), ("\x1b[3m", "\x1b[23m"), ("\x1b[36m", "\x1b[39m")
 
 _SPANS = (
@@ -119,12 +117,6 @@ class MarkdownStream:
     def _end_heading(self) -> str:
         was_heading, self._is_heading = self._is_heading, False
         return BOLD[1] if was_heading else ""
-
-
-def rendered(text: str) -> Text:
-    """A whole text with its styles."""
-    stream = MarkdownStream()
-    return Text.from_ansi(stream.feed(text) + stream.finish())
 
 
 def _span(text: str, at: int) -> tuple[re.Match[str] | None, tuple[str, str]]:

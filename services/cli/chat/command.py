@@ -1,4 +1,4 @@
-"""Talk with Hermes in the terminal, or ask once with -q."""
+"""The options of `hermes chat`, and the way to a sitting or an answer."""
 
 import argparse
 import asyncio
@@ -12,6 +12,10 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
 from services.cli.arguments import add_home
 from services.cli.banner import warn_of_host
+from services.cli.chat.dialogue import Dialogue
+from services.cli.chat.one_shot import OneShot
+from services.cli.chat.screen import can_talk, standard_screen
+from services.cli.chat.turn_view import TurnView
 from services.cli.connection import at_home, connected, elsewhere, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
@@ -22,9 +26,7 @@ from services.cli.console import (
     readable,
     say,
 )
-from services.cli.dialogue import Dialogue
 from services.cli.first_run import or_demo, with_model
-from services.cli.one_shot import EventView, OneShot
 from services.cli.startup import load, logged
 from services.config import Settings
 from services.config_models import ChatConfig
@@ -84,11 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Talks until the user leaves, or until the one question is answered."""
     if arguments.json and arguments.question is None:
         raise InvalidArgument("--json goes with -q")
-    if arguments.question is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
     question = _question(arguments.question)
     arguments.preload_model = question is not None  # the first turn is about to begin
     settings = load(arguments)
+    if question is None and not can_talk(settings.environ):
+        raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
     if not (arguments.here or arguments.latest or arguments.resume):
         arguments.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
     settings.home.create()
@@ -151,32 +153,30 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
             await warn_of_host(settings, channels)
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
-            talk = importlib.import_module("services.cli.talk")
+            talk = importlib.import_module("services.cli.chat.talk")
             near = "agent" in needed
             opened = opening(arguments)
             return await talk.Talk(channels, opened, settings, agent_is_near=near).run()
-        return await _ask(channels, arguments, question)
+        return await _ask(settings, channels, arguments, question)
 
 
-async def _ask(channels: Channels, arguments: argparse.Namespace, question: str) -> int:
-    once = OneShot(None if arguments.json else _view())
+async def _ask(
+    settings: Settings, channels: Channels, arguments: argparse.Namespace, question: str
+) -> int:
+    view = None
+    if not arguments.json:
+        view = TurnView(standard_screen(settings.environ), tells_failure=False)
+    once = OneShot(view)
     async with Dialogue(channels.to("gateway"), opening(arguments)) as dialogue:
         await once.ask(dialogue, question)
     if arguments.json:
-        print_json(once.transcript.as_json())
-    elif once.transcript.reply is not None and once.transcript.answer:
-        say(printable(once.transcript.answer))  # a turn's words were written as they came
-    if failure := once.transcript.failure:
-        complain(failure)
-        return EXIT_INTERRUPTED if once.transcript.was_interrupted else EXIT_FAILURE
+        print_json(once.as_json())
+    elif once.reply:
+        say(printable(once.reply))
+    if once.failure:
+        complain(once.failure)
+        return EXIT_INTERRUPTED if once.was_interrupted else EXIT_FAILURE
     return 0
-
-
-def _view() -> EventView:
-    """Shows the turn to a person, or to what reads its words."""
-    if sys.stdout.isatty():
-        return importlib.import_module("services.cli.turn_view").plain()
-    return importlib.import_module("services.cli.split_view").SplitView()
 
 
 def _question(given: str | None) -> str | None:

@@ -1,0 +1,144 @@
+"""One question and its answer, for people and for scripts."""
+
+import asyncio
+import json
+import signal
+from contextlib import aclosing
+from typing import Any
+
+from hermes.agent.v1.turn_event_pb2 import (
+    APPROVAL_DECISION_DENY,
+    ToolFinished,
+    ToolStarted,
+    TurnEvent,
+    TurnFinished,
+)
+from hermes.gateway.v1.conversation_pb2 import ConverseResponse
+from services.cli.chat.dialogue import Dialogue
+from services.cli.chat.turn_view import TurnView, shortfall
+from services.cli.console import complain
+from services.lifecycle import Workers
+
+NOBODY = "(Nobody is there to answer: decide yourself, and say what you have assumed.)"
+
+
+class OneShot:
+    """Asks, follows the turn to its end, and keeps what happened."""
+
+    def __init__(self, view: TurnView | None) -> None:
+        self._view = view
+        self._session_id = self._turn_id = self._message_id = ""
+        self._turn: TurnFinished | None = None
+        self._reply: ConverseResponse.Reply | None = None
+        self._started: dict[str, ToolStarted] = {}
+        self._finished: dict[str, ToolFinished] = {}
+
+    async def ask(self, dialogue: Dialogue, question: str) -> None:
+        """Ask, and return when all is said; Ctrl-C interrupts it."""
+        self._message_id = await dialogue.say(question)
+        async with Workers() as workers, aclosing(dialogue.responses()) as responses:
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(
+                signal.SIGINT, lambda: workers.start("interrupt", dialogue.interrupt())
+            )
+            async for response in responses:
+                await self._take(dialogue, response)
+                if self._turn is not None or self._reply is not None:
+                    return
+
+    def add(self, event: TurnEvent) -> None:
+        """Take note of an event, and show it."""
+        match event.WhichOneof("kind"):
+            case "tool_started":
+                self._started[event.tool_started.call_id] = event.tool_started
+            case "tool_finished":
+                self._finished[event.tool_finished.call_id] = event.tool_finished
+            case "turn_finished":
+                self._turn = event.turn_finished
+            case _:
+                pass
+        if self._view is not None:
+            self._view.show(event)
+
+    @property
+    def failure(self) -> str:
+        """Why there is no answer, in one line; empty when there is one."""
+        if self._reply is not None:
+            return self._reply.text if self._reply.is_error else ""
+        return "the turn did not end" if self._turn is None else shortfall(self._turn)[0]
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether a person has stopped the turn."""
+        return self._turn is not None and self._turn.HasField("cancelled")
+
+    @property
+    def reply(self) -> str:
+        """What a slash command has to say."""
+        return "" if self._reply is None or self._reply.is_error else self._reply.text
+
+    def as_json(self) -> dict[str, Any]:
+        """The turn, or the reply to a slash command, as one JSON object."""
+        turn = self._turn or TurnFinished()
+        answers = (
+            self.reply,
+            turn.completed.answer,
+            turn.cancelled.partial_answer,
+            turn.limit_reached.partial_answer,
+        )
+        counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_usd")
+        return {
+            "session_id": self._session_id,
+            "turn_id": self._turn_id,
+            "answer": next(filter(None, answers), ""),
+            "tool_calls": [self._call(started) for started in self._started.values()],
+            "usage": {name: getattr(turn.usage, name) for name in counts},
+        }
+
+    def _call(self, started: ToolStarted) -> dict[str, Any]:
+        finished = self._finished.get(started.call_id, ToolFinished(is_error=True))
+        return {
+            "name": started.name,
+            "arguments": _parsed(started.arguments_json),
+            "is_error": finished.is_error,
+            "exit_code": finished.exit_code if finished.HasField("exit_code") else None,
+            "backend": finished.backend or None,
+            "isolation": finished.isolation or None,
+            "sandbox_id": finished.sandbox_id or None,
+            "duration_ms": finished.duration.ToMilliseconds(),
+        }
+
+    async def _take(self, dialogue: Dialogue, response: ConverseResponse) -> None:
+        match response.WhichOneof("kind"):
+            case "opened":
+                self._session_id = response.opened.session_id
+            case "accepted" if response.accepted.message_id == self._message_id:
+                self._turn_id = response.accepted.turn_id
+            case "reply" if response.reply.message_id == self._message_id:
+                self._reply = response.reply
+                self._session_id = response.reply.session_id or self._session_id
+            case "event" if response.event.turn_id == self._turn_id:
+                for event in response.event.events:
+                    self.add(event)
+                    await _answer(dialogue, event)
+            case _:
+                pass
+
+
+async def _answer(dialogue: Dialogue, event: TurnEvent) -> None:
+    """Answer what nobody is there to answer."""
+    if event.HasField("approval_requested"):
+        asked = event.approval_requested
+        complain(f"nobody is here to allow “{asked.subject}”; it was denied")
+        await dialogue.decide(asked.approval_id, APPROVAL_DECISION_DENY)
+    if event.HasField("clarification_requested"):
+        question = event.clarification_requested
+        complain(f"nobody is here to answer “{question.question}”")
+        await dialogue.answer(question.clarification_id, NOBODY)
+
+
+def _parsed(arguments_json: str) -> Any:
+    try:
+        return json.loads(arguments_json)
+    except (ValueError, RecursionError):
+        return arguments_json

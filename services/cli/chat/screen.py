@@ -1,0 +1,112 @@
+"""What a conversation writes: whole lines, and the words of an answer as they come."""
+
+import sys
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import TextIO
+
+from services.cli.chat.markdown import CODE, MarkdownStream
+from services.cli.console import printable
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_WITHOUT_COLOUR = ("bold", "dim")
+
+
+class Look(Enum):
+    """How much of a style a stream shows."""
+
+    PLAIN = auto()
+    UNCOLOURED = auto()
+    COLOURED = auto()
+
+
+def can_talk(environ: Mapping[str, str]) -> bool:
+    """Whether a person is at a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM") != "dumb"
+
+
+def look_of(stream: TextIO, environ: Mapping[str, str]) -> Look:
+    """Plain unless the stream is a terminal; without colours where NO_COLOR is set."""
+    if not stream.isatty() or environ.get("TERM") == "dumb":
+        return Look.PLAIN
+    return Look.UNCOLOURED if environ.get("NO_COLOR") else Look.COLOURED
+
+
+class Screen:
+    """Writes lines and words, which may go to different streams."""
+
+    def __init__(
+        self,
+        lines: Callable[[str], object],
+        words: Callable[[str], object],
+        *,
+        lines_look: Look,
+        words_look: Look,
+    ) -> None:
+        self._lines = lines
+        self._words = words
+        self._lines_look = lines_look
+        self._words_look = words_look
+        self._markdown = None if words_look is Look.PLAIN else MarkdownStream()
+        self._at_line_start = True
+
+    def line(self, text: str, style: str = "") -> None:
+        """Write a line of its own, after the words so far."""
+        self.end_line()
+        self.aside(text, style)
+
+    def aside(self, text: str, style: str = "") -> None:
+        """Write a line, and let the words go on."""
+        shown, look = printable(text), self._lines_look
+        if style and (
+            look is Look.COLOURED or (look is not Look.PLAIN and style in _WITHOUT_COLOUR)
+        ):
+            shown = f"\x1b[{_STYLES[style]}m{shown}\x1b[0m"
+        self._lines(f"{shown}\n")
+
+    def markdown(self, text: str, style: str = "") -> None:
+        """Write a whole text beside the words, with the styles that it asks for."""
+        if style or self._markdown is None:
+            self.aside(text, style)
+            return
+        stream = MarkdownStream()
+        self._lines(self._coloured(stream.feed(printable(text)) + stream.finish()) + "\n")
+
+    def words(self, text: str) -> None:
+        """Write more words."""
+        shown = printable(text)
+        self._write(shown if self._markdown is None else self._markdown.feed(shown))
+
+    def end_line(self) -> None:
+        """Let what comes next begin a line."""
+        if self._markdown is not None:
+            self._write(self._markdown.finish())
+        if not self._at_line_start:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._words(self._coloured(text))
+            self._at_line_start = text.endswith("\n")
+
+    def _coloured(self, text: str) -> str:
+        if self._words_look is Look.COLOURED:
+            return text
+        return text.replace(CODE[0], "").replace(CODE[1], "")
+
+
+def standard_screen(environ: Mapping[str, str]) -> Screen:
+    """Standard output; where that is piped, lines go to a terminal on standard error, if any."""
+    out = sys.stdout
+    beside = out if out.isatty() else sys.stderr
+    return Screen(
+        (lambda text: _flushed(beside, text)) if beside.isatty() else (lambda _text: None),
+        lambda text: _flushed(out, text),
+        lines_look=look_of(beside, environ),
+        words_look=look_of(out, environ),
+    )
+
+
+def _flushed(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    stream.flush()

@@ -1,0 +1,54 @@
+"""What people and programs hand to a command: answers, lines and files."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+from services.cli.console import printable
+from services.cli.raw_terminal import typed
+from services.errors import InvalidArgument
+
+STANDARD = Path("-")
+"""Standard input or output, as programs call it."""
+
+
+async def agreed(question: str, unasked: str) -> bool:
+    """Whether the person at the terminal agrees; InvalidArgument says `unasked` if nobody is."""
+    if not sys.stdin.isatty():
+        raise InvalidArgument(f"nobody is here to be asked; {unasked}")
+    sys.stdout.write(f"{printable(question)} [y/N] ")
+    sys.stdout.flush()
+    async with aclosing(arriving_lines()) as arriving:
+        lines = await anext(arriving, [""])
+    return lines[0].strip().lower() in ("y", "yes")
+
+
+async def arriving_lines() -> AsyncGenerator[list[str]]:
+    """The lines of standard input, without their ends, in lists of what came together.
+
+    A carriage return ends a line only before a line feed; what is no UTF-8 is U+FFFD.
+    """
+    begun = b""
+    async with aclosing(typed()) as pieces:
+        async for data in pieces:
+            *lines, begun = (begun + data).split(b"\n")
+            if lines:
+                yield [_text(line) for line in lines]
+    if begun:
+        yield [_text(begun)]
+
+
+def read_up_to(path: Path, most_bytes: int) -> bytes:
+    """What a file holds, or `most_bytes` and one more where it holds more; raises OSError.
+
+    What is piped in may have no end.
+    """
+    if path == STANDARD:
+        return sys.stdin.buffer.read(most_bytes + 1)
+    with path.open("rb") as stream:
+        return stream.read(most_bytes + 1)
+
+
+def _text(line: bytes) -> str:
+    return line.removesuffix(b"\r").decode(errors="replace")
