@@ -74,7 +74,7 @@ class _Headers:
 
 def _entries(archive: BinaryIO) -> Iterator[TarInfo]:
     """Each entry, until the archive says that it is whole."""
-    import tarfile  # takes as long as the rest of a supervisor's start
+    import tarfile
 
     try:
         headers: Any = _Headers(archive)

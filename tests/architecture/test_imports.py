@@ -41,6 +41,7 @@ IMPORTED_LATE = (
     "ruamel",
     "shtab",
     "sqlalchemy",
+    "tarfile",
     "telegram",
     "trafilatura",
     "urllib3",
