@@ -9,7 +9,8 @@ from agent_service.security.commands.invocation import program_name
 from agent_service.security.commands.marks import plain
 from agent_service.security.commands.parsing import ShellParser
 from agent_service.security.commands.programs import Programs, written
-from agent_service.security.commands.rules import by_program
+from agent_service.security.commands.rules import RULES
+from agent_service.security.commands.rules.base import by_program
 from agent_service.security.commands.scene import Scene, TooMuch
 from agent_service.security.commands.shell import Shell
 
@@ -29,7 +30,7 @@ class CommandClassifier:
         """`own` is the agent's home, where it is none that is called `.hermes`."""
         self._own = own
         self._parser = ShellParser()
-        self._programs = Programs(by_program())
+        self._programs = Programs(by_program(RULES))
 
     def classify(self, command: str, cwd: str = "") -> Verdict:
         """What the command is that begins in a folder; empty where that is not known."""

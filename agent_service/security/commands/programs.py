@@ -22,7 +22,8 @@ from agent_service.security.commands.paths import (
     replaced_family,
 )
 from agent_service.security.commands.powershell import as_shell
-from agent_service.security.commands.rules.base import Rule
+from agent_service.security.commands.rules import effects
+from agent_service.security.commands.rules.base import Rule, holds
 from agent_service.security.commands.runners import (
     RUNNERS,
     SQL_CLIENTS,
@@ -42,7 +43,7 @@ from agent_service.security.commands.running import (
 )
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Shell, judge_setting
-from agent_service.security.commands.talkers import new_addresses
+from agent_service.security.commands.talkers import new_addresses, sends
 from agent_service.security.commands.wrappers import is_wrapper, unwrap
 
 _RUN_LATER = re.compile(
@@ -202,15 +203,15 @@ class Programs:
 
     def _judge(self, scene: Scene, invocation: Invocation) -> None:
         for rule in (*self._rules.get(invocation.name, ()), *self._rules["*"]):
-            if rule.when(invocation):
+            if holds(rule, invocation):
                 scene.find(rule.family, rule.reach)
-        scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
-        if scene.moved and invocation.name in _CONFIGURED:
+        for family in filter(None, effects.write_families(invocation)):
+            scene.find(family)
+        if effects.touches_own(invocation, scene.own):
+            scene.find("own-config")
+        if (scene.moved and invocation.name in _CONFIGURED) or sends(invocation):
             scene.find(SENDS)
-        if scene.own and invocation.name not in ("echo", "printf"):
-            parts = (re.split(r"[=@:]", arg)[-1] for arg in invocation.args)
-            if any(is_below(part, scene.own, scene.cwd) for part in parts):
-                scene.find("own-config")
+        scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
@@ -258,7 +259,7 @@ class Programs:
                 continue
             inner = Invocation(name, invocation.args[number + 1 :], cwd=scene.cwd)
             for rule in self._rules[name]:
-                if rule.family in _WORST and rule.when(inner):
+                if rule.family in _WORST and holds(rule, inner):
                     scene.find(rule.family, rule.reach)
 
     def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:

@@ -1,39 +1,201 @@
-"""Programs that talk to others: what of their arguments are addresses, and what is given away.
+"""Programs that talk to others: whom a call asks, and whether it tells them more than an address.
 
-A plain request tells whoever is asked nothing but the address. Options that take a value and are
-not listed as `quiet` may say more, and so count as given away where they are listed, and else what
-is behind them counts as an address: in doubt, nothing makes a command one that stays here.
+In doubt, something is sent: options that take a value and are not listed count as addresses, and an
+address that the command itself does not tell may say what stands in a file.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from agent_service.security.commands.addresses import is_local, leads_away
+from agent_service.security.commands.addresses import ADDRESS, is_local, leads_away
+from agent_service.security.commands.containers import image_at
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
-from agent_service.security.commands.named import new_hosts
+from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, marks, without_marks
+from agent_service.security.commands.rules.effects import COPY_VALUED, REMOTE_PATH
+from agent_service.security.commands.rules.network import NETCATS
 
-NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
-HTTPIES = ("http", "https", "xh", "xhs")
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that give nothing."""
-_USUAL_HEADER = re.compile(
-    r"(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*|"
-    r"markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
-    r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache|"
-    r"accept-encoding\s*:\s*(?:(?:gzip|deflate|br|zstd|identity)\b,?\s*)+|"
-    r"accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
+_SAYS_NOTHING = re.compile(
+    r"GET|HEAD|OPTIONS|\d{0,6}-\d{0,6}"
+    r"|(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*"
+    r"|markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
+    r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache"
+    r"|accept-encoding\s*:\s*(?:(?:gzip|deflate|br|zstd|identity)\b,?\s*)+"
+    r"|accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
     re.IGNORECASE,
 )
-"""A header that tells nobody anything."""
-_RANGES = frozenset({"-r", "--range"})
-_PART = re.compile(r"\d{0,6}-\d{0,6}")
-"""A piece of a file."""
+"""Methods, pieces of files and headers that tell nobody anything."""
 _SHORTEST = 6
 """Letters of a long option that is known by its beginning."""
+
+
+class Talker(Struct, frozen=True):
+    """How a program is told whom to ask for what; options are written as they are given."""
+
+    quiet: frozenset[str] = frozenset()
+    """Take a value that stays here."""
+    gives: frozenset[str] = frozenset()
+    """Take a value that goes out, or a file that says what does."""
+    reads: frozenset[str] = frozenset()
+    """Take a file or an option that says by which way: nobody else is sure to be asked."""
+    has_letters: bool = True
+    """Whether options of one letter are given together behind one dash."""
+
+    def told(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Each option with its value, and each operand as the value of none."""
+        rest = iter(args)
+        for arg in rest:
+            if not arg.startswith("-") or arg == "-":
+                yield "", arg
+            elif arg == "--":
+                yield from (("", each) for each in rest)
+            elif self._is_valued(arg):
+                yield arg, next(rest, "")
+            elif arg.startswith("--") or not self.has_letters:
+                name, sign, value = arg.partition("=")
+                option = self._meant(without_marks(name))
+                yield option, value if sign or not self._is_valued(option) else next(rest, "")
+            else:
+                yield from self._letters(arg, rest)
+
+    def _is_valued(self, option: str) -> bool:
+        return option in self.quiet or option in self.gives or option in self.reads
+
+    def _meant(self, given: str) -> str:
+        if self._is_valued(given) or len(given) < _SHORTEST:
+            return given
+        return next((each for each in sorted(self.gives) if each.startswith(given)), given)
+
+    def _letters(self, arg: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
+        for number, letter in enumerate(arg[1:], 2):
+            if self._is_valued(f"-{letter}"):
+                yield f"-{letter}", arg[number:] or next(rest, "")
+                return
+            yield f"-{letter}", ""
+
+
+_CURL = Talker(
+    quiet=listed(
+        "-o -w -m -c -D -C -y -Y -z --output --output-dir --write-out --max-time --cookie-jar "
+        "--dump-header --continue-at --connect-timeout --retry --retry-delay --retry-max-time "
+        "--max-redirs --max-filesize --limit-rate --cacert --capath --ciphers --proto --interface "
+        "--unix-socket --stderr --trace --trace-ascii --etag-save --head"
+    ),
+    gives=listed(
+        "-A -b -d -e -E -F -H -P -Q -r -t -T -u -U -X --user-agent --cookie --data --data-raw "
+        "--data-binary --data-ascii --data-urlencode --json --form --form-string --url-query "
+        "--referer --cert --ftp-port --quote --range --telnet-option --upload-file --user --header "
+        "--proxy-user --proxy-header --oauth2-bearer --request --request-target --etag-compare "
+        "--mail-from --mail-rcpt --aws-sigv4 --netrc-file --variable"
+    ),
+    reads=listed("-K --config --alt-svc"),
+)
+_WGET = Talker(
+    quiet=listed(
+        "-o -a -t -O -T -w -Q -P -l -A -R -D -I -X --output-document --output-file --tries "
+        "--timeout --wait --limit-rate --directory-prefix --cut-dirs --ca-certificate --level "
+        "--accept --reject --domains --include-directories --exclude-directories --save-cookies"
+    ),
+    gives=listed(
+        "-U --post-data --post-file --body-data --body-file --user --password --http-user "
+        "--http-password --ftp-user --ftp-password --referer --user-agent --load-cookies "
+        "--certificate --private-key --header --method"
+    ),
+    reads=listed("-i -e --input-file --execute --config --use-askpass"),
+)
+_HTTPIE = Talker(
+    quiet=listed("-A -s -p -o --auth-type --style --print --output --pretty --verify --timeout"),
+    gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
+    reads=listed("--proxy"),
+)
+_ARIA = Talker(
+    quiet=listed("-o -d -x -s -j -k -l -m -t -u --out --dir --split --log --timeout --checksum"),
+    gives=listed(
+        "-U --user-agent --referer --load-cookies --http-user --http-passwd "
+        "--ftp-user --ftp-passwd --header"
+    ),
+    reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
+)
+_PAGER = Talker(
+    quiet=listed("-width -T -I -O -cols -o -l"),
+    gives=listed("-auth -pauth -cookie_file -useragent -post -header"),
+    reads=listed("-cmd_script -cfg"),
+    has_letters=False,
+)
+_LWP = Talker(quiet=listed("-t -i -o"), gives=listed("-H -C -c -m"))
+_DIG = Talker(quiet=listed("-t -c -p -b -y -k"), reads=listed("-f"))
+_PING = Talker(quiet=listed("-c -i -W -w -s -I -t -m -l -Q -M -S -T -n -C -r"), gives=listed("-p"))
+_ROUTE = Talker(quiet=listed("-m -q -w -f -i -p -N -z -c -s -M -t -W -R -O -T -l"))
+_NETCAT = Talker(
+    quiet=listed("-p -s -w -q -X -I -O -T -V -i -m -P -G -e -c --wait --source-port --exec"),
+    gives=listed("--proxy-auth"),
+)
+_NMAP = Talker(
+    quiet=listed("-p -oN -oX -oG -oA -e --script --top-ports --exclude"),
+    gives=listed("--data --data-string --script-args"),
+    reads=listed("-iL"),
+    has_letters=False,
+)
+_OPENSSL = Talker(
+    quiet=listed("-servername -CAfile -CApath -cert -key -starttls -port -alpn"), has_letters=False
+)
+_SSH = Talker(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
+
+HTTPIES = listed("http https xh xhs")
+TALKERS: Mapping[str, Talker] = {
+    program: talker
+    for programs, talker in (
+        ("curl curlie", _CURL),
+        ("wget wget2", _WGET),
+        ("http https xh xhs", _HTTPIE),
+        ("aria2c", _ARIA),
+        ("lynx links w3m", _PAGER),
+        ("GET HEAD POST lwp-request lwp-download axel", _LWP),
+        ("dig kdig delv drill dog doggo", _DIG),
+        ("ping ping4 ping6 fping arping", _PING),
+        ("traceroute tracepath mtr host whois telnet getent resolvectl", _ROUTE),
+        ("nslookup", _PAGER),
+        ("ssh-keyscan", Talker(quiet=listed("-p -t -T -O"), reads=listed("-f"))),
+        ("nmap", _NMAP),
+        (NETCATS, _NETCAT),
+        ("openssl", _OPENSSL),
+        ("ssh", _SSH),
+        ("mosquitto_pub", Talker(quiet=listed("-t -m -p -q -i -u -P"))),
+    )
+    for program in programs.split()
+}
+"""How each program is told."""
+_ALWAYS = listed(
+    "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp telnet "
+    "websocat mosquitto_pub kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat "
+    "grpcurl vercel ssh mosh rsh rlogin ssh-copy-id lpr lp"
+)
+"""Programs that send something whenever they are called."""
+_DATABASES = listed(
+    "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
+)
+_ASKING_VERBS = {
+    "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
+    "resolvectl": listed("query service"),
+    "openssl": listed("s_client"),
+}
+"""With which verbs programs that do much else ask somebody."""
+_NO_HOST = re.compile(
+    r"\d+(?:-\d+)?|\+.*|(?:A|AAAA|ANY|CAA|CNAME|DNSKEY|DS|HTTPS|MX|NS|PTR|SOA|SRV|SVCB|TXT|IN|CH|HS|AXFR)",
+    re.IGNORECASE,
+)
+_LED = re.compile(r"(?i:proxy(?:command|jump)|hostname|include)\b")
+_FAR_END = re.compile(
+    r"(?:tcp|udp|udplite|sctp|dccp|openssl|ssl|dtls|socks\w*|proxy\w*|vsock|ip)[46]?"
+    r"(?:-(?:connect|sendto|datagram|client))?:(?!listen)(\[[^\]]*\]|[^\s:,]*)",
+    re.IGNORECASE,
+)
+"""Whom socat talks to."""
+_COPIERS = listed("git scp rsync sftp hg")
+_MACHINE = re.compile(
+    r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[a-z]{2,}|\d+(?:\.\d+){3}):(?!//)", re.IGNORECASE
+)
 
 
 class Talk(Struct, frozen=True):
@@ -42,6 +204,8 @@ class Talk(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     gives: bool = False
     """Whether it gives more away than the addresses that it asks."""
+    is_untold: bool = False
+    """Whether it says what the command itself does not tell."""
 
     @property
     def is_here(self) -> bool:
@@ -49,325 +213,167 @@ class Talk(Struct, frozen=True):
         return bool(self.addresses) and all(map(is_local, self.addresses))
 
 
-class Talker(Struct, frozen=True):
-    """How a program is told whom to ask for what; options are written as they are given."""
-
-    quiet: frozenset[str] = frozenset()
-    """Take a value that stays here."""
-    leads: frozenset[str] = frozenset()
-    """Take an address."""
-    gives: frozenset[str] = frozenset()
-    """Take a value that goes out."""
-    headers: frozenset[str] = frozenset()
-    """Take a header."""
-    methods: frozenset[str] = frozenset()
-    """Take a method of HTTP."""
-    reads: frozenset[str] = frozenset()
-    """Take a file that says addresses or options."""
-    bare: frozenset[str] = frozenset()
-    """Take no value, and are no beginning of an option that does."""
-    tells: frozenset[str] = frozenset()
-    """Take no value, and give something away."""
-    operands: Callable[[Sequence[str]], Talk] = lambda found: Talk(tuple(found))
-    """What operands say."""
-    has_letters: bool = True
-    """Whether options of one letter are given together behind one dash."""
-
-    @property
-    def valued(self) -> frozenset[str]:
-        """All options that take a value."""
-        return self.quiet | self.leads | self._giving
-
-    @property
-    def _giving(self) -> frozenset[str]:
-        return self.gives | self.headers | self.methods | self.reads
-
-    def option(self, given: str) -> str:
-        """The option that is meant by a beginning of it."""
-        if given in self.valued | self.bare | self.tells or len(given) < _SHORTEST:
-            return given
-        return next((each for each in sorted(self._giving) if each.startswith(given)), given)
-
-
-def talk_of(invocation: Invocation) -> Talk | None:
-    """What a call says to whom; None of a program that is none of these."""
-    talker = TALKERS.get(invocation.name)
-    if talker is None:
-        return None
+def _talk_of(call: Invocation, talker: Talker) -> Talk:
+    addresses = [value for name, value in call.settings if leads_away(name, value)]
     operands: list[str] = []
-    addresses = [value for name, value in invocation.settings if leads_away(name, value)]
-    gives = False
-    for option, value in _told(talker, invocation.args):
-        if not option:
-            operands.append(value)
-        elif option in talker.leads:
-            addresses.append(value)
-        elif option in talker.reads:
+    gives = call.name == "POST" or (call.name in HTTPIES and bool(call.feeds))
+    is_untold = False
+    for option, value in talker.told(call.args):
+        is_quiet = option in talker.quiet
+        told = is_known(value) or (is_quiet and is_one(value))
+        is_untold = is_untold or not (is_known(option) and told)
+        if option in talker.reads:
             addresses.append(UNKNOWN)
             gives = True
-        else:
-            gives = gives or _gives(talker, option, value)
-    said = talker.operands(operands)
-    return Talk((*addresses, *said.addresses), gives or said.gives)
+        elif option in talker.gives or re.fullmatch(r"-(?:post|get)[-_]data", option):
+            gives = gives or not _SAYS_NOTHING.fullmatch(value.strip())
+        elif value and not is_quiet:
+            operands.append(value)
+    if call.name in HTTPIES:
+        operands, items = _requested(operands)
+        gives = gives or items
+    addresses += _hosts(call, operands)
+    is_untold = is_untold or any("*" in address for address in addresses)
+    return Talk(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
 
 
-def new_addresses(invocation: Invocation) -> list[str]:
-    """The addresses elsewhere that a call asks, as they are written."""
-    found: list[str] = []
-    if (talk := talk_of(invocation)) is not None:
-        found += talk.addresses
+def _requested(operands: list[str]) -> tuple[list[str], bool]:
+    """The address behind a method, and whether that or what goes along says anything."""
+    if len(operands) > 1 and operands[0].isalpha() and "." not in operands[0]:
+        method, operands = operands[0].upper(), operands[1:]
     else:
-        found += new_hosts(invocation)
-        found += _other_machines(invocation)
-    return [each for each in found if each and is_known(each) and not is_local(each)]
+        method = "GET"
+    says = not all(map(_SAYS_NOTHING.fullmatch, (method, *operands[1:])))
+    address = re.sub(r"^:(?=\d*(?:/|$))", "localhost:", operands[0]) if operands else ""
+    return ([address] if address else []), says
 
 
-def says_unknown(invocation: Invocation) -> bool:
-    """Whether it says what is not known, other than as the one value of an option that is quiet."""
-    talker = TALKERS[invocation.name]
-    return any(
-        not is_known(option) or not (is_known(value) or (option in talker.quiet and is_one(value)))
-        for option, value in _told(talker, invocation.args)
+def _hosts(call: Invocation, operands: list[str]) -> list[str]:
+    verbs = _ASKING_VERBS.get(call.name)
+    if verbs is not None:
+        return operands[1:] if operands and operands[0] in verbs else []
+    if call.name in ("ssh", "mosquitto_pub"):
+        return operands if call.name != "ssh" else operands[: 1 + call.short("JLRDWOSw")]
+    if call.name in ("curl", "wget", *HTTPIES):
+        return operands
+    return [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
+
+
+def _is_guessed(call: Invocation, addresses: list[str]) -> bool:
+    return any(part in address for address in addresses for part in call.guesses)
+
+
+def sends(call: Invocation) -> bool:
+    """Whether it sends something elsewhere, as far as no row of the rules says so."""
+    name = call.name
+    if (talker := TALKERS.get(name)) is not None and (name != "openssl" or call.has("s_client")):
+        talk = _talk_of(call, talker)
+        if talk.is_here:
+            return False
+        if name in NETCATS.split():
+            is_looking = call.short("zlh") or call.long("listen", "help")
+            return bool(call.operands) and not is_looking
+        return (
+            talk.gives
+            or talk.is_untold
+            or (name in (*_ALWAYS, "openssl") and call.args not in ((), *_ASKS))
+        )
+    if name in _ALWAYS:
+        return bool(call.args) and call.args not in _ASKS
+    if name == "socat":
+        return any(not is_local(match[1]) for match in _FAR_END.finditer(call.text))
+    if name in ("scp", "rsync") and _copies_away(call):
+        return True
+    if name in _DATABASES:
+        hosts = call.value_of("-h", "--host", "--hostname")
+        hosts += [each for each in _addresses(call) if not each.startswith("http")]
+        if any(not is_local(each) and not each.startswith("/") for each in hosts):
+            return True
+    return _is_source_untold(call) or any(
+        not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call)
     )
 
 
-def _gives(talker: Talker, option: str, value: str) -> bool:
-    if option in _RANGES:
-        return _PART.fullmatch(value) is None
-    if option in talker.headers:
-        return _USUAL_HEADER.fullmatch(value.strip()) is None
-    if option in talker.methods:
-        return value.upper() not in _READS
-    return option in talker.gives or option in talker.tells
+def _copies_away(call: Invocation) -> bool:
+    operands = call.without_options(COPY_VALUED)
+    if len(operands) < 2 or call.long("dry-run"):
+        return False
+    is_led = bool(call.value_of("-F", "-J", "-S")) or any(map(_LED.match, call.value_of("-o")))
+    return REMOTE_PATH.match(operands[-1]) is not None or (call.name == "scp" and is_led)
 
 
-def _told(talker: Talker, args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each option with its value, and each operand as the value of none."""
-    valued, rest = talker.valued, iter(args)
-    for arg in rest:
-        if not arg.startswith("-") or arg == "-":
-            yield "", arg
-        elif arg == "--":
-            yield from (("", each) for each in rest)
-        elif arg in valued:
-            yield arg, next(rest, "")
-        elif arg.startswith("--") or not talker.has_letters:
-            name, sign, value = arg.partition("=")
-            option = talker.option(without_marks(name))
-            yield option, value if sign or option not in valued else next(rest, "")
-        else:
-            yield from _letters(valued, arg, rest)
+def new_addresses(call: Invocation) -> list[str]:
+    """The addresses elsewhere that a call asks, as they are written."""
+    if (talker := TALKERS.get(call.name)) is not None:
+        found = list(_talk_of(call, talker).addresses)
+    else:
+        found = [each for each in _addresses(call) if not _STORES.match(each)]
+        if call.name in _COPIERS:
+            found += [match[1] for match in map(_MACHINE.match, call.args) if match]
+    return [each for each in found if each and is_known(each) and not is_local(each)]
 
 
-def _letters(valued: frozenset[str], arg: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    for number, letter in enumerate(arg[1:], 2):
-        option = f"-{letter}"
-        if option in valued:
-            yield option, arg[number:] or next(rest, "")
-            return
-        yield option, ""
+# Any other program
 
-
-def _first(found: Sequence[str]) -> Talk:
-    return Talk(tuple(found[:1]))
-
-
-def _request(found: Sequence[str]) -> Talk:
-    """Operands of HTTPie: a method, an address and what goes along."""
-    is_method = len(found) > 1 and found[0].isalpha()
-    method, rest = (found[0], found[1:]) if is_method else ("GET", found)
-    address = re.sub(r"^:(?=\d*(?:/|$))", "localhost:", rest[0]) if rest else ""
-    items = any(_USUAL_HEADER.fullmatch(each) is None for each in rest[1:])
-    return Talk((address,) if rest else (), items or method.upper() not in _READS)
-
-
-def _question(found: Sequence[str]) -> Talk:
-    """Operands of dig: names, types, classes, `+` settings, and servers behind an `@`."""
-    kept = (each for each in found if not each.startswith("+") and not _TYPE.fullmatch(each))
-    return Talk(tuple(each.removeprefix("@") for each in kept))
-
-
-_TYPE = re.compile(
-    r"(?:A|AAAA|ANY|CAA|CNAME|DNSKEY|DS|HTTPS|MX|NS|PTR|SOA|SRV|SVCB|TXT|IN|CH|HS|AXFR)", re.I
+_SILENT = listed(
+    "echo printf grep egrep fgrep rg ag sed awk gawk mawk jq yq tr cut sort uniq head tail cat tee "
+    "ls mkdir rm cp mv touch test [ [[ true : basename dirname expr logger notify-send export set "
+    "read local declare man apropos xsel xclip pbcopy wl-copy figlet cowsay diff cmp wc find fd "
+    "ln less more vim vi nano emacs code"
 )
-
-
-def _ports(found: Sequence[str]) -> Talk:
-    """Operands of netcat and telnet: everything but ports."""
-    return Talk(tuple(each for each in found if not re.fullmatch(r"\d+(?:-\d+)?", each)))
-
-
-def _looked_up(found: Sequence[str]) -> Talk:
-    """Operands of getent: a database, and what is looked up in it."""
-    is_host = bool(found) and (found[0].startswith("ahosts") or found[0] == "hosts")
-    return Talk(tuple(found[1:]) if is_host else ())
-
-
-def _behind(*verbs: str) -> Callable[[Sequence[str]], Talk]:
-    """Operands of what is told first what it shall do: whom it asks with one of these verbs."""
-    return lambda found: Talk(tuple(found[1:]) if found and found[0] in verbs else ())
-
-
-_CURL = Talker(
-    quiet=listed(
-        "-o -w -m -c -D -C -y -Y -z -h --output --output-dir --write-out --max-time --cookie-jar "
-        "--dump-header --continue-at --speed-time --speed-limit --time-cond --connect-timeout "
-        "--retry --retry-delay --retry-max-time --max-redirs --max-filesize --limit-rate --rate "
-        "--cacert --capath --ciphers --tls-max --proto --proto-default --proto-redir --interface "
-        "--unix-socket --abstract-unix-socket --keepalive-time --parallel-max --stderr --trace "
-        "--trace-ascii --create-file-mode --etag-save --hsts --local-port --help"
-    ),
-    leads=listed(
-        "-x --url --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to "
-        "--resolve --doh-url --dns-servers --ipfs-gateway --haproxy-clientip"
-    ),
-    gives=listed(
-        "-A -b -d -e -E -F -P -Q -r -t -T -u -U --user-agent --cookie --data --data-raw "
-        "--data-binary --data-ascii --data-urlencode --json --form --form-string --url-query "
-        "--referer --cert --ftp-port --quote --range --telnet-option --upload-file --user "
-        "--proxy-user --proxy-header --oauth2-bearer --request-target --etag-compare --mail-from "
-        "--mail-rcpt --mail-auth --aws-sigv4 --sasl-authzid --service-name --login-options "
-        "--ftp-account --ftp-alternative-to-user --netrc-file --variable"
-    ),
-    headers=listed("-H --header"),
-    methods=listed("-X --request"),
-    reads=listed("-K --config --alt-svc"),
-    bare=listed("--head"),
+"""Programs to which an address is text like any other."""
+_SILENT_VERBS = listed("commit log grep tag show notes blame diff merge rebase")
+_STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
+"""Schemes whose first part names no host."""
+_ENGINES = listed("docker podman nerdctl buildah")
+_IMAGE = re.compile(r"(?:docker://)?((?:[\w-]+\.)+[a-z]{2,}(?::\d+)?)/\S+", re.IGNORECASE)
+_REGISTRIES = re.compile(
+    r"(?:[\w-]+\.)*(?:docker\.io|ghcr\.io|quay\.io|gcr\.io|pkg\.dev|mcr\.microsoft\.com|"
+    r"registry\.k8s\.io|public\.ecr\.aws|nvcr\.io|registry\.gitlab\.com|amazonaws\.com)"
 )
-_WGET = Talker(
-    quiet=listed(
-        "-o -a -t -O -T -w -Q -P -l -A -R -D -I -X --output-document --output-file --append-output "
-        "--tries --timeout --dns-timeout --connect-timeout --read-timeout --wait --waitretry "
-        "--quota --bind-address --limit-rate --prefer-family --restrict-file-names "
-        "--directory-prefix --cut-dirs --default-page --secure-protocol --ca-certificate "
-        "--ca-directory --crl-file --level --accept --reject --accept-regex --reject-regex "
-        "--regex-type --domains --exclude-domains --include-directories --exclude-directories "
-        "--follow-tags --ignore-tags --progress --save-cookies --start-pos --max-redirect "
-        "--retry-on-http-error --rejected-log --warc-file --local-encoding --remote-encoding"
-    ),
-    leads=listed("-B --base"),
-    gives=listed(
-        "-U --post-data --post-file --body-data --body-file --user --password --http-user "
-        "--http-password --ftp-user --ftp-password --proxy-user --proxy-password --referer "
-        "--user-agent --load-cookies --certificate --private-key"
-    ),
-    headers=listed("--header"),
-    methods=listed("--method"),
-    reads=listed("-i -e --input-file --execute --config --use-askpass"),
-)
-_HTTPIE = Talker(
-    quiet=listed(
-        "-A -s -p -o --auth-type --style --print --output --pretty --format-options --verify "
-        "--timeout --ssl --ciphers --max-redirects --default-scheme --response-charset "
-        "--response-mime --max-headers"
-    ),
-    leads=listed("--proxy --resolve --unix-socket"),
-    gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
-    operands=_request,
-)
-_ARIA = Talker(
-    quiet=listed(
-        "-o -d -x -s -j -k -l -m -t -u --out --dir --max-connection-per-server --split "
-        "--max-concurrent-downloads --min-split-size --log --max-tries --timeout --checksum "
-        "--max-download-limit --seed-time --listen-port --file-allocation"
-    ),
-    leads=listed("--all-proxy --http-proxy --https-proxy --ftp-proxy --bt-tracker"),
-    gives=listed(
-        "-U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
-        "--ftp-passwd --certificate --private-key"
-    ),
-    headers=listed("--header"),
-    reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
-)
-_LWP = Talker(
-    quiet=listed("-t -i -o"),
-    leads=listed("-p -b"),
-    gives=listed("-H -C -c"),
-    methods=listed("-m"),
-)
-_PINGS = Talker(quiet=listed("-c -i -W -w -s -I -t -m -l -Q -M -S -T -n -C -r"), gives=listed("-p"))
-_ROUTES = Talker(quiet=listed("-m -q -w -f -i -p -N -z -c -s -M -t"))
-_NETCAT = Talker(
-    quiet=listed("-p -s -w -q -X -I -O -T -V -i -m -P -G -e -c --wait --source-port --exec"),
-    leads=listed("-x -g --proxy"),
-    gives=listed("--proxy-auth"),
-    operands=_ports,
-)
-
-TALKERS: Mapping[str, Talker] = MappingProxyType(
-    {
-        **dict.fromkeys(("curl", "curlie"), _CURL),
-        **dict.fromkeys(("wget", "wget2"), _WGET),
-        **dict.fromkeys(HTTPIES, _HTTPIE),
-        "aria2c": _ARIA,
-        "axel": Talker(
-            quiet=listed("-o -n -s -T --output"), gives=listed("-U"), headers=listed("-H")
-        ),
-        **dict.fromkeys(("GET", "HEAD", "lwp-request", "lwp-download"), _LWP),
-        "POST": Talker(
-            _LWP.quiet, _LWP.leads, _LWP.gives, operands=lambda i: Talk(tuple(i), gives=True)
-        ),
-        "lynx": Talker(
-            gives=listed("-auth -pauth -cookie_file -useragent"),
-            reads=listed("-cmd_script -cfg"),
-            tells=listed("-post_data -post-data -get_data"),
-            has_letters=False,
-        ),
-        "links": Talker(quiet=listed("-width"), has_letters=False),
-        "w3m": Talker(
-            quiet=listed("-T -I -O -cols -o"), gives=listed("-post -header"), has_letters=False
-        ),
-        **dict.fromkeys(
-            ("dig", "kdig", "delv", "drill", "dog", "doggo"),
-            Talker(
-                quiet=listed("-t -c -p -b -y -k"),
-                leads=listed("-q -x"),
-                reads=listed("-f"),
-                operands=_question,
-            ),
-        ),
-        "nslookup": Talker(has_letters=False),
-        "host": Talker(quiet=listed("-t -W -c -N -R -m")),
-        "getent": Talker(quiet=listed("-s"), operands=_looked_up),
-        "resolvectl": Talker(quiet=listed("-t -c -i -p"), operands=_behind("query", "service")),
-        **dict.fromkeys(("ping", "ping4", "ping6", "fping", "arping"), _PINGS),
-        **dict.fromkeys(("traceroute", "tracepath", "mtr"), _ROUTES),
-        "nmap": Talker(
-            quiet=listed("-p -oN -oX -oG -oA -e --script --top-ports --exclude"),
-            leads=listed("--dns-servers --proxies"),
-            gives=listed("--data --data-string --script-args"),
-            reads=listed("-iL"),
-            has_letters=False,
-        ),
-        "ssh-keyscan": Talker(quiet=listed("-p -t -T -O"), reads=listed("-f")),
-        "whois": Talker(quiet=listed("-p"), leads=listed("-h")),
-        **dict.fromkeys(NETCATS.split(), _NETCAT),
-        "telnet": Talker(quiet=listed("-l -e -n"), leads=listed("-b"), operands=_ports),
-        "openssl": Talker(
-            quiet=listed("-servername -CAfile -CApath -cert -key -starttls -port -alpn"),
-            leads=listed("-connect -proxy -host"),
-            operands=_behind("s_client"),
-            has_letters=False,
-        ),
-        "ssh": Talker(
-            quiet=listed("-p -l -i -E -c -m -e -b -B"),
-            leads=listed("-J -L -R -D -W -O -S -w"),
-            reads=listed("-F -o"),
-            operands=_first,
-        ),
-        "mosquitto_pub": Talker(quiet=listed("-t -m -p -q -i -u -P"), leads=listed("-h -L -A")),
-    }
-)
-"""How each program is told."""
-
-_REMOTE = re.compile(
-    r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[a-z]{2,}|\d+(?:\.\d+){3}):(?!//)", re.IGNORECASE
-)
-"""A path on another machine, as ssh, scp and git take it."""
-_COPIERS = frozenset({"git", "scp", "rsync", "sftp", "hg"})
+"""Registries of everybody's images, which tell nobody who asks for one."""
 
 
-def _other_machines(invocation: Invocation) -> Iterator[str]:
-    """The machines among the arguments of what copies from one to another."""
-    if invocation.name in _COPIERS:
-        yield from (match[1] for match in map(_REMOTE.match, invocation.args) if match)
+def _addresses(call: Invocation) -> Iterator[str]:
+    """The addresses elsewhere among its arguments and settings, known or not."""
+    if call.name in _SILENT or (call.name == "git" and call.operand(0) in _SILENT_VERBS):
+        return
+    for word in (*call.args, *(value for _, value in call.settings)):
+        if "://" in word:
+            yield from (each[0] for each in ADDRESS.finditer(word) if not is_local(each[0]))
+    if call.name in _ENGINES and "pull" in call.args[:3]:
+        for image in filter(None, map(_IMAGE.fullmatch, call.args)):
+            if not _REGISTRIES.fullmatch(image[1]):
+                yield image[1] if is_known(image[0]) else image[0]
+
+
+_FETCHES = re.compile(
+    r"clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags"
+)
+_RENAMES = re.compile(r"(?:remote|submodule) (?:add|set-url)\b")
+_FETCH_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "-j", "--jobs", "-o", "-R")
+
+
+def _is_source_untold(call: Invocation) -> bool:
+    """Whether it fetches from where the command does not say, not even by which scheme."""
+    if call.name in _ENGINES:
+        verb = "".join(call.without_options(("-H", "-c", "-l", "--host", "--context"))[:1])
+        behind = call.args[call.args.index(verb) + 1 :] if verb in _STARTS else ()
+        return bool(marks("".join(behind[image_at(behind) :][:1])[:1]))
+    if call.name not in ("git", "hg", "svn", "skopeo", "crane"):
+        return False
+    words = call.without_options(_FETCH_VALUED)
+    if _RENAMES.match(" ".join(words)):
+        return any(marks(word[:1]) for word in words[2:])
+    if not words or not _FETCHES.fullmatch(words[0]):
+        return False
+    for word in words[1:]:
+        if marks(word[:1]):
+            return True
+        if not word.isdigit() and (words[0] != "clone" or re.search(r"[:/]", word)):
+            return False  # this is the source; what follows is a branch or a folder
+    return False
+
+
+_STARTS = listed("run create pull")
+_ASKS = (("--help",), ("--version",), ("-V",), ("-h",))

@@ -1,55 +1,187 @@
-"""What a rule is."""
+"""What a row of the rules says, and the engine that tells whether it holds for a call."""
 
-from collections.abc import Callable
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 
 from msgspec import Struct
 
-from agent_service.security.commands.invocation import Invocation
-from agent_service.security.commands.scene import Reach
+from agent_service.security.commands import paths
+from agent_service.security.commands.families import Reach
+from agent_service.security.commands.invocation import Invocation, listed
+from agent_service.security.commands.marks import UNKNOWN
+from agent_service.security.commands.paths import Place, place
 
 
 class Rule(Struct, frozen=True):
-    """Says that some calls of some programs belong to a family."""
+    """Calls of some programs that belong to a family: those for which every condition holds."""
 
     family: str
     programs: str
-    """Their names, with spaces between."""
-    when: Callable[[Invocation], bool]
-    example: str
-    """A command that it finds; a test runs every one."""
+    """Their names, with spaces between; `*` is every program."""
+    text: str = ""
+    """A pattern that is found in the arguments."""
+    unless: str = ""
+    """A pattern that is not found in the arguments."""
+    verb: str = ""
+    """A pattern that the arguments without options begin with."""
+    valued: str = ""
+    """Options whose values are no part of these."""
+    options: str = ""
+    """One of these options is given, letters or long names."""
+    operands: str = ""
+    """What an operand is: one of `KINDS`, behind `last`, `first` or options where only these are
+    looked at, such as `last device`.
+    """
+    is_fed: bool = False
+    """Something is piped or redirected into it."""
+    feeds: str = ""
+    """A pattern for a program or redirection before it in its pipeline."""
+    around: str = ""
+    """A pattern for a program or redirection before or behind it in its pipeline."""
+    reads_stdin: bool = False
+    """Whether what it is given to read counts as arguments, too."""
+    when: Callable[[Invocation], bool] | None = None
+    """What no pattern can say."""
     reach: Reach | None = None
     """Where it differs from the family's."""
 
 
-def always(invocation: Invocation) -> bool:
-    """Whatever the arguments are."""
-    return True
+def by_program(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
+    """The rules of every program."""
+    found: defaultdict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        for program in rule.programs.split():
+            found[program].append(rule)
+    return {program: tuple(rules) for program, rules in found.items()}
 
 
-def asks_only(invocation: Invocation) -> bool:
-    """Whether it only shows help or its version, or says what it would do."""
-    return invocation.long("help", "version", "dry-run", "usage", "simulate", "no-act") or (
-        invocation.args in (("-h",), ("-V",), ("-v",), ("help",), ("-?",))
+def holds(rule: Rule, call: Invocation) -> bool:
+    """Whether a call belongs to the family of the rule."""
+    text = f"{call.text}\n{call.stdin}" if rule.reads_stdin else call.text
+    return (
+        (not rule.text or _pattern(rule.text).search(text) is not None)
+        and (not rule.options or _has_option(rule.options, call))
+        and (not rule.verb or _begins(rule, call))
+        and (not rule.unless or _pattern(rule.unless).search(text) is None)
+        and (not rule.operands or _is_among(rule.operands, call))
+        and (not rule.is_fed or call.is_fed)
+        and (not rule.feeds or any(map(_pattern(rule.feeds).search, call.feeds)))
+        and (not rule.around or any(map(_pattern(rule.around).search, call.feeds | call.fed)))
+        and (rule.when is None or rule.when(call))
+        and not _asks_only(rule, call)
     )
 
 
-def unless_asking(when: Callable[[Invocation], bool]) -> Callable[[Invocation], bool]:
-    """The condition, where the program does more than to show help."""
-    return lambda invocation: not asks_only(invocation) and when(invocation)
+_FIRM = listed(
+    "delete-root kill-all device-write reverse-shell bind-shell remote-access upload download "
+    "hidden-command privilege-flags credential-files own-config"
+)
+"""Families for which `--help` must come first, since it may be meant for somebody else."""
+_ASKS = ("--help", "--version", "-h", "-V", "-v", "help", "-?")
 
 
-def verb(*words: str, skip: str = "") -> Callable[[Invocation], bool]:
-    """Whether the subcommand is one of these, each of one or two words."""
-    valued = skip.split()
-
-    def found(invocation: Invocation) -> bool:
-        operands = invocation.without_options(valued)
-        return bool(operands) and (operands[0] in words or " ".join(operands[:2]) in words)
-
-    return unless_asking(found)
+def _asks_only(rule: Rule, call: Invocation) -> bool:
+    """Whether it only shows help or its version, or says what it would do."""
+    if rule.family in _FIRM:
+        return call.args[:1] in (("--help",), ("--version",))
+    return (len(call.args) == 1 and call.args[0] in _ASKS) or call.long(
+        "help", "version", "dry-run", "usage", "simulate", "no-act"
+    )
 
 
-def subcommand(invocation: Invocation, *valued: str) -> str:
-    """The first operand."""
-    operands = invocation.without_options(valued)
-    return operands[0] if operands else ""
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+@cache
+def _option_names(options: str) -> tuple[str, tuple[str, ...]]:
+    names = options.split()
+    letters = "".join(name for name in names if len(name) == 1)
+    return letters, tuple(name for name in names if len(name) > 1)
+
+
+def _has_option(options: str, call: Invocation) -> bool:
+    letters, names = _option_names(options)
+    return call.short(letters) or (bool(names) and call.long(*names))
+
+
+def _begins(rule: Rule, call: Invocation) -> bool:
+    words = " ".join(call.without_options(rule.valued.split()))
+    return _pattern(rule.verb).match(words) is not None
+
+
+def _is_among(operands: str, call: Invocation) -> bool:
+    *where, kind = operands.split()
+    return any(KINDS[kind](path, call.cwd) for path in _looked_at(where, call) if path)
+
+
+def _looked_at(where: list[str], call: Invocation) -> Iterable[str]:
+    if not where:
+        return call.operands
+    if where == ["last"]:
+        return call.operands[1:][-1:]
+    if where == ["first"]:
+        return call.operands[:-1]
+    if where == ["named"]:
+        return named(call)
+    return call.value_of(*where)
+
+
+def named(call: Invocation) -> Iterator[str]:
+    """The arguments that may be paths, also those within `name=path` and `@path`."""
+    for arg in call.args:
+        yield arg
+        if "=" in arg or "@" in arg:
+            yield from re.split(r"[=@]", arg)
+        if arg.startswith("-") and len(arg) > 3 and arg[1] != "-":
+            yield arg[2:]
+
+
+_EVERY_FILE = re.compile(r"(?:\.{1,2}/)*(?:\*|\*\*|\*\.\*|\.\*)")
+_NOT_SYSTEM = (".sh", ".service")
+_OF_USERS = ("/usr/local", "~", "/home", "/Users")
+
+
+def _is_every_file(path: str, cwd: str) -> bool:
+    """Whether it is every file of a folder of the workspace, if not the folders in it."""
+    begin = path.rstrip("*.")
+    return bool(_EVERY_FILE.fullmatch(path)) and place(f"{begin}x", cwd) is Place.WORKSPACE
+
+
+def _is_covered(path: str, cwd: str) -> bool:
+    is_mount = re.match(r"/(?:mnt|media|proc|sys|dev|run)\b", path)
+    return paths.is_critical(path, cwd) and not is_mount
+
+
+def _is_system(path: str, cwd: str) -> bool:
+    family = paths.written_family(path, cwd)
+    return (
+        family in ("system-config", "credential-files", "persistence")
+        and not path.endswith(_NOT_SYSTEM)
+        and not path.startswith(_OF_USERS)
+    )
+
+
+KINDS: Mapping[str, Callable[[str, str], bool]] = {
+    "any": lambda path, _: True,
+    "critical": paths.is_critical,
+    "whole": lambda path, cwd: path.endswith("*") and paths.is_critical(path, cwd),
+    "covered": _is_covered,
+    "every-file": _is_every_file,
+    "machine": lambda path, cwd: place(path, cwd) in (Place.ROOT, Place.SYSTEM, Place.HOME),
+    "system": _is_system,
+    "guarded": lambda path, cwd: (
+        bool(paths.written_family(path, cwd))
+        or paths.is_trace(path, cwd)
+        or path.endswith("/docker.sock")
+    ),
+    "kept": paths.is_kept,
+    "null": lambda path, _: path == "/dev/null",
+    "device": lambda path, _: paths.is_device(path),
+    "device-or-untold": lambda path, _: paths.is_device(path) or path.startswith(UNKNOWN),
+    "outside": paths.is_outside,
+}
+"""What an operand may be."""
