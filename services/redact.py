@@ -3,10 +3,8 @@
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import cast
 
-from services.secret_beginnings import Beginnings
-from services.secret_encodings import Letters, Span, encoded, occurrences
 from services.secret_shapes import SHAPES
-from services.secret_spellings import Spellings
+from services.secret_spellings import Span, Spellings
 
 MASK = "[REDACTED]"
 
@@ -22,37 +20,26 @@ class KnownSecrets:
 
     def __init__(self) -> None:
         self.spellings = Spellings()
-        """Anew with each change, so that a thread that is just reading has the whole old ones."""
-        self._beginnings = Beginnings(self.spellings)
-        self._lasting: dict[str, Spellings] = {}
-        self._passing: dict[str, Spellings] = {}
+        """Made anew with each change, so that a thread that is reading has all of the old ones."""
+        self._lasting: dict[str, None] = {}
+        self._passing: dict[str, None] = {}
 
     def add(self, values: Iterable[str]) -> None:
         """Know these from now on, but for those that are too short to be told apart."""
-        new = {value.strip() for value in values} - self._lasting.keys()
-        lasting = {value: Spellings.of(value) for value in new if len(value) >= MIN_SECRET_CHARS}
-        if lasting:
-            self._lasting = {**self._lasting, **lasting}
-            self._join()
+        new = {value: None for value in map(str.strip, values) if len(value) >= MIN_SECRET_CHARS}
+        if new.keys() - self._lasting.keys():
+            self._lasting = {**self._lasting, **new}
+            self._spell()
 
     def add_passing(self, value: str) -> None:
         """Know one that ends, such as a token; only the latest of these are known."""
         value = value.strip()
-        if len(value) < MIN_SECRET_CHARS or value in self._passing:
-            return
-        latest = list(self._passing.items())[1 - _PASSING :]
-        self._passing = dict((*latest, (value, Spellings.of(value))))
-        self._join()
+        if len(value) >= MIN_SECRET_CHARS and value not in self._passing:
+            self._passing = dict.fromkeys([*self._passing, value][-_PASSING:])
+            self._spell()
 
-    @property
-    def beginnings(self) -> Beginnings:
-        """How they begin."""
-        if self._beginnings.known is not self.spellings:
-            self._beginnings = Beginnings(self.spellings)
-        return self._beginnings
-
-    def _join(self) -> None:
-        self.spellings = Spellings.joined((*self._lasting.values(), *self._passing.values()))
+    def _spell(self) -> None:
+        self.spellings = Spellings((*self._lasting, *self._passing))
 
 
 class Redactor:
@@ -94,16 +81,9 @@ class Redactor:
         return _merged([*self._found(text, is_program=is_program)])
 
     def _found(self, text: str, *, is_program: bool) -> Iterator[Span]:
-        known, letters = self.known.spellings, Letters(text)
-        runs = letters.runs.decode()
-        for value in known.plain:
-            if value in text:
-                yield from occurrences(text, value)
-        yield from encoded(text, letters, known)
+        yield from self.known.spellings.find(text)
         for shape in SHAPES:
-            if shape.run > letters.longest_run or (is_program and not shape.in_programs):
-                continue
-            if not shape.may_be_in(text, runs):
+            if (is_program and not shape.in_programs) or not shape.may_be_in(text):
                 continue
             for match in shape.pattern.finditer(text):
                 if shape.is_secret(match):

@@ -1,13 +1,14 @@
 """Secrets taken out of text that comes in pieces, of which each may end within one.
 
-What may go on to be a secret is held back until it is one or cannot be one any more; whatever else
-there is, which is ordinary text but for a letter now and then, is passed on at once.
+What may go on to be a secret is held back until it is whole: the last word if it has digits or
+marks, and what a known value begins with. Ordinary words are passed on at once.
 """
 
 import re
 
 from services.redact import MASK, MIN_SECRET_CHARS, Redactor
-from services.secret_shapes import BEGINNINGS, KEY_BLOCK, SHAPES
+from services.secret_shapes import BEGINNINGS, KEY_BEGINNING
+from services.secret_spellings import Spellings
 
 _CONTEXT = 160
 """So much of what was passed on is looked at with what follows it."""
@@ -16,13 +17,17 @@ _OFTEN = 512
 _MOST = 64 * 1024
 """Longer than any secret: then nothing more is held back."""
 
+_IN_WORDS = "".join(map(chr, range(0x21, 0x7F)))
 _TELLING = re.compile(r"[-_:=.%\\\d]|AIza|A[KS]IA|eyJ")
-"""Is in every word that may be a secret, once a marker of its shape is whole."""
-_HEADS = (":", "=", "earer", "EARER", "asic")
-_GAP = 12
-"""So many spaces may be before a secret that has a name."""
-_IN_WORDS = tuple(shape for shape in SHAPES if shape is not KEY_BLOCK)
+"""Is in every word that may be a secret, once its mark is whole."""
 _QUOTING = "\"'`([{<*,;"
+_HEADS = (":", "=", "earer", "EARER", "asic")
+"""What ends before a secret that has a name."""
+_GAP = 12
+"""So many spaces may be between."""
+_BASE64_LINE = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}\s+\Z")
+"""A line that may go on in the next."""
+_HEAD = 4
 
 
 class RedactedStream:
@@ -30,8 +35,9 @@ class RedactedStream:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
+        self._beginnings = _Beginnings(redactor.known.spellings)
         self._text = ""
-        """Whatever is held back, and some of what was before it."""
+        """What is held back, and some of what was before it."""
         self._shown = 0
         """So much of it has been passed on."""
         self._may_grow = False
@@ -48,6 +54,7 @@ class RedactedStream:
         # All of a secret that is in no beginning has come at once.
         is_suspect = self._may_grow or len(more) >= MIN_SECRET_CHARS
         end = self._held_from(text) if held <= _MOST else len(text)
+        self._may_grow = end < len(text)
         if is_suspect:
             said, end = self._clean(end)
         else:
@@ -79,29 +86,52 @@ class RedactedStream:
 
     def _held_from(self, text: str) -> int:
         """From where on the text may go on to be a secret; its end where it may not."""
-        end = self._redactor.known.beginnings.first_in(text, self._shown)
-        self._may_grow = end < len(text)
-        if "-" in text[self._shown :]:
-            end = self._grown(KEY_BLOCK.growing.search(text, self._shown), 0, end)
-        begin = max(text.rfind(" "), text.rfind("\n")) + 1
-        if text[max(0, begin - _GAP) : begin].rstrip().endswith(_HEADS):
-            begin = max(0, begin - _CONTEXT)
-        elif not _TELLING.search(text, begin):
-            word = text[begin:].lstrip(_QUOTING)
-            if word in BEGINNINGS:
-                end, self._may_grow = min(end, len(text) - len(word)), True
-            return end
-        for shape in _IN_WORDS:
-            found = shape.growing.search(text, begin)
-            if found and (shape.is_meant is None or shape.is_meant(found)):
-                end = self._grown(found, shape.growing_group, end)
-        return end
+        known = self._redactor.known.spellings
+        if self._beginnings.known is not known:
+            self._beginnings = _Beginnings(known)
+        end = self._beginnings.first_in(text, self._shown)
+        if "-" in text[self._shown :] and (key := KEY_BEGINNING.search(text, self._shown)):
+            end = min(end, key.start())
+        return max(self._shown, min(end, _word_from(text)))
 
-    def _grown(self, found: re.Match[str] | None, group: str | int, end: int) -> int:
-        if found is None:
-            return end
-        self._may_grow = True
-        return min(end, max(found.start(group), self._shown))
+
+class _Beginnings:
+    """How the spellings of known values begin."""
+
+    def __init__(self, known: Spellings) -> None:
+        self.known = known
+        self._by_head: dict[str, list[str]] = {}
+        in_capitals = [each.upper() for each in known.in_hex]
+        for each in (*known.plain, *known.in_base64, *known.in_hex, *in_capitals):
+            self._by_head.setdefault(each[:_HEAD], []).append(each)
+        self._shorter = {head[:size] for head in self._by_head for size in range(1, _HEAD)}
+
+    def first_in(self, text: str, at: int) -> int:
+        """From where on, after a place, a text may go on to be one of them; else where it ends."""
+        for start in range(at, len(text)):
+            head = text[start : start + _HEAD]
+            if len(head) < _HEAD:
+                if head in self._shorter:
+                    return start
+            elif (several := self._by_head.get(head)) and _begins(text[start:], several):
+                return start
+        return len(text)
+
+
+def _begins(text: str, several: list[str]) -> bool:
+    return any(len(each) > len(text) and each.startswith(text) for each in several)
+
+
+def _word_from(text: str) -> int:
+    """Where the last word begins, if it may be a secret; else where the text ends."""
+    begin = len(text.rstrip(_IN_WORDS))
+    while line := _BASE64_LINE.search(text, max(0, begin - _CONTEXT), begin):
+        begin = line.start()
+    word = text[begin:]
+    is_named = text[max(0, begin - _GAP) : begin].rstrip().endswith(_HEADS)
+    if is_named or _TELLING.search(word) or "\n" in word or word.lstrip(_QUOTING) in BEGINNINGS:
+        return begin
+    return len(text)
 
 
 def _since(text: str, at: int) -> str:

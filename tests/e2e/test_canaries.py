@@ -74,10 +74,7 @@ SHAPED = {
     "of SSH": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{secrets.token_hex(32)}\n",
 }
 """Secrets that nobody has told Hermes, and that are told by what they look like."""
-ENCODERS = (
-    *("base64", "base64 -w 20", "od", "od -c", "od -t x1", "od -An -t x1", "hexdump -C"),
-    *("xxd", "xxd -p", "rev | rev | od -b"),
-)
+ENCODERS = ("base64", "base64 -w 20", "xxd -p", "od -An -t x1 -w1000")
 
 
 def canary(name: str) -> str:
@@ -93,8 +90,8 @@ def spelled(value: str) -> list[str]:
     urlsafe = base64.urlsafe_b64encode(data).decode()[4:-4]
     in_url = "".join(f"%{byte:02X}" if chr(byte) in ":/+@" else chr(byte) for byte in data)
     every = "".join(f"%{byte:02x}" for byte in data)
-    dumps = [data.hex(":"), data.hex(" "), "   ".join(value), " ".join(f"{b:03o}" for b in data)]
-    return [value, data.hex(), data.hex().upper(), in_url, every, urlsafe, *inside, *dumps]
+    apart = [data.hex(":"), data.hex(" ")]
+    return [value, data.hex(), data.hex().upper(), in_url, every, urlsafe, *inside, *apart]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,6 @@
-"""Known values are found in what encoders, dumps and wrapped lines make of them."""
+"""Known values are found in base64 and hexadecimal digits, also across lines and separators."""
 
 import base64
-import gc
-import random
-import subprocess
-import time
 from collections.abc import Callable
 from textwrap import wrap
 
@@ -20,46 +16,6 @@ BEFORE, AFTER = b"Here is what was found:\nthe key = ", b"\nand nothing else, as
 
 def rows(data: bytes, size: int) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
-
-
-def seen(data: bytes) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)
-
-
-def xxd(data: bytes, group: int = 2, columns: int = 16) -> str:
-    lines = [
-        f"{at * columns:08x}: {' '.join(each.hex() for each in rows(row, group))}  {seen(row)}"
-        for at, row in enumerate(rows(data, columns))
-    ]
-    return "\n".join(lines)
-
-
-def hexdump(data: bytes) -> str:
-    lines = [
-        f"{at * 16:08x}  {row[:8].hex(' ')}  {row[8:].hex(' ')}  |{seen(row)}|"
-        for at, row in enumerate(rows(data, 16))
-    ]
-    return "\n".join(lines)
-
-
-def numbers(data: bytes, size: int, show: str, address: str = "07o") -> str:
-    """Numbers of some bytes each as they are in memory, as `od` and plain `hexdump` have them."""
-    lines: list[str] = []
-    for at, row in enumerate(rows(data, 16)):
-        words = (int.from_bytes(each, "little") for each in rows(row, size))
-        offset = format(at * 16, address) if address else ""
-        lines.append(" ".join((offset, *(format(word, show) for word in words))))
-    return "\n".join(lines)
-
-
-def letters(data: bytes) -> str:
-    """As `od -c` has them."""
-    known = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
-    lines: list[str] = []
-    for at, row in enumerate(rows(data, 16)):
-        said = [known.get(b) or (chr(b) if 32 <= b < 127 else f"{b:03o}") for b in row]
-        lines.append(f"{at * 16:07o}" + "".join(each.rjust(4) for each in said))
-    return "\n".join(lines)
 
 
 def mixed_case(data: bytes) -> str:
@@ -86,25 +42,6 @@ ENCODINGS: dict[str, Callable[[bytes], str]] = {
     "numbers of C": lambda data: ",\n  ".join(
         ", ".join(f"0x{byte:02x}" for byte in row) for row in rows(data, 12)
     ),
-    "percent signs": lambda data: "".join(f"%{byte:02X}" for byte in data),
-    "percent signs, small": lambda data: "".join(f"%{byte:02x}" for byte in data),
-    "some percent signs": lambda data: "".join(
-        f"%{byte:02x}" if at % 4 == 1 or byte < 48 else chr(byte) for at, byte in enumerate(data)
-    ),
-    "xxd": xxd,
-    "xxd -g 1": lambda data: xxd(data, 1),
-    "xxd -g 4 -c 32": lambda data: xxd(data, 4, 32),
-    "xxd -c 8": lambda data: xxd(data, 2, 8),
-    "hexdump -C": hexdump,
-    "hexdump": lambda data: numbers(data, 2, "04x", "07x"),
-    "od": lambda data: numbers(data, 2, "06o"),
-    "od -b": lambda data: numbers(data, 1, "03o"),
-    "od -x": lambda data: numbers(data, 2, "04x"),
-    "od -t x1": lambda data: numbers(data, 1, "02x"),
-    "od -t x4": lambda data: numbers(data, 4, "08x"),
-    "od -t x8": lambda data: numbers(data, 8, "016x"),
-    "od -An -t x1": lambda data: numbers(data, 1, "02x", ""),
-    "od -c": letters,
 }
 
 
@@ -142,26 +79,8 @@ def test_any_value_is_found_in_any_encoding(
     name: str, before: bytes, secret: str, after: bytes
 ) -> None:
     encode = ENCODINGS[name]
-    # What ends a text of percent signs is what cannot be one of its letters.
-    plain = name == "some percent signs"
-    data = b"".join((b"" if plain else before, secret.encode(), b"" if plain else after))
+    data = b"".join((before, secret.encode(), after))
     assert MASK in Redactor([secret]).redact(f"output:\n{encode(data)}\n")
-
-
-PROGRAMS = (
-    *("od", "od -c", "od -b", "od -x", "od -t x1z", "od -A x -t x1", "od -An -t x1"),
-    *("base64", "base64 -w 0", "base64 -w 30"),
-)
-"""Those that every system has; what others print is among the encodings."""
-
-
-@pytest.mark.parametrize("command", PROGRAMS)
-def test_a_value_is_found_in_what_programs_print(command: str) -> None:
-    data = BEFORE + SECRET.encode() + AFTER
-    ran = subprocess.run(command.split(), input=data, capture_output=True, check=True)
-    clean = Redactor([SECRET]).redact(ran.stdout.decode())
-    assert MASK in clean
-    assert "Zq8vTr" not in clean
 
 
 @pytest.mark.parametrize(
@@ -169,8 +88,6 @@ def test_a_value_is_found_in_what_programs_print(command: str) -> None:
     [
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "0000000: 0001 0203 0405 0607  ........\n0000008: 0809 0a0b 0c0d 0e0f  ........",
-        "0000000   a   b   c  \\n   d\n",
-        "  755 644 777 755 644 777 111 222\n",
         "100%25 of a%20b, 5% and 7 % and %zz",
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ\nabcdefghijklmnopqrstuvwxyz\n0123456789",
         "\ud800 is half of a letter, %41%42%43 and 00:11:22:33:44:55:66:77:88:99",
@@ -180,33 +97,8 @@ def test_what_looks_like_an_encoding_stays(text: str) -> None:
     assert Redactor([SECRET]).redact(text) == text
 
 
-def processor_time(redactor: Redactor, text: str) -> float:
-    """Seconds that it takes, without those of a collection of other tests' garbage."""
-    gc.collect()
-    gc.disable()
-    try:
-        since = time.thread_time()
-        redactor.redact(text)
-        return time.thread_time() - since
-    finally:
-        gc.enable()
-
-
-@pytest.mark.parametrize("name", ENCODINGS)
-def test_a_megabyte_takes_time_by_its_length(name: str) -> None:
-    redactor = Redactor([SECRET, *(f"canary.{number:08}.value" for number in range(29))])
-    data = random.Random(1).randbytes(300_000)
-    text = ENCODINGS[name](data)[:1_000_000]
-    taken = [
-        min(processor_time(redactor, text[:size]) for _ in range(3))
-        for size in (len(text) // 4, len(text))
-    ]
-    # Four times as long a text takes four times as long; by the square it would be sixteen.
-    assert taken[1] < 9 * taken[0] + 0.05
-
-
 @pytest.mark.parametrize(
-    "part", ["%", "%4", "a%41", "0x", "00 ", "A\n", "ABCDEFGHIJKLMNOP\n", "00000000: ", "\n00   a"]
+    "part", ["%", "a%41", "0x", "00 ", "A\n", "ABCDEFGHIJKLMNOP\n", "00000000: "]
 )
 def test_a_long_text_of_one_part_takes_no_longer_than_its_length(part: str) -> None:
     text = part * (500_000 // len(part))
