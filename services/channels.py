@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import grpc
 import grpc.aio
@@ -131,7 +131,7 @@ class _Beside:
     """The way to services of this process."""
 
     def __init__(self, server: InProcessServer) -> None:
-        self._channel = InProcessChannel(server)
+        self._channel = cast("grpc.aio.Channel", InProcessChannel(server))
 
     def generation(self) -> int:
         return 0
