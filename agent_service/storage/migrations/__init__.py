@@ -1,6 +1,6 @@
 """How the agent's schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0019"
+HEAD = "0001"
 """The revision that `agent_service.storage.schema` describes."""
 
 OLDEST_RELEASE = "0.1.0"
