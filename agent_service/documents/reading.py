@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent_service.scripts import ScriptFailed, answer_of
 
-SCRIPT = Path(__file__).with_name("script.py")
+WORKER = Path(__file__).with_name("worker.py")
 LIMIT_S = 45.0
 AT_ONCE = 2
 """Documents that are read side by side, in all sessions: each may take much memory."""
@@ -78,7 +78,7 @@ def kind_of(path: str, data: bytes) -> str:
 
 async def _read(kind: str, data: bytes) -> Document:
     try:
-        answer = json.loads(await answer_of(SCRIPT, data, LIMIT_S, kind))
+        answer = json.loads(await answer_of(WORKER, data, LIMIT_S, kind))
     except ScriptFailed as error:
         raise NoDocument(str(error)) from error
     if answer["problem"]:

@@ -36,6 +36,7 @@ IMPORTED_LATE = (
     "paramiko",
     "prompt_toolkit",
     "psycopg",
+    "openpyxl",
     "pypdf",
     "rich",
     "ruamel",
