@@ -102,7 +102,8 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         return _without_command(arguments)
     command = importlib.import_module(f"services.cli.{name}")
-    return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
+    run = command.COMMAND.run if hasattr(command, "COMMAND") else command.run
+    return _guarded(run, parser_of(name).parse_args(arguments[1:]))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -116,6 +117,8 @@ class _Parser(argparse.ArgumentParser):
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Returns the parser of a subcommand's arguments."""
     command = importlib.import_module(f"services.cli.{name}")
+    if hasattr(command, "COMMAND"):
+        return command.COMMAND.parser(name, command.__doc__)
     parser = _Parser(
         prog=f"hermes {name}",
         description=command.__doc__,

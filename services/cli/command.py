@@ -1,0 +1,264 @@
+"""How a command is declared: its arguments, its actions and the functions that run them.
+
+Each command's module has a `COMMAND`. A function gets a `Context`. An async one runs with the
+settings loaded, the home made, the log open, and a connection to the services that it names.
+"""
+
+import argparse
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import grpc.aio
+from msgspec import Struct, field
+
+from services.channels import Channels
+from services.cli.arguments import add_home
+from services.cli.connection import connected
+from services.cli.console import EXIT_USAGE, complain
+from services.cli.output import Column, print_list, print_one
+from services.cli.standard_input import agreed
+from services.cli.startup import load, logged
+from services.config import Settings
+from services.errors import FailedPrecondition, InvalidArgument, NotFound
+
+_T = TypeVar("_T")
+_SHOWN = 5
+"""How many of several ids an error names."""
+
+
+class Argument(Struct, frozen=True):
+    """What `argparse.ArgumentParser.add_argument` takes."""
+
+    names: Sequence[str]
+    options: Mapping[str, Any]
+
+
+class OneOf(Struct, frozen=True):
+    """Arguments of which at most one is given."""
+
+    arguments: Sequence[Argument]
+    required: bool = False
+
+
+def arg(*names: str, **options: Any) -> Argument:
+    """An argument, as argparse takes it."""
+    return Argument(names, options)
+
+
+def flag(name: str, meaning: str, **options: Any) -> Argument:
+    """An option without a value."""
+    return Argument((name,), {"action": "store_true", "help": meaning, **options})
+
+
+JSON_LIST = flag("--json", "one JSON list")
+JSON_OBJECT = flag("--json", "one JSON object")
+YES = flag("--yes", "do not ask")
+DRY_RUN = flag("--dry-run", "only say what would be done")
+
+
+class Context:
+    """What a function of a command works with."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        """Take what was given on the command line."""
+        self.given = given
+        self._channels: Channels | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings, checked; what is odd about them goes to standard error."""
+        return load(self.given)
+
+    @property
+    def profile(self) -> str:
+        """The profile that requests name; empty: that of the home."""
+        return self.given.profile or ""
+
+    @property
+    def channels(self) -> Channels:
+        """The way to the services that the command names."""
+        if self._channels is None:
+            raise RuntimeError("the command names no services")
+        return self._channels
+
+    def stub(self, kind: Callable[[grpc.aio.Channel], _T]) -> _T:
+        """A client of a service, such as `context.stub(SessionServiceStub)`."""
+        service = kind.__module__.split(".")[1]  # as in hermes.agent.v1.session_pb2_grpc
+        return kind(self.channels.to(service))
+
+    def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
+        """A table, or a JSON list with --json; `empty` is said when there are no rows."""
+        print_list(rows, columns, as_json=self.given.json, empty=empty)
+
+    def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
+        """A JSON object with --json, else the sentence, or without one a line for each value."""
+        print_one(row, columns, as_json=self.given.json, sentence=sentence)
+
+    async def confirm(self, question: str, unasked: str, declined: str) -> None:
+        """Ask unless --yes is given; FailedPrecondition says `declined` when the answer is no.
+
+        InvalidArgument says `unasked` where there is no terminal to ask at.
+        """
+        if not self.given.yes and not await agreed(question, unasked):
+            raise FailedPrecondition(declined)
+
+    async def run(self, function: "Function", services: Sequence[str]) -> int:
+        """Run an async function, connected to the services."""
+        if not services:
+            return await function(self) or 0
+        async with connected(self.settings, services) as self._channels:
+            return await function(self) or 0
+
+
+Function = Callable[[Context], Awaitable[int | None]]
+"""Returns the exit status; None is success."""
+PlainFunction = Callable[[Context], int | None]
+"""One that loads what it needs by itself."""
+
+
+class Action(Struct, frozen=True):
+    """A part of a command, such as `list` of `hermes jobs`."""
+
+    name: str
+    help: str
+    function: Function | PlainFunction
+    arguments: Sequence[Argument | OneOf] = ()
+    services: Sequence[str] | None = None
+    """The services that it talks to; None: those of the command."""
+
+
+class Command(Struct, frozen=True):
+    """A command, such as `hermes jobs`; its help begins with the docstring of its module."""
+
+    examples: str
+    """The end of its help; an action's help has those lines that are about the action."""
+    actions: Sequence[Action] = ()
+    function: Function | PlainFunction | None = None
+    """What runs without an action; None: an action is required."""
+    arguments: Sequence[Argument | OneOf] = ()
+    services: Sequence[str] = ()
+    """The services that its functions talk to, started for it where they do not run."""
+    has_home: bool = True
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings that hold for this command, by the names of flags."""
+
+    def parser(self, name: str, description: str | None) -> argparse.ArgumentParser:
+        """The parser of the command's arguments."""
+        parser = _Parser(
+            prog=f"hermes {name}",
+            description=description,
+            epilog=self.examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.set_defaults(**self.defaults)
+        if self.has_home:
+            add_home(parser)
+        _add(parser, self.arguments)
+        if self.actions:
+            names = "|".join(action.name for action in self.actions)
+            required = self.function is None
+            parsers = parser.add_subparsers(dest="action", required=required, metavar=names)
+            for action in self.actions:
+                self._add_action(parsers, parser.prog, action)
+        return parser
+
+    def _add_action(self, parsers: Any, command: str, action: Action) -> None:
+        usage = f"  {command} {action.name}"
+        lines = [line for line in self.examples.splitlines() if line.startswith(usage)]
+        parser: argparse.ArgumentParser = parsers.add_parser(
+            action.name,
+            help=action.help,
+            description=f"{action.help[0].upper()}{action.help[1:]}.",
+            epilog="\n".join(["examples:", *lines]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if self.has_home:  # before the action or behind it
+            add_home(parser, default=argparse.SUPPRESS)
+        _add(parser, action.arguments)
+
+    def run(self, given: argparse.Namespace) -> int:
+        """Run what was asked for; returns the exit status."""
+        chosen = vars(given).get("action")
+        action = next((one for one in self.actions if one.name == chosen), None)
+        function = self.function if action is None else action.function
+        services = None if action is None else action.services
+        context = Context(given)
+        assert function is not None, "argparse asks for an action"
+        if not inspect.iscoroutinefunction(function):
+            status: Any = function(context)
+            return status or 0
+        home = context.settings.home
+        home.create()
+        with logged(context.settings, "hermes", home.logs / "hermes.log"):
+            return asyncio.run(
+                context.run(function, self.services if services is None else services)
+            )
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        complain(f"{message}; see {self.prog} --help")
+        raise SystemExit(EXIT_USAGE)
+
+
+def _add(parser: argparse.ArgumentParser, arguments: Sequence[Argument | OneOf]) -> None:
+    for argument in arguments:
+        if isinstance(argument, OneOf):
+            group = parser.add_mutually_exclusive_group(required=argument.required)
+            for one in argument.arguments:
+                group.add_argument(*one.names, **one.options)
+        else:
+            parser.add_argument(*argument.names, **argument.options)
+
+
+# ---- finding
+
+
+class _Page(Protocol):
+    next_page_token: str
+
+
+async def pages(
+    method: Callable[..., Awaitable[Any]], request: Any, timeout_s: float | None = None
+) -> AsyncGenerator[Any]:
+    """The answers of a listing RPC, page after page."""
+    while True:
+        page: _Page = await method(request, timeout=timeout_s)
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token
+
+
+def pick(
+    named: str,
+    candidates: Sequence[_T],
+    ident: Callable[[_T], str],
+    *,
+    names: Callable[[_T], Sequence[str]] = lambda _: (),
+    what: str,
+    see: str,
+    prefix: str = "",
+) -> _T:
+    """The one of an id, of a name, or whose id alone begins so; else NotFound, InvalidArgument.
+
+    An id may be given without its prefix, such as `job_`.
+    """
+    key = named.casefold()
+    exact = [one for one in candidates if ident(one) == named]
+    titled = [one for one in candidates if key in (name.casefold() for name in names(one))]
+    begun = [one for one in candidates if ident(one).startswith((named, f"{prefix}{named}"))]
+    found = exact or titled or begun
+    ids = list(dict.fromkeys(map(ident, found)))
+    if not ids:
+        raise NotFound(f"there is no {what} {named!r}; see {see}")
+    if len(ids) > 1:
+        more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+        listed = f"{', '.join(ids[:_SHOWN])}{more}"
+        raise InvalidArgument(f"{named!r} could be each of {listed}; say more of the id")
+    return found[0]

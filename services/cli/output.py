@@ -1,0 +1,279 @@
+"""How commands show messages of services: as tables for people, as JSON for programs.
+
+A command declares its columns once, and prints its answer with `print_list` or `print_one`.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct
+from msgspec.structs import replace
+
+from services.cli.console import print_json, printable, say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+NOTHING = "—"
+"""Stands for a value that is not there."""
+UNLIMITED_COLUMNS = 100_000
+"""A width at which no row is cut."""
+_AGES = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+class Column(Struct, frozen=True):
+    """One value of each row, as JSON and as a cell."""
+
+    key: str
+    """Its name in JSON; empty: only people see it."""
+    heading: str = ""
+    """Its name in a table; empty: only programs see it."""
+    source: str | Callable[[Any], Any] = ""
+    """The field, such as `options.model`, or a function of the row; empty: the field `key`."""
+    cell: Callable[[Any], str] | None = None
+    """The value for people; None: by its type and the field's name."""
+    optional: bool = False
+    """Whether an empty value is null in JSON; times and fields with presence always are."""
+
+    def value(self, row: Any) -> Any:
+        """The value as it is in the row; None when it is not there."""
+        if callable(self.source):
+            return self.source(row)
+        return field_value(row, self.source or self.key)
+
+    def json(self, row: Any) -> Any:
+        """The value for programs."""
+        value = json_value(self.value(row))
+        return None if self.optional and not value else value
+
+    def text(self, row: Any) -> str:
+        """The value for people."""
+        return printable(self._show(self.value(row)))
+
+    def of(self, part: Callable[[Any], Any]) -> "Column":
+        """The same column of rows that have the message as a part."""
+
+        def value(row: Any) -> Any:
+            return self.value(part(row))
+
+        return replace(self, source=value, cell=self._show)
+
+    def _show(self, value: Any) -> str:
+        if self.cell is not None:
+            return self.cell(value)
+        return cell_text(value, self.key if callable(self.source) else self.source or self.key)
+
+
+def describe(row: Any, columns: Iterable[Column]) -> dict[str, Any]:
+    """The row as a JSON object."""
+    return {column.key: column.json(row) for column in columns if column.key}
+
+
+def print_list(
+    rows: Sequence[Any], columns: Sequence[Column], *, as_json: bool, empty: str
+) -> None:
+    """A table or a JSON list; `empty` is said to people when there are no rows."""
+    if as_json:
+        print_json([describe(row, columns) for row in rows])
+    elif rows:
+        shown = [column for column in columns if column.heading]
+        cells = [[column.text(row) for column in shown] for row in rows]
+        print_table([column.heading for column in shown], cells)
+    else:
+        say(empty)
+
+
+def print_one(row: Any, columns: Sequence[Column], *, as_json: bool, sentence: str = "") -> None:
+    """A JSON object, or for people the sentence; without one, a line for each value."""
+    if as_json:
+        print_json(describe(row, columns))
+    elif sentence:
+        say(printable(sentence))
+    else:
+        pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
+        print_details((heading, text) for heading, text in pairs if text not in ("", NOTHING))
+
+
+# ---- values
+
+
+def field_value(row: Any, path: str) -> Any:
+    """A field of a message, with the name of an enum's value; None when it is not set."""
+    *parents, name = path.split(".")
+    holder = attrgetter(".".join(parents))(row) if parents else row
+    value = getattr(holder, name)
+    if not isinstance(holder, Message):
+        return value
+    field = holder.DESCRIPTOR.fields_by_name[name]
+    if not field.is_repeated and field.has_presence and not holder.HasField(name):
+        return None
+    if field.enum_type is None:
+        return value
+    if field.is_repeated:
+        return [_word(field.enum_type, number) for number in value]
+    return _word(field.enum_type, value)
+
+
+def enum_word(kind: EnumTypeWrapper, number: int) -> str:
+    """The name of an enum's value, such as `ready` of SANDBOX_STATE_READY; empty: unspecified."""
+    return _word(kind.DESCRIPTOR, number) or ""
+
+
+def _word(kind: Any, number: int) -> str | None:
+    if number not in kind.values_by_number:
+        return str(number)
+    # Protobuf's style: the values of SandboxState begin with SANDBOX_STATE_.
+    prefix = "".join(f"_{letter}" if letter.isupper() else letter for letter in kind.name)
+    name = kind.values_by_number[number].name.removeprefix(f"{prefix[1:].upper()}_").lower()
+    return None if name == "unspecified" else name
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON: times in ISO 8601, durations in seconds."""
+    if isinstance(value, Timestamp):
+        return value.ToJsonString() if value.seconds else None
+    if isinstance(value, Duration):
+        seconds = value.ToMilliseconds() / 1000
+        return int(seconds) if seconds.is_integer() else seconds
+    if isinstance(value, Message):
+        names = [field.name for field in value.DESCRIPTOR.fields]
+        return {name: json_value(field_value(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value)
+        return {str(key): json_value(one) for key, one in sorted(pairs.items())}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [json_value(one) for one in cast("Iterable[Any]", value)]
+    return value
+
+
+def cell_text(value: Any, field: str = "") -> str:
+    """A value for people; the end of its field's name says what a number counts."""
+    match value:
+        case None:
+            text = NOTHING
+        case Timestamp():
+            text = local_time(value)
+        case Duration():
+            text = duration(value)
+        case bool():
+            text = "yes" if value else "no"
+        case int() if field.endswith("_bytes"):
+            text = size(value)
+        case int() if field.endswith("_micro_usd"):
+            text = dollars(value)
+        case int():
+            text = f"{value:,}"
+        case Iterable() if not isinstance(value, str):
+            text = ", ".join(cell_text(one) for one in cast("Iterable[Any]", value))
+        case _:
+            text = str(value)
+    return text
+
+
+def local_time(moment: Timestamp, *, zone: tzinfo | None = None, seconds: bool = False) -> str:
+    """A time by the clock of this machine or of a zone."""
+    if not moment.seconds:
+        return NOTHING
+    clock = "%H:%M:%S" if seconds else "%H:%M"
+    return f"{moment.ToDatetime(UTC).astimezone(zone):%Y-%m-%d {clock}}"
+
+
+def age(moment: Timestamp) -> str:
+    """How long ago a time was, in its largest unit."""
+    seconds = max(0, int((datetime.now(UTC) - moment.ToDatetime(UTC)).total_seconds()))
+    return next((f"{seconds // unit} {name}" for name, unit in _AGES if seconds >= unit), "0 s")
+
+
+def duration(length: Duration | float | None) -> str:
+    """A length of time, such as `1.5s`, `20m00s` and `2h05m`."""
+    if length is None:
+        return NOTHING
+    seconds = length.ToMilliseconds() / 1000 if isinstance(length, Duration) else length
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def size(size_bytes: int | None) -> str:
+    """A number of bytes, such as `1.5 MiB`."""
+    if size_bytes is None:
+        return NOTHING
+    sizes = (f"{size_bytes / unit:.1f} {name}" for name, unit in _SIZES if size_bytes >= unit)
+    return next(sizes, f"{size_bytes} B")
+
+
+def dollars(micro_usd: int) -> str:
+    """An amount with cents, and with more digits below a dollar."""
+    usd = micro_usd / 1_000_000
+    return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number of things, such as `1 file` and `2 files`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+# ---- tables
+
+
+def print_details(pairs: Iterable[tuple[str, str]]) -> None:
+    """A line for each heading and its text."""
+    from rich.console import Console
+
+    lines = list(pairs)
+    if lines:
+        width = None if sys.stdout.isatty() else UNLIMITED_COLUMNS
+        headings, row = zip(*lines, strict=True)
+        Console(width=width, highlight=False).print(_block(headings, row))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows under headings, in colour only on a terminal; whole, not cut, when piped.
+
+    Where the terminal is so narrow that words would be cut, each row is a block of lines.
+    """
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else UNLIMITED_COLUMNS)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, *cells in zip(headings, *rows, strict=True):
+        # Columns with words can be narrower, since words can go on in the next line.
+        has_words = any(" " in cell for cell in cells)
+        table.add_column(heading, overflow="fold", no_wrap=not has_words)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    unbounded = console.options.update(max_width=UNLIMITED_COLUMNS)
+    if Measurement.get(console, unbounded, table).minimum <= console.width:
+        console.print(table)
+        return
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        console.print(_block(headings, row))
+
+
+def _block(headings: Sequence[str], row: Sequence[str]) -> "Table":
+    """A line for each cell that is not empty."""
+    from rich.table import Table
+    from rich.text import Text
+
+    block = Table.grid(padding=(0, 2), pad_edge=False)
+    block.add_column(style="bold", min_width=max(map(len, headings)))
+    block.add_column(overflow="fold")
+    for heading, cell in zip(headings, row, strict=True):
+        if cell:
+            block.add_row(heading, Text(cell))
+    return block

@@ -1,0 +1,119 @@
+"""Messages are shown to people as tables, and to programs as JSON."""
+
+import json
+import os
+import pty
+from contextlib import redirect_stdout, suppress
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hermes.executor.v1 import sandbox_pb2, workspace_pb2
+from services.cli.output import Column, print_list, print_one, print_table
+
+HEADINGS = ("session", "title", "from")
+ROWS = [("20261122_000658_33a9b1", "some words of it", "cli"), ("short", "", "telegram")]
+BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+def test_a_piped_table_is_not_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("20261122_000658_33a9b1", "x" * 60, "cli"), ("short", "[bold]", "telegram")]
+    print_table(("session", "title", "from"), rows)
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["session", "title", "from"]
+    assert [tuple(line.split()) for line in lines] == rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (
+            47,
+            [
+                *("session title from", "20261122_000658_33a9b1 some words of cli", "it"),
+                "short telegram",
+            ],
+        ),
+        (
+            36,
+            [
+                *("session 20261122_000658_33a9b1", "title some words of it", "from cli", ""),
+                *("session short", "from telegram"),
+            ],
+        ),
+    ],
+)
+def test_no_word_is_cut_on_a_terminal(
+    columns: int, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
+        print_table(HEADINGS, ROWS)
+    said = b""
+    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):
+        while piece := screen.read(4096):
+            said += piece
+    lines = said.decode().replace(BOLD, "").replace(PLAIN, "").splitlines()
+    assert [" ".join(line.split()) for line in lines] == shown
+
+
+SANDBOX = sandbox_pb2.Sandbox(
+    sandbox_id="sbx_1",
+    profile="a\x1b[1m",
+    state=sandbox_pb2.SANDBOX_STATE_READY,
+    create_time=Timestamp(seconds=1_800_000_000),
+    expires_in=Duration(seconds=90),
+    running_command_count=1234,
+)
+COLUMNS = (
+    Column("sandbox_id", "sandbox"),
+    Column("profile", "profile"),
+    Column("state", "state"),
+    Column("isolation", "isolation"),
+    Column("created_at", source="create_time"),
+    Column("expires_in_s", "left", "expires_in"),
+    Column("running", "runs", "running_command_count"),
+    Column("template", optional=True),
+    Column("", "short", lambda one: one.sandbox_id[4:]),
+)
+
+
+def test_a_message_is_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    print_list([SANDBOX], COLUMNS, as_json=True, empty="none")
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "sandbox_id": "sbx_1",
+            "profile": "a\x1b[1m",
+            "state": "ready",
+            "isolation": None,
+            "created_at": "2027-01-15T08:00:00Z",
+            "expires_in_s": 90,
+            "running": 1234,
+            "template": None,
+        }
+    ]
+
+
+def test_a_message_is_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    print_list([SANDBOX], COLUMNS, as_json=False, empty="none")
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["sandbox", "profile", "state", "isolation", "left", "runs", "short"]
+    assert row.split() == ["sbx_1", "a[1m", "ready", "—", "1m30s", "1,234", "1"]
+
+
+def test_an_empty_list_says_so_to_people_only(capsys: pytest.CaptureFixture[str]) -> None:
+    print_list([], COLUMNS, as_json=False, empty="There are none.")
+    print_list([], COLUMNS, as_json=True, empty="There are none.")
+    assert capsys.readouterr().out == "There are none.\n[]\n"
+
+
+def test_details_leave_out_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = (*COLUMNS[:1], Column("limit_bytes", "limit"), Column("size_bytes", "size"))
+    print_one(workspace_pb2.Workspace(size_bytes=1536), columns[1:], as_json=False)
+    assert capsys.readouterr().out.split() == ["size", "1.5", "KiB"]
