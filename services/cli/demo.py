@@ -21,12 +21,10 @@ from services.cli.chat.talk import Talk
 from services.cli.chat.turn_view import TurnView
 from services.cli.connection import connected
 from services.cli.console import complain, printable, say
+from services.cli.demo_model import MODEL, demo_model
 from services.cli.job_changes import terminal
 from services.cli.startup import logged
 from services.config import Settings, load_settings
-from services.demo.__main__ import DEMO_SCRIPT
-from services.demo.model_script import Script
-from services.demo.model_server import ModelServer
 from services.errors import ServiceUnavailable
 from services.ids import new_id
 
@@ -59,12 +57,12 @@ def demonstrate(job: str = JOB_DELAY) -> int:
 
 
 async def _run(folder: Path, job: str) -> int:
-    async with ModelServer(Script.load(DEMO_SCRIPT)).listen() as url:
+    async with demo_model() as url:
         settings = load_settings(
             {
                 "home": str(folder),
                 "base_url": url,
-                "model": "hermes-demo",
+                "model": MODEL,
                 "metrics_port": 0,
                 "keep_on_exit": False,
             }

@@ -49,7 +49,7 @@ async def model_process(script: Mapping[str, Any] = SCRIPT) -> AsyncGenerator[st
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(script, file)
         file.flush()
-        command = (sys.executable, "-m", "services.demo", "--script", file.name)
+        command = (sys.executable, "-m", "tests.fakes.model", "--script", file.name)
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         try:
             assert process.stdout is not None

@@ -221,7 +221,7 @@ def stack(rules: Sequence[Any], env: str = "") -> Generator[Stack]:
         script = home / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}))
         script.chmod(0o644)
-        variables = {**parts, "HERMES_TEST_SCRIPT": str(script)}
+        variables = {**parts, "HERMES_TEST_SCRIPT": str(script), "HERMES_TESTS": str(HERE.parent)}
         running = Stack(home / "compose/settings", variables)
         try:
             running.make_up(home, engine.host.removeprefix("unix://"))

@@ -24,9 +24,9 @@ from agent_service.models.provider import Provider
 from agent_service.models.responses import Responses
 from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
-from services.demo.model_server import Speech
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model_server import Speech
 from tests.fakes.responses import RESPONSES
 
 KEY = "sk-secret-0123456789"

@@ -10,10 +10,10 @@ from agent_service.models.messages import Messages
 from agent_service.models.provider import Provider
 from agent_service.models.responses import Responses
 from agent_service.models.wire import Wire
-from services.demo.model_server import Speech
 from tests.contract.models import NO_RETRIES, answer, ask, endpoint_at, request
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import answers, fake_model
+from tests.fakes.model_server import Speech
 from tests.fakes.responses import RESPONSES
 
 REJECTED = {

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, cast
 
-from services.demo.model_script import Conversation, Json, Reply
-from services.demo.model_server import Speech
+from tests.fakes.model_script import Conversation, Json, Reply
+from tests.fakes.model_server import Speech
 
 _STOPS = {"length": "max_tokens", "content_filter": "refusal"}
 SIGNATURE = "EqQBCkYIARgCKkA="

@@ -1,17 +1,19 @@
-"""A model endpoint for tests: the demo's server, with every request kept.
+"""A model endpoint for tests: a scripted server, with every request kept.
 
 `python -m tests.fakes.model --script FILE --port 0` runs it by itself.
 """
 
+import argparse
 import asyncio
 import json
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from services.demo.__main__ import main
-from services.demo.model_script import Script
-from services.demo.model_server import Exchange, ModelServer, Speech
+from tests.fakes.model_script import Script
+from tests.fakes.model_server import Exchange, ModelServer, Speech
 
 
 class FakeModel:
@@ -53,6 +55,25 @@ async def fake_model(
 def answers(*replies: Mapping[str, Any]) -> dict[str, Any]:
     """Return a script whose first model calls of a turn get these answers, one after another."""
     return {"rules": [{"steps": [list(replies)]}]}
+
+
+async def serve(script: Path, port: int, host: str) -> None:
+    """Serve a script until cancelled; prints the base URL once it listens."""
+    async with ModelServer(Script.load(script)).listen(port, host) as url:
+        sys.stdout.write(f"{url}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Read the arguments and serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--script", type=Path, required=True, help="YAML or JSON")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="where it listens (127.0.0.1)")
+    arguments = parser.parse_args()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve(arguments.script, arguments.port, arguments.host))
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from time import perf_counter
 
 from services import certs
 from services.auth import Identity
-from services.demo.model_script import Script
-from services.demo.model_server import Exchange, ModelServer
 from tests.bench.figures import NotReady
 from tests.bench.hermes import HERMES, environment, stop
+from tests.fakes.model_script import Script
+from tests.fakes.model_server import Exchange, ModelServer
 from tests.ports import free_port
 
 POSTGRES = {

@@ -23,9 +23,9 @@ from agent_service.models.endpoints import (
     local_endpoint,
 )
 from agent_service.models.errors import EndpointError, InvalidEndpoint
-from services.demo.model_script import Script
-from services.demo.model_server import Exchange, ModelServer
 from tests.fakes.model import fake_model
+from tests.fakes.model_script import Script
+from tests.fakes.model_server import Exchange, ModelServer
 
 ROUTER, OPENAI, OWN = SecretStr("or-key"), SecretStr("oa-key"), SecretStr("own-key")
 BOTH = EndpointSettings(openrouter_api_key=ROUTER, openai_api_key=OPENAI)

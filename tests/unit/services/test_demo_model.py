@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from services.demo.__main__ import DEMO_SCRIPT
-from services.demo.model_chunks import data_lines
-from services.demo.model_script import Conversation, Reply, Script, ScriptError
-from services.demo.model_server import ModelServer
+from services.cli.demo_model import MODEL, demo_model, step_for
+from tests.fakes.model_chunks import data_lines
+from tests.fakes.model_script import Conversation, Reply, Script, ScriptError
+from tests.fakes.model_server import ModelServer
 
 USER = {"role": "user", "content": "Which disk?"}
 CALL: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": []}
@@ -92,15 +92,33 @@ def test_scripts_are_read_from_files(tmp_path: Path, suffix: str) -> None:
     ],
 )
 def test_the_demo_does_what_it_offers_and_says_what_it_is(said: str, tools: list[str]) -> None:
-    demo = Script.load(DEMO_SCRIPT)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": said}]
     called: list[str] = []
-    for step in range(5):
-        reply = demo.reply_to(Conversation(said, "output", step))
-        assert reply.text.startswith("(scripted demo)")
-        called += [call.name for call in reply.tool_calls]
-        if not reply.tool_calls:
+    for _ in range(5):
+        step = step_for(messages)
+        assert step.text.startswith("(scripted demo)")
+        called += [name for name, _ in step.calls]
+        if not step.calls:
             break
+        messages += [CALL, *({"role": "tool", "content": "output"} for _ in step.calls)]
     assert called == tools
+
+
+async def test_the_demo_is_served_as_a_stream_of_chunks() -> None:
+    asked = {"messages": [{"role": "user", "content": "write a file"}], "stream": True}
+    async with demo_model() as url, httpx.AsyncClient(trust_env=False) as client:
+        models = (await client.get(f"{url}/models")).json()
+        answer = await client.post(f"{url}/chat/completions", json=asked)
+    assert [model["id"] for model in models["data"]] == [MODEL]
+    *lines, last = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+    *chunks, usage = map(json.loads, lines)
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    text = "".join(delta.get("content", "") for delta in deltas)
+    assert text == "(scripted demo) I write a file in the workspace."
+    assert deltas[-2]["tool_calls"][0]["function"]["name"] == "write_file"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert usage["usage"]["total_tokens"] > 0
+    assert last == "[DONE]"
 
 
 async def test_the_server_keeps_a_connection_through_errors() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from services.demo.model_chunks import data_lines
-from services.demo.model_script import Conversation, Json, Reply, Script
+from tests.fakes.model_chunks import data_lines
+from tests.fakes.model_script import Conversation, Json, Reply, Script
 
 _BUFFER_BYTES = 1024 * 1024
 _STREAM_HEAD = (

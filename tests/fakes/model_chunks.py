@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from services.demo.model_script import Conversation, Reply
+from tests.fakes.model_script import Conversation, Reply
 
 _ID = "chatcmpl-scripted"
 

@@ -1,1 +1,0 @@
-"""A scripted model behind a real, OpenAI-compatible HTTP server."""
