@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import Limits
+from executor_service.backends.base import Enforcement, Limits
 
 _CPU_PERIOD_US = 100_000
 _PREFIX = "hermes-"
@@ -39,6 +39,10 @@ class Cgroups:
         self._trees = trees
         self.controllers = frozenset[str]().union(*(tree.controllers for tree in trees))
         """Which of memory, pids and cpu can be held."""
+
+    def held(self, controller: str) -> Enforcement:
+        """How boxes are held to what a controller limits."""
+        return Enforcement.ENFORCED if controller in self.controllers else Enforcement.NONE
 
     @classmethod
     def find(cls, proc: Path = Path("/proc/self")) -> "Cgroups":
