@@ -186,7 +186,6 @@ class ExecutorService:
         )
         await adoption.begin()
         await templates.open(adoption.settle)
-        await lending.take_over(templates.default)
         await workspaces.sweep({self._home.workspaces / name for name in await rows.ids()})
         retention = Retention(journal, spool, leases, clock, metrics)
         watch = WorkspaceWatch(leases, workspaces, templates, keeping)

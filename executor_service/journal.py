@@ -33,17 +33,12 @@ from services.ids import new_id
 _SCHEMA = """
 CREATE TABLE installation (owner TEXT NOT NULL);
 CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE workspace (
-    profile TEXT, session_id TEXT, folder TEXT NOT NULL, PRIMARY KEY (profile, session_id)
-) WITHOUT ROWID;
 CREATE TABLE command (
     sandbox_id TEXT, exec_id TEXT, digest TEXT NOT NULL, started_at REAL NOT NULL,
     ended_at REAL, exit TEXT, stored_bytes INTEGER NOT NULL,
     PRIMARY KEY (sandbox_id, exec_id)
 ) WITHOUT ROWID;
-CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL
-"""
-_WORKSPACES = """
+CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL;
 CREATE TABLE kept_workspace (
     workspace_id TEXT PRIMARY KEY, kind TEXT NOT NULL, profile TEXT NOT NULL, place TEXT NOT NULL,
     template TEXT NOT NULL, backend TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL NOT NULL,
@@ -57,15 +52,12 @@ CREATE TABLE session_workspace (
     profile TEXT, session_id TEXT, place TEXT, workspace_id TEXT NOT NULL,
     PRIMARY KEY (profile, session_id, place)
 ) WITHOUT ROWID;
-CREATE INDEX session_workspace_id ON session_workspace (workspace_id)
-"""
-_TIME = """
+CREATE INDEX session_workspace_id ON session_workspace (workspace_id);
 CREATE TABLE passed (
     passed_s REAL NOT NULL, noted_at REAL NOT NULL, boot_id TEXT NOT NULL, boot_s REAL NOT NULL
 )
 """
-_VERSIONS = (_SCHEMA, _WORKSPACES, _TIME)
-"""What each version of the file adds to the one before it."""
+_VERSION = 1
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0
 _EXIT_FIELDS = CommandExit.__struct_fields__
@@ -251,14 +243,13 @@ class Journal:
         self._connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction(synced=True) as db:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version > len(_VERSIONS):
-                raise JournalUnusable("a later version has written it")
-            for statements in _VERSIONS[version:]:
-                for statement in statements.split(";"):
-                    db.execute(statement)
+            if version not in (0, _VERSION):
+                raise JournalUnusable("another version has written it")
             if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    db.execute(statement)
                 db.execute("INSERT INTO installation VALUES (?)", (new_id("own"),))
-            db.execute(f"PRAGMA user_version = {len(_VERSIONS)}")
+            db.execute(f"PRAGMA user_version = {_VERSION}")
             return str(db.execute("SELECT owner FROM installation").fetchone()[0])
 
     async def _close(self) -> None:

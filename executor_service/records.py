@@ -77,8 +77,8 @@ class Claim(Discreet, frozen=True):
     """What it may reach; None where it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
-    begun_s: float | None = None
-    """When it was claimed by the clock that lasts; None if an earlier version did."""
+    begun_s: float = 0.0
+    """When it was claimed by the clock that lasts."""
 
     def next_network(self, policy: NetworkPolicy) -> NetworkPolicy:
         """A policy as the one that follows this."""

@@ -23,10 +23,6 @@ class Sandbox:
         self.table = table
         """Its commands, as far as they are known."""
         self._clock = clock
-        begun_s = claim.begun_s
-        if begun_s is None:
-            begun_s = clock.monotonic() - max(0.0, clock.now().timestamp() - claim.claimed_at)
-        self._begun_s = begun_s
         self._used_at_s = clock.monotonic()
         self._awaited_until_s = 0.0
 
@@ -55,7 +51,7 @@ class Sandbox:
             self._used_at_s = now_s
         lifetimes = self.claim.lifetimes
         idle_s = self._used_at_s + lifetimes.idle_s - now_s
-        total_s = self._begun_s + lifetimes.total_s - now_s
+        total_s = self.claim.begun_s + lifetimes.total_s - now_s
         return max(0.0, min(idle_s, total_s))
 
     def use(self) -> None:

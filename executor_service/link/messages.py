@@ -77,10 +77,8 @@ class StartCommand(Struct, frozen=True):
             "kill_grace_ms": _milliseconds(self.kill_grace_s),
             "heartbeat_ms": _milliseconds(self.heartbeat_s),
             "leave_children": self.leave_children,
+            "output_limit_bytes": self.output_limit_bytes,
         }
-        # A request without it has the digest that it had before there was one.
-        if self.output_limit_bytes is not None:
-            message["output_limit_bytes"] = self.output_limit_bytes
         canonical = json.dumps(message, sort_keys=True).encode("ascii")
         message["digest"] = hashlib.sha256(canonical).hexdigest()
         return message

@@ -89,12 +89,6 @@ class Lending:
                     folder = await self._workspaces.restore(path)
                     yield Loan(folder, replace(found, used_at=now), want.session_id)
 
-    async def take_over(self, template: Template) -> None:
-        """Writes down the workspaces of sessions of earlier versions as those of a template."""
-        now = self._clock.now().timestamp()
-        place = self._keeping.place_of(template)
-        await self._catalog.rows.take_over(self._new(template, "", place, now))
-
     async def check(self, profile: str, workspace_id: str) -> None:
         """Fails with NotFound unless the profile has this workspace."""
         await self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)

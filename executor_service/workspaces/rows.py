@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
-from pathlib import PurePath
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -44,18 +43,6 @@ class WorkspaceRows:
                 db.execute(query, (workspace_id,))
 
         await self._journal.write(write)
-
-    async def take_over(self, first: Workspace) -> None:
-        """Writes down the sessions' workspaces of earlier versions, each like the given one."""
-
-        def write(db: sqlite3.Connection) -> None:
-            old = db.execute("SELECT profile, session_id, folder FROM workspace").fetchall()
-            for profile, session_id, folder in old:
-                workspace = replace(first, profile=profile, workspace_id=PurePath(folder).name)
-                give(db, workspace, session_id)
-            db.execute("DELETE FROM workspace")
-
-        await self._journal.write(write, synced=True)
 
     async def get(self, workspace_id: str) -> Workspace | None:
         """One by its id."""

@@ -1,7 +1,6 @@
 """Workspaces on another machine: none piles up there, and all is done with them as here."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -165,32 +164,3 @@ async def upload(client: Client, lease: sandbox_pb2.Lease) -> None:
         file_pb2.UploadFileRequest(chunk=data),
     )
     await client.files.UploadFile(iter(messages))
-
-
-async def test_the_workspaces_of_an_earlier_version_are_found(
-    server: SshServer, settings: Settings
-) -> None:
-    async with serving(settings) as executor, executor.client() as client:
-        answer = await client.acquire("s")
-        await client.output(answer.lease, "echo kept > file")
-        await client.release(answer.lease)
-    workspace_id = answer.sandbox.workspace_id
-    await asyncio.to_thread(age, settings.home.state / "executor" / "journal.db", workspace_id)
-    async with serving(settings) as executor, executor.client() as client:
-        (found,) = await Workspaces(client).all()
-        assert (found.workspace_id, list(found.session_ids)) == (workspace_id, ["s"])
-        answer = await client.acquire("s")
-        assert answer.sandbox.workspace_id == workspace_id
-        assert await client.output(answer.lease, "cat file") == "kept"
-        await client.release(answer.lease)
-
-
-def age(journal: Path, workspace_id: str) -> None:
-    """Makes the journal one of the first version."""
-    with sqlite3.connect(journal) as db:
-        row = ("default", "s", f"/home/workspaces/{workspace_id}")
-        db.execute("INSERT INTO workspace VALUES (?, ?, ?)", row)
-        for table in ("kept_workspace", "session_workspace", "passed"):
-            db.execute(f"DROP TABLE {table}")
-        db.execute("PRAGMA user_version = 1")
-    db.close()

@@ -159,7 +159,7 @@ def unusable(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("unusable", "why"),
-    [("damaged", "not a database"), ("later", "a later version"), ("hidden", "File exists|Not a")],
+    [("damaged", "not a database"), ("later", "another version"), ("hidden", "File exists|Not a")],
     indirect=["unusable"],
 )
 async def test_what_cannot_be_used_says_what_to_do(unusable: Path, why: str) -> None:
