@@ -1,1 +1,1 @@
-"""The executor's gRPC services, one module each: they convert and call the core, nothing else."""
+"""The executor's gRPC services, one module a noun: they convert messages and call the core."""

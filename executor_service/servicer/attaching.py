@@ -6,14 +6,15 @@ from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
 from executor_service.commands.inputs import CommandInput
 from executor_service.commands.views import CommandView
-from executor_service.convert.common import in_range
-from executor_service.convert.execs import terminal
+from executor_service.link import TerminalSize
+from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, InvalidArgument, StaleEpoch
 from services.lifecycle import Workers
 
 _MOST_INPUT_BYTES = 32 * 1024
 _HIGHEST_SIGNAL = 31
+_MOST_CELLS = 1000
 
 
 class Attachment:
@@ -81,3 +82,11 @@ class Attachment:
                 wanted = "input of up to 32 KiB, or what may follow the opening"
                 raise InvalidArgument(f"{wanted} is wanted", fields={str(kind): wanted})
         return True
+
+
+def terminal(size: exec_pb2.TerminalSize) -> TerminalSize:
+    """The size of a terminal; fails with InvalidArgument."""
+    return TerminalSize(
+        in_range("row_count", size.row_count, 1, _MOST_CELLS),
+        in_range("column_count", size.column_count, 1, _MOST_CELLS),
+    )

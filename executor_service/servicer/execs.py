@@ -2,23 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
 import grpc.aio
+from msgspec.structs import replace
 
+from executor_service.backends.base import Isolation
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
+from executor_service.commands import views
 from executor_service.commands.command import Command
-from executor_service.convert import execs as convert
-from executor_service.convert.common import in_range, proof, seconds
-from executor_service.errors import StartRefused
-from executor_service.servicer.attaching import Attachment
-from executor_service.servicer.refusals import start_refused
+from executor_service.errors import PathInvalid, StartRefused
+from executor_service.link import StartCommand
+from executor_service.records import Claim, CommandExit, CommandRecord
+from executor_service.servicer.attaching import Attachment, terminal
+from executor_service.servicer.fields import duration, in_range, proof, seconds, text, timestamp
+from executor_service.servicer.sandboxes import ISOLATION
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.deadlines import DEFAULT_UNARY_S
-from services.errors import InvalidArgument, Unavailable
+from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
 from services.lifecycle import Workers
 from services.slow_readers import PatientWriter
 from services.validation import check_id
@@ -47,7 +51,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     ) -> exec_pb2.StartExecResponse:
         """Starts a command."""
         sandbox, command = await self._start(request)
-        return exec_pb2.StartExecResponse(exec=convert.command(command.record, sandbox.claim))
+        return exec_pb2.StartExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def AttachExec(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request_iterator: AsyncIterator[exec_pb2.AttachExecRequest], context: Context
@@ -63,7 +67,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         ):
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
-                await writer.write(convert.event(event))
+                await writer.write(_event(event))
             # A client that still writes when its stream ends loses what it has not read yet. One
             # that leaves now has been told everything: its call is no failure.
             with suppress(asyncio.CancelledError):
@@ -74,7 +78,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     ) -> exec_pb2.GetExecResponse:
         """Returns a command."""
         sandbox, command = await self._find(request)
-        return exec_pb2.GetExecResponse(exec=convert.command(command.record, sandbox.claim))
+        return exec_pb2.GetExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def WaitExec(
         self, request: exec_pb2.WaitExecRequest, context: Context
@@ -88,7 +92,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         # Meanwhile it may have got a later owner; an operator shows no epoch, and is none.
         if request.lease.epoch == sandbox.claim.epoch:
             sandbox.use()
-        return exec_pb2.WaitExecResponse(exec=convert.command(command.record, sandbox.claim))
+        return exec_pb2.WaitExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def SignalExec(
         self, request: exec_pb2.SignalExecRequest, context: Context
@@ -102,7 +106,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         elif command.record.exit is None:
             command.cancel()
             await command.ended.wait()
-        return exec_pb2.SignalExecResponse(exec=convert.command(command.record, sandbox.claim))
+        return exec_pb2.SignalExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def ListExecs(
         self, request: exec_pb2.ListExecsRequest, context: Context
@@ -111,14 +115,14 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         found = await (await sandbox.commands()).list()
         return exec_pb2.ListExecsResponse(
-            execs=[convert.command(record, sandbox.claim) for record in found]
+            execs=[_command(record, sandbox.claim) for record in found]
         )
 
     async def ReadExecOutput(
         self, request: exec_pb2.ReadExecOutputRequest, context: Context
     ) -> exec_pb2.ReadExecOutputResponse:
         """Reads stored output."""
-        stream = convert.stream_number(request.stream)
+        stream = _stream_number(request.stream)
         length = in_range("length_bytes", request.length_bytes, 0, _MOST_LENGTH_BYTES)
         sandbox, command = await self._find(request)
         offset, end = request.offset, command.spool.end(stream)
@@ -130,7 +134,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             data=data,
             offset=start,
             total_bytes=command.spool.end(stream),
-            exec=convert.command(command.record, sandbox.claim),
+            exec=_command(command.record, sandbox.claim),
         )
 
     async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
@@ -138,12 +142,12 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         live = sandbox.box()
         placeholders = live.placeholders(request.secret_refs)
-        variants = convert.start_commands(request, placeholders)
+        variants = _start_commands(request, placeholders)
         await live.settled()
         try:
             command = await live.start(request.exec_id, variants)
         except StartRefused as why:
-            raise start_refused(why) from why
+            raise _start_refused(why) from why
         _log.info("command %s runs in sandbox %s", request.exec_id, sandbox.claim.sandbox_id)
         return sandbox, command
 
@@ -166,7 +170,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             case _:
                 wanted = "open or start is wanted first"
                 raise InvalidArgument("the first message opens", fields={"open": wanted})
-        opened = convert.command(command.record, sandbox.claim)
+        opened = _command(command.record, sandbox.claim)
         opened.ClearField("exit")
         return attachment, opened
 
@@ -182,3 +186,138 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         check_id("exec_id", request.exec_id)
         return sandbox, await sandbox.command(request.exec_id)
+
+
+_DEFAULT_RUN_S = 180.0
+_LONGEST_RUN_S = 24 * 3600.0
+_DEFAULT_GRACE_S = 2.0
+_LONGEST_GRACE_S = 30.0
+_MOST_CHARACTERS = 512 * 1024
+"""Of a command and its variables; the kernel takes no single argument of more than 128 KiB."""
+_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
+
+
+def _start_commands(
+    request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]
+) -> Sequence[StartCommand]:
+    """What is to be run, in the words that are tried one after the other; or InvalidArgument.
+
+    Variables of the request give way to what stands for secrets that it names.
+    """
+    check_id("exec_id", request.exec_id)
+    match request.WhichOneof("command"):
+        case "argv" if request.argv.arguments and request.argv.arguments[0]:
+            variants = [tuple(request.argv.arguments)]
+        case "script":
+            variants = [(shell, "-c", request.script) for shell in ("bash", "sh")]
+        case _:
+            wanted = "argv with a program, or a script"
+            raise InvalidArgument(f"nothing to run: {wanted} is wanted", fields={"command": wanted})
+    _check_texts(variants[0], request)
+    command = StartCommand(
+        exec_id=request.exec_id,
+        argv=variants[0],
+        cwd=text("cwd", request.cwd),
+        env={**secrets, **request.env, **(secrets if request.secret_refs else {})},
+        terminal=terminal(request.terminal) if request.HasField("terminal") else None,
+        stdin=request.stdin,
+        run_timeout_s=seconds("run_timeout", request.run_timeout, _DEFAULT_RUN_S, _LONGEST_RUN_S),
+        output_limit_bytes=in_range("output_limit_bytes", request.output_limit_bytes, 0, 1 << 62)
+        or None,
+        kill_grace_s=seconds("kill_grace", request.kill_grace, _DEFAULT_GRACE_S, _LONGEST_GRACE_S),
+        leave_children=request.leave_children,
+    )
+    return [replace(command, argv=argv) for argv in variants]
+
+
+def _check_texts(argv: Sequence[str], request: exec_pb2.StartExecRequest) -> None:
+    for argument in argv:
+        text("command", argument)
+    for name, value in request.env.items():
+        text("env", value)
+        if not text("env", name) or "=" in name:
+            wanted = "names that are not empty and have no ="
+            raise InvalidArgument(f"env: {wanted} are wanted", fields={"env": wanted})
+    texts = [*argv, request.cwd, *request.env.keys(), *request.env.values()]
+    in_range("command", sum(map(len, texts)), 0, _MOST_CHARACTERS)
+
+
+def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
+    """A command as it is now."""
+    wire = exec_pb2.Exec(
+        exec_id=record.exec_id,
+        sandbox_id=record.sandbox_id,
+        backend=claim.backend,
+        isolation=ISOLATION[Isolation(claim.isolation)],
+        state=exec_pb2.EXEC_STATE_EXITED if record.exit else exec_pb2.EXEC_STATE_RUNNING,
+        start_time=timestamp(record.started_at),
+    )
+    if record.exit is not None:
+        wire.exit.CopyFrom(_exit(record.exit))
+    return wire
+
+
+def _event(happened: views.Event) -> exec_pb2.AttachExecResponse:
+    """What a watcher is told."""
+    match happened:
+        case views.Output():
+            # Filled in where it is: to make it apart would copy the data twice more.
+            response = exec_pb2.AttachExecResponse()
+            response.output.stream = _STREAMS[happened.stream]
+            response.output.offset = happened.offset
+            response.output.data = happened.data
+            if happened.is_dropped_before:
+                response.output.dropped_before_offset = happened.offset
+            return response
+        case views.InputOffset(offset):
+            return exec_pb2.AttachExecResponse(stdin_ack_offset=offset)
+        case views.Heartbeat(usage):
+            return exec_pb2.AttachExecResponse(
+                heartbeat=exec_pb2.AttachExecResponse.Heartbeat(
+                    rss_bytes=usage.rss_bytes,
+                    cpu_time=duration(usage.cpu_ms / 1000),
+                    process_count=usage.pids,
+                )
+            )
+        case views.Ended(exit_):
+            return exec_pb2.AttachExecResponse(exited=_exit(exit_))
+
+
+def _stream_number(stream: int) -> int:
+    """The descriptor of a stream; fails with InvalidArgument."""
+    found = next((number for number, wire in _STREAMS.items() if wire == stream), None)
+    if found is None:
+        wanted = "standard output or standard error"
+        raise InvalidArgument(f"stream: {wanted} is wanted", fields={"stream": wanted})
+    return found
+
+
+def _exit(ended: CommandExit) -> exec_pb2.Exit:
+    return exec_pb2.Exit(
+        reason=exec_pb2.ExitReason.Value(f"EXIT_REASON_{ended.reason}"),
+        code=ended.code,
+        signal=ended.signal or 0,
+        stdout_bytes=ended.stdout_bytes,
+        stderr_bytes=ended.stderr_bytes,
+        truncated=ended.truncated,
+        survivor_count=ended.survivors,
+        duration=duration(ended.duration_ms / 1000),
+    )
+
+
+_PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
+_LIMITS = frozenset({"NO_PROCESSES", "TOO_MANY_COMMANDS"})
+
+
+def _start_refused(why: StartRefused) -> HermesError:
+    """The answer; the command never ran."""
+    message = f"the command was not started: {why}"
+    if why.code in _PATHS:
+        return PathInvalid(message, fields={"command": str(why)})
+    if why.code in _LIMITS:
+        return LimitExceeded(message)
+    if why.code == "CONFLICT":
+        return AlreadyExists(message)
+    if why.code == "CANCELLED":
+        return Unavailable(message)
+    return InvalidArgument(message, fields={"command": str(why)})

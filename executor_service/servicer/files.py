@@ -3,18 +3,21 @@
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
+from urllib.parse import quote, unquote
 
 import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from executor_service import files
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
-from executor_service.convert import files as convert
-from executor_service.convert.common import in_range, proof
+from executor_service.files import MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, Upload
+from executor_service.link import FileInfo
 from executor_service.pools.boxes import LiveBox
+from executor_service.servicer.fields import in_range, proof
 from executor_service.workspaces.watch import WorkspaceWatch
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
-from services.errors import InvalidArgument
+from services.errors import InvalidArgument, LimitExceeded
 from services.validation import page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -38,10 +41,10 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         if first.WhichOneof("kind") != "header":
             raise _no_header()
         sandbox = self._sandbox(first.header.lease, first.header.profile)
-        wanted, live = convert.upload(first.header), sandbox.box()
+        wanted, live = _upload(first.header), sandbox.box()
         async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
             info = await files.upload(live, wanted, _chunks(request_iterator))
-        return file_pb2.UploadFileResponse(file=convert.file_info(wanted.path, info))
+        return file_pb2.UploadFileResponse(file=_file_info(wanted.path, info))
 
     async def DownloadFile(
         self, request: file_pb2.DownloadFileRequest, context: Context
@@ -52,7 +55,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
         sent, digest = 0, hashlib.sha256()
         async with files.download(live, request.path, offset, length or None) as (info, chunks):
-            yield file_pb2.DownloadFileResponse(file=convert.file_info(request.path, info))
+            yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
             async for chunk in chunks:
                 sent += len(chunk)
                 digest.update(chunk)
@@ -67,7 +70,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.StatPathResponse:
         """Describes a path."""
         info = await files.stat(self._box(request.lease, request.profile), request.path)
-        return file_pb2.StatPathResponse(file=convert.file_info(request.path, info))
+        return file_pb2.StatPathResponse(file=_file_info(request.path, info))
 
     async def ListDirectory(
         self, request: file_pb2.ListDirectoryRequest, context: Context
@@ -75,12 +78,12 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         """Lists a folder."""
         live = self._box(request.lease, request.profile)
         size = page_size(request.page_size, files.MAX_PAGE_ENTRIES)
-        after = convert.after(request.page_token)
+        after = _after(request.page_token)
         page = await files.list_directory(live, request.path, after, size)
         last = page.entries[-1].name if page.entries else after
         return file_pb2.ListDirectoryResponse(
-            entries=[convert.file_info(entry.name, entry.info) for entry in page.entries],
-            next_page_token=convert.page_token(last) if page.has_more else "",
+            entries=[_file_info(entry.name, entry.info) for entry in page.entries],
+            next_page_token=_page_token(last) if page.has_more else "",
         )
 
     async def MovePath(
@@ -107,10 +110,10 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         if first.WhichOneof("kind") != "header":
             raise _no_header()
         sandbox = self._sandbox(first.header.lease, first.header.profile)
-        wanted, live = convert.archive(first.header), sandbox.box()
+        wanted, live = _archive(first.header), sandbox.box()
         async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
             info = await files.unpack(live, wanted, _chunks(request_iterator))
-        return file_pb2.UploadArchiveResponse(folder=convert.file_info(wanted.path, info))
+        return file_pb2.UploadArchiveResponse(folder=_file_info(wanted.path, info))
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
         return self._sandbox(lease, profile).box()
@@ -131,3 +134,56 @@ async def _chunks(
             wanted = "chunks of up to 32 KiB"
             raise InvalidArgument(f"{wanted} follow the header", fields={"chunk": wanted})
         yield message.chunk
+
+
+_SHA256_BYTES = 32
+_PERMISSIONS = 0o777
+
+
+def _upload(header: file_pb2.UploadFileRequest.Header) -> Upload:
+    """What is announced; fails with InvalidArgument or LimitExceeded."""
+    if len(header.sha256) != _SHA256_BYTES:
+        raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
+    if not 0 <= header.mode <= _PERMISSIONS:
+        raise InvalidArgument("mode: 0 to 0777 is wanted", fields={"mode": "0 to 0777"})
+    if not 0 <= header.length_bytes <= MAX_FILE_BYTES:
+        raise LimitExceeded(f"a file may have up to {MAX_FILE_BYTES} bytes")
+    return Upload(header.path, header.length_bytes, header.sha256, header.mode or None)
+
+
+def _archive(header: file_pb2.UploadArchiveRequest.Header) -> Upload:
+    """What is announced; fails with InvalidArgument or LimitExceeded."""
+    if len(header.sha256) != _SHA256_BYTES:
+        raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
+    if not 0 <= header.length_bytes <= MAX_ARCHIVE_BYTES:
+        raise LimitExceeded(f"an archive may have up to {MAX_ARCHIVE_BYTES} bytes")
+    return Upload(header.path, header.length_bytes, header.sha256, None)
+
+
+def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
+    """What is at a path."""
+    changed = Timestamp()
+    changed.FromNanoseconds(info.mtime_ns)
+    return file_pb2.FileInfo(
+        path=_shown(path),
+        kind=file_pb2.FileKind.Value(f"FILE_KIND_{info.type.upper()}"),
+        size_bytes=info.size_bytes if info.type == "file" else 0,
+        mode=info.mode,
+        modify_time=changed,
+        link_target=_shown(info.target or ""),
+    )
+
+
+def _page_token(name: str) -> str:
+    """What asks for the entries after this one, whose name may be no text."""
+    return quote(name, errors="surrogateescape")
+
+
+def _after(token: str) -> str:
+    """The name of the last entry of the page before."""
+    return unquote(token, errors="surrogateescape")
+
+
+def _shown(path: str) -> str:
+    """A path as text; what of it is no UTF-8 is U+FFFD."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")

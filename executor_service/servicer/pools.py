@@ -4,9 +4,11 @@ from typing import Any
 
 import grpc.aio
 
+from executor_service.backends.base import Box
 from executor_service.claims.leases import Leases
-from executor_service.convert import pools as convert
-from executor_service.pools.templates import Templates
+from executor_service.pools.options import PoolStats
+from executor_service.pools.templates import Template, Templates
+from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -23,16 +25,16 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
         self, request: pool_pb2.GetPoolStatsRequest, context: Context
     ) -> pool_pb2.GetPoolStatsResponse:
         """Says how full the pools are."""
-        return pool_pb2.GetPoolStatsResponse(pools=map(convert.pool, self._templates))
+        return pool_pb2.GetPoolStatsResponse(pools=map(_pool, self._templates))
 
     async def ResizePool(
         self, request: pool_pb2.ResizePoolRequest, context: Context
     ) -> pool_pb2.ResizePoolResponse:
         """Changes a pool's sizes."""
         template = self._templates.find(request.template)
-        warm, most = convert.sizes(request, template.pool.stats)
+        warm, most = _sizes(request, template.pool.stats)
         await template.pool.resize(warm, most)
-        return pool_pb2.ResizePoolResponse(pool=convert.pool(template))
+        return pool_pb2.ResizePoolResponse(pool=_pool(template))
 
     async def Drain(
         self, request: pool_pb2.DrainRequest, context: Context
@@ -56,7 +58,7 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     ) -> pool_pb2.ListOrphansResponse:
         """Lists the boxes that nobody knows."""
         found = [box for template in self._templates for box in await template.strays.find()]
-        return pool_pb2.ListOrphansResponse(boxes=map(convert.orphan, found))
+        return pool_pb2.ListOrphansResponse(boxes=map(_orphan, found))
 
     async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
         """Ends boxes that nobody knows."""
@@ -67,3 +69,39 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
                     await template.strays.end(box)
                     ended.append(box.key)
         return pool_pb2.ReapResponse(box_keys=ended)
+
+
+_MOST_WARM = 1000
+_MOST = 10_000
+
+
+def _pool(template: Template) -> pool_pb2.PoolStats:
+    """A template's pool as it is now."""
+    stats = template.pool.stats
+    return pool_pb2.PoolStats(
+        template=template.name,
+        backend=template.capabilities.name,
+        ready_count=stats.ready,
+        claimed_count=stats.claimed,
+        making_count=stats.making,
+        waiting_count=stats.waiting,
+        warm_size=stats.warm,
+        max_size=stats.most,
+        hit_count=stats.hits,
+        miss_count=stats.misses,
+        draining=stats.draining,
+    )
+
+
+def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, int]:
+    """How many boxes are to be ready and how many there may be; fails with InvalidArgument."""
+    warm = request.warm_size if request.HasField("warm_size") else now.warm
+    most = request.max_size if request.HasField("max_size") else now.most
+    return in_range("warm_size", warm, 0, _MOST_WARM), in_range("max_size", most, 1, _MOST)
+
+
+def _orphan(box: Box) -> pool_pb2.OrphanBox:
+    """A box that nobody knows."""
+    return pool_pb2.OrphanBox(
+        box_key=box.key, backend=box.backend, native_id=box.native_id, template=box.pool
+    )

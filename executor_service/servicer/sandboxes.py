@@ -4,16 +4,19 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.claims.leases import Launch, Leases
-from executor_service.convert import networks
-from executor_service.convert import sandboxes as convert
-from executor_service.convert.common import duration, profile_of, proof
+from executor_service.backends.base import Capabilities, Enforcement, Isolation, WorkspacePlace
+from executor_service.claims.leases import Grant, Launch, Leases, Wish
+from executor_service.claims.sandbox import Sandbox
+from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.metrics import ExecutorMetrics
-from executor_service.pools.templates import Templates
-from hermes.executor.v1 import sandbox_pb2, sandbox_pb2_grpc
+from executor_service.pools.templates import Template, Templates
+from executor_service.records import Lifetimes
+from executor_service.servicer.fields import duration, profile_of, proof, seconds, timestamp
+from hermes.executor.v1 import network_pb2, sandbox_pb2, sandbox_pb2_grpc
 from services.auth import Identity, caller
 from services.clock import Clock
-from services.errors import HermesError, PermissionDenied
+from services.errors import HermesError, InvalidArgument, PermissionDenied
+from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -39,10 +42,10 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
     ) -> sandbox_pb2.GetCapabilitiesResponse:
         """Says what the backends can do."""
-        found = [convert.of_template(one) for one in self._templates]
-        found += [convert.refused(name, why) for name, why in self._templates.refused.items()]
+        found = [_of_template(one) for one in self._templates]
+        found += [_refused(name, why) for name, why in self._templates.refused.items()]
         others = self._templates.default.choice.others
-        found += [convert.capabilities(other) for other in others]
+        found += [_capabilities(other) for other in others]
         return sandbox_pb2.GetCapabilitiesResponse(
             backends=found,
             endpoint=self._endpoint,
@@ -53,7 +56,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.AcquireSandboxRequest, context: Context
     ) -> sandbox_pb2.AcquireSandboxResponse:
         """Gives a session its sandbox."""
-        wish = convert.wish(request)
+        wish = _wish(request)
         started = self._clock.monotonic()
         try:
             grant = await self._leases.acquire(wish)
@@ -61,7 +64,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
             self._observe(started, wish.template, "", error.reason.lower())
             raise
         self._observe(started, grant.sandbox.claim.template, grant.launch, "ok")
-        return convert.acquired(grant, self._endpoint)
+        return _acquired(grant, self._endpoint)
 
     async def RenewLease(
         self, request: sandbox_pb2.RenewLeaseRequest, context: Context
@@ -82,7 +85,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.SetNetworkPolicyRequest, context: Context
     ) -> sandbox_pb2.SetNetworkPolicyResponse:
         """Replaces what a sandbox may reach."""
-        wanted = networks.policy("policy", request.policy)
+        wanted = _policy("policy", request.policy)
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         applied = await self._leases.set_network(sandbox, wanted)
         return sandbox_pb2.SetNetworkPolicyResponse(generation=applied.generation)
@@ -93,7 +96,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         """Returns a sandbox."""
         found = self._leases.find(profile_of(request.profile), request.sandbox_id)
         found.check_settled()
-        return sandbox_pb2.GetSandboxResponse(sandbox=convert.sandbox(found))
+        return sandbox_pb2.GetSandboxResponse(sandbox=_sandbox(found))
 
     async def ListSandboxes(
         self, request: sandbox_pb2.ListSandboxesRequest, context: Context
@@ -102,7 +105,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         if request.all_profiles and caller() is not Identity.OPERATOR:
             raise PermissionDenied("only an operator may list the sandboxes of all profiles")
         found = self._leases.living(None if request.all_profiles else profile_of(request.profile))
-        return sandbox_pb2.ListSandboxesResponse(sandboxes=[convert.sandbox(one) for one in found])
+        return sandbox_pb2.ListSandboxesResponse(sandboxes=[_sandbox(one) for one in found])
 
     def _observe(self, started_s: float, template: str, launch: Launch | str, outcome: str) -> None:
         # Callers' inventions are no labels.
@@ -112,3 +115,157 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         labels = (backend or "", template if backend else "", str(launch), outcome)
         seconds = self._clock.monotonic() - started_s
         self._metrics.acquire_seconds.labels(*labels).observe(seconds)
+
+
+_DEFAULT_WAIT_S = 60.0
+_LONGEST_WAIT_S = 300.0
+_LONGEST_LIFE_S = 30 * 24 * 3600.0
+
+ISOLATION = {
+    level: sandbox_pb2.IsolationLevel.Value(f"ISOLATION_LEVEL_{level.upper()}")
+    for level in Isolation
+}
+_WISHES = {wire: isolation for isolation, wire in ISOLATION.items()}
+_ENFORCEMENT = {
+    Enforcement.NONE: sandbox_pb2.LIMIT_ENFORCEMENT_NONE,
+    Enforcement.WATCHED: sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED,
+    Enforcement.ENFORCED: sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL,
+}
+
+
+def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
+    """What a request asks for; fails with InvalidArgument."""
+    profile = profile_of(request.profile)
+    for field, value in (
+        ("request_id", request.request_id),
+        ("profile", profile),
+        ("session_id", request.session_id),
+    ):
+        check_id(field, value)
+    return Wish(
+        request_id=request.request_id,
+        profile=profile,
+        session_id=request.session_id,
+        template=request.template,
+        # Isolation that does not exist yet is stronger than any that does.
+        min_isolation=_WISHES.get(request.min_isolation, Isolation.MICROVM)
+        if request.min_isolation
+        else Isolation.NONE,
+        workdir=request.workdir,
+        workspace_id=request.workspace_id,
+        earlier_workspace_id=request.earlier_workspace_id,
+        lifetimes=Lifetimes(
+            idle_s=seconds("idle_ttl", request.idle_ttl, 0, _LONGEST_LIFE_S),
+            total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
+        ),
+        wait_s=seconds("wait", request.wait, _DEFAULT_WAIT_S, _LONGEST_WAIT_S),
+        network=_policy("network_policy", request.network_policy)
+        if request.network_policy.mode
+        else None,
+    )
+
+
+def _acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse:
+    """A sandbox and its lease."""
+    claim = grant.sandbox.claim
+    return sandbox_pb2.AcquireSandboxResponse(
+        sandbox=_sandbox(grant.sandbox),
+        lease=sandbox_pb2.Lease(
+            sandbox_id=claim.sandbox_id,
+            token=grant.token,
+            epoch=claim.epoch,
+            expires_in=duration(grant.sandbox.expires_in_s),
+        ),
+        launch=sandbox_pb2.LaunchKind.Value(f"LAUNCH_KIND_{grant.launch.upper()}"),
+        endpoint=endpoint,
+    )
+
+
+def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
+    """A sandbox as it is now."""
+    claim = found.claim
+    policy = claim.network and _policy_to_wire(claim.network)
+    return sandbox_pb2.Sandbox(
+        sandbox_id=claim.sandbox_id,
+        session_id=claim.session_id,
+        backend=claim.backend,
+        isolation=ISOLATION[Isolation(claim.isolation)],
+        state=sandbox_pb2.SandboxState.Value(f"SANDBOX_STATE_{found.state.upper()}"),
+        create_time=timestamp(claim.claimed_at),
+        running_command_count=len(found.running),
+        template=claim.template,
+        profile=claim.profile,
+        expires_in=duration(found.expires_in_s),
+        workspace_id=claim.workspace_id,
+        network_policy=policy,
+    )
+
+
+def _of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
+    """What a backend can do, and what a template makes of it."""
+    wire = _capabilities(template.capabilities, template.name, template.choice.reason)
+    if wire.network_modes:
+        wire.network_mode = _MODES[template.network.mode]
+    return wire
+
+
+def _capabilities(
+    found: Capabilities, template: str = "", choice_reason: str = ""
+) -> sandbox_pb2.BackendCapabilities:
+    """What a backend can do, of which a template's sandboxes are made."""
+    return sandbox_pb2.BackendCapabilities(
+        name=found.name,
+        available=found.available,
+        detail=found.reason,
+        isolation=ISOLATION[found.isolation],
+        pty=found.pty,
+        memory_limit=_ENFORCEMENT[found.limits.memory],
+        cpu_limit=_ENFORCEMENT[found.limits.cpu],
+        pids_limit=_ENFORCEMENT[found.limits.pids],
+        disk_limit=_ENFORCEMENT[found.limits.workspace],
+        choice_reason=choice_reason,
+        template=template,
+        keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
+        account=found.account,
+        network_modes=[_MODES[mode] for mode in found.network_policies],
+        snapshot_kinds=[sandbox_pb2.SNAPSHOT_KIND_WORKSPACE_COPY] * found.copies_workspaces,
+    )
+
+
+def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
+    """A template whose backend cannot be used now."""
+    return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)
+
+
+_MOST_PORTS = 32
+
+_MODES = {
+    mode: network_pb2.NetworkMode.Value(f"NETWORK_MODE_{mode.upper()}") for mode in NetworkMode
+}
+_MODE_WISHES = {wire: mode for mode, wire in _MODES.items()}
+
+
+def _policy(field: str, wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
+    """The policy that a request asks for; fails with InvalidArgument."""
+    mode = _MODE_WISHES.get(wire.mode)
+    try:
+        if mode is None:
+            raise ValueError("a mode is wanted")  # noqa: TRY301 - a wish like the others
+        return NetworkPolicy(mode, tuple(map(_rule, wire.rules)))
+    except ValueError as error:
+        raise InvalidArgument(f"{field}: {error}", fields={field: str(error)}) from error
+
+
+def _policy_to_wire(found: NetworkPolicy) -> network_pb2.NetworkPolicy:
+    """A policy as it is now."""
+    return network_pb2.NetworkPolicy(
+        mode=_MODES[found.mode],
+        rules=[network_pb2.NetworkRule(host=rule.host, ports=rule.ports) for rule in found.rules],
+        generation=found.generation,
+    )
+
+
+def _rule(wire: network_pb2.NetworkRule) -> Rule:
+    if len(wire.ports) > _MOST_PORTS:
+        raise ValueError(f"at most {_MOST_PORTS} ports of a host are taken")
+    return Rule.of(wire.host, wire.ports)

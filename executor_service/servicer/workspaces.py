@@ -1,20 +1,26 @@
 """WorkspaceService."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.convert import workspaces as convert
-from executor_service.convert.common import profile_of
 from executor_service.pools.templates import Templates
+from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.custody import Custody
-from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceKind
+from executor_service.workspaces.custody import Custody, Order
+from executor_service.workspaces.records import (
+    RemovalReason,
+    Workspace,
+    WorkspaceKind,
+    WorkspaceState,
+)
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
 from services.auth import Identity, caller
-from services.errors import PermissionDenied
-from services.validation import page_size
+from services.errors import InvalidArgument, PermissionDenied
+from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -34,7 +40,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     ) -> workspace_pb2.CreateWorkspaceResponse:
         """Makes an empty workspace."""
         template = self._templates.find(request.template)
-        made = await self._custody.create(convert.order(request), template)
+        made = await self._custody.create(_order(request), template)
         return workspace_pb2.CreateWorkspaceResponse(workspace=await self._one(made))
 
     async def GetWorkspace(
@@ -50,7 +56,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Lists workspaces."""
         if request.orphans:
             _check_operator()
-            orphans = [convert.orphan(path) for path in await self._custody.orphans()]
+            orphans = [_orphan(path) for path in await self._custody.orphans()]
             return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
         found, token = await self._page(request, WorkspaceKind.WORKSPACE, "")
         return workspace_pb2.ListWorkspacesResponse(
@@ -75,7 +81,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         is_snapshot = request.source_id.startswith("snp_")
         kind = WorkspaceKind.SNAPSHOT if is_snapshot else WorkspaceKind.WORKSPACE
         source = await self._find(request.profile, request.source_id, kind)
-        made = await self._custody.copy(convert.order(request), source)
+        made = await self._custody.copy(_order(request), source)
         return workspace_pb2.ForkWorkspaceResponse(workspace=await self._one(made))
 
     async def CreateSnapshot(
@@ -83,9 +89,9 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     ) -> workspace_pb2.CreateSnapshotResponse:
         """Keeps a copy of a workspace."""
         source = await self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
-        order = convert.order(request, WorkspaceKind.SNAPSHOT)
+        order = _order(request, WorkspaceKind.SNAPSHOT)
         made = await self._custody.copy(order, source)
-        return workspace_pb2.CreateSnapshotResponse(snapshot=convert.snapshot(made))
+        return workspace_pb2.CreateSnapshotResponse(snapshot=_snapshot(made))
 
     async def ListSnapshots(
         self, request: workspace_pb2.ListSnapshotsRequest, context: Context
@@ -93,7 +99,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Lists snapshots."""
         found, token = await self._page(request, WorkspaceKind.SNAPSHOT, request.workspace_id)
         return workspace_pb2.ListSnapshotsResponse(
-            snapshots=[convert.snapshot(one) for one in found], next_page_token=token
+            snapshots=[_snapshot(one) for one in found], next_page_token=token
         )
 
     async def DeleteSnapshot(
@@ -132,7 +138,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         sessions = await self._catalog.rows.sessions_of(ids)
         limit_bytes, users = self._custody.keeping.limit_bytes, self._custody.users
         return [
-            convert.workspace(one, sessions[ident], users(ident), limit_bytes(one.template))
+            _workspace(one, sessions[ident], users(ident), limit_bytes(one.template))
             for ident, one in zip(ids, found, strict=True)
         ]
 
@@ -140,3 +146,73 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
 def _check_operator() -> None:
     if caller() is not Identity.OPERATOR:
         raise PermissionDenied("only an operator looks after what nobody has")
+
+
+_MAX_NAME_CHARS = 200
+_STATES = {
+    WorkspaceState.MAKING: workspace_pb2.WORKSPACE_STATE_MAKING,
+    WorkspaceState.READY: workspace_pb2.WORKSPACE_STATE_READY,
+    WorkspaceState.GOING: workspace_pb2.WORKSPACE_STATE_REMOVING,
+}
+
+
+def _order(
+    request: workspace_pb2.CreateWorkspaceRequest
+    | workspace_pb2.ForkWorkspaceRequest
+    | workspace_pb2.CreateSnapshotRequest,
+    kind: WorkspaceKind = WorkspaceKind.WORKSPACE,
+) -> Order:
+    """Who wants what; fails with InvalidArgument."""
+    profile = profile_of(request.profile)
+    check_id("request_id", request.request_id)
+    check_id("profile", profile)
+    if len(request.name) > _MAX_NAME_CHARS:
+        wanted = f"at most {_MAX_NAME_CHARS} characters"
+        raise InvalidArgument(f"name: {wanted}", fields={"name": wanted})
+    return Order(profile, request.request_id, text("name", request.name), kind)
+
+
+def _workspace(
+    found: Workspace, sessions: Sequence[str], active: Sequence[str], limit_bytes: int | None
+) -> workspace_pb2.Workspace:
+    """A workspace, the sessions that have it, those whose sandboxes are over it, and how large they
+    can make it."""
+    return workspace_pb2.Workspace(
+        workspace_id=found.workspace_id,
+        name=found.name,
+        state=_STATES[found.state],
+        template=found.template,
+        backend=found.backend,
+        source_id=found.source_id,
+        session_ids=sessions,
+        active_session_ids=active,
+        create_time=timestamp(found.created_at),
+        use_time=_used(found),
+        size_bytes=found.size_bytes,
+        limit_bytes=limit_bytes,
+    )
+
+
+def _orphan(path: Path) -> workspace_pb2.Workspace:
+    """A workspace that nothing is known about."""
+    return workspace_pb2.Workspace(
+        workspace_id=path.name, state=workspace_pb2.WORKSPACE_STATE_ORPHAN
+    )
+
+
+def _snapshot(found: Workspace) -> workspace_pb2.Snapshot:
+    """A snapshot."""
+    return workspace_pb2.Snapshot(
+        snapshot_id=found.workspace_id,
+        name=found.name,
+        state=_STATES[found.state],
+        workspace_id=found.source_id,
+        backend=found.backend,
+        create_time=timestamp(found.created_at),
+        use_time=_used(found),
+        size_bytes=found.size_bytes,
+    )
+
+
+def _used(found: Workspace) -> Timestamp:
+    return timestamp(found.used_at)

@@ -1,1 +1,0 @@
-"""Between the messages of the contracts and the executor's own types, one module a noun."""
