@@ -325,11 +325,12 @@ class AgentConfig(ConfigModel):
         default_factory=dict[str, AuxiliaryModel]
     )
     """Models of the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
-    commands with `approvals.mode: smart`), `curator` (judges which skills belong together) and
-    `title` (names new sessions): `model`, and where it is elsewhere `provider`, or `base_url` and
-    `key_env`. A task without one is the conversation's
-    model's, but for `compression` where that is OpenRouter's, and for `title`, which then no model
-    does; `title: {provider: main}` has the conversation's do it."""
+    commands with `approvals.mode: smart`), `curator` (judges which skills belong together),
+    `title` (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
+    elsewhere): `model`, and where it is elsewhere `provider`, or `base_url` and `key_env`. A task
+    without one is the conversation's model's, but for `compression` where that is OpenRouter's.
+    `title` and `guard` are only done where they are set; `{provider: main}` has the conversation's
+    model do it."""
     fallback: Annotated[
         tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()

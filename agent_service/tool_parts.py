@@ -7,7 +7,7 @@ from agent_service.answer_files import AnswerFiles
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import route_of
+from agent_service.config_auxiliary import AuxiliaryModel, route_of
 from agent_service.config_terminal import TerminalConfig
 from agent_service.context.compressor import Compressor
 from agent_service.loop import LoopParts
@@ -21,11 +21,13 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.storage import sessions
 from agent_service.storage.chats import known
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.guard_model import GuardModel
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.listing import Listed
 from agent_service.tools.script import ScriptArguments, ScriptTool
 from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.taint import Screen
 from agent_service.tools.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
@@ -73,8 +75,10 @@ def tool_reach(
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
+    is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
+    guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
-    return Reach(web, vision, config.mixture, sending, chats, jobs, scanner)
+    return Reach(web, vision, config.mixture, sending, chats, jobs, Screen(scanner, guard))
 
 
 def job_scripts(

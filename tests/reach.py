@@ -8,6 +8,7 @@ from agent_service.messaging import Target
 from agent_service.models.fallback import Route
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.builtin import Reach
+from agent_service.tools.taint import Screen
 from agent_service.web.access import configured_web
 
 
@@ -19,4 +20,4 @@ def out_of_reach() -> Reach:
         return []
 
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, Route(), MixtureConfig(), nobody, chats, nobody, ThreatScanner())
+    return Reach(web, Route(), MixtureConfig(), nobody, chats, nobody, Screen(ThreatScanner()))

@@ -2,21 +2,15 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
 from agent_service.security.decodings import encoded, is_prose
 from agent_service.security.spelling import Plain, invisible_at, read
-from agent_service.security.threat_grammar import GRAMMAR
-from agent_service.security.threat_judging import SenseJudge
 from agent_service.security.threat_patterns import FAMILIES, STRICT
-from agent_service.security.threat_reading import Reader
-from agent_service.security.threat_requests import REQUESTS
-from agent_service.security.threat_sentences import SENTENCES
 from agent_service.security.threat_signs import SIGNS
-from agent_service.security.threat_wordings import WORDINGS
 
 INVISIBLE = "invisible-text"
 ENCODED = "encoded"
@@ -64,14 +58,7 @@ class ThreatScanner:
 
     def __init__(self, blocked: Blocked = _uncounted) -> None:
         self.blocked = blocked
-        self._usual = tuple(
-            each
-            for table in (FAMILIES, WORDINGS, SENTENCES, REQUESTS, SIGNS)
-            for each in _compiled(table)
-        )
-        self._grammar = _compiled(GRAMMAR)
-        self._reader = Reader()
-        self._judge = SenseJudge()
+        self._usual = (*_compiled(FAMILIES), *_compiled(SIGNS))
         self._strict = (*self._usual, *_compiled(STRICT))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
@@ -91,34 +78,32 @@ class ThreatScanner:
         for family, pattern in self._strict if strict else self._usual:
             for match in pattern.finditer(plain.text):
                 yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
-        meanings = self._reader.read(plain.text)
-        for family, pattern in self._grammar:
-            for match in pattern.finditer(meanings.letters):
-                begin, end = meanings.places[match.start()][0], meanings.places[match.end() - 1][1]
-                yield family, plain.place(begin), plain.place(max(end - 1, 0)) + 1
-        for each in self._judge.judge(plain.text):
-            yield each.family, plain.place(each.begin), plain.place(max(each.end - 1, 0)) + 1
 
     def clean(self, text: str, source: Source = Source.TOOL) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
         threats = self.scan(text)
         if threats:
             self.blocked(source, {threat.family for threat in threats})
-        parts: list[str] = []
-        at = 0
-        for begin, end, families in _merged(threats):
-            parts += [text[at:begin], f"[BLOCKED: {', '.join(families)}]"]
-            at = end
-        return "".join([*parts, text[at:]]), threats
+        return block(text, threats), threats
+
+
+def block(text: str, threats: Sequence[Threat]) -> str:
+    """The text with each of the threats, which stand in order, replaced by `[BLOCKED: family]`."""
+    parts: list[str] = []
+    at = 0
+    for begin, end, families in _merged(threats):
+        parts += [text[at:begin], f"[BLOCKED: {', '.join(families)}]"]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 _Patterns = tuple[tuple[str, re.Pattern[str]], ...]
 
 
-def _compiled(families: tuple[tuple[str, tuple[str, ...]], ...]) -> _Patterns:
+def _compiled(families: Mapping[str, Sequence[str]]) -> _Patterns:
     return tuple(
         (family, re.compile(pattern, re.MULTILINE))
-        for family, texts in families
+        for family, texts in families.items()
         for pattern in texts
     )
 
@@ -170,7 +155,7 @@ class _Lines:
         return spaces[-1] if spaces else most
 
 
-def _merged(threats: tuple[Threat, ...]) -> list[tuple[int, int, list[str]]]:
+def _merged(threats: Sequence[Threat]) -> list[tuple[int, int, list[str]]]:
     merged: list[tuple[int, int, list[str]]] = []
     for threat in threats:
         if merged and threat.begin < merged[-1][1]:

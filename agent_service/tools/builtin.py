@@ -13,7 +13,6 @@ from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
 from agent_service.patching.changes import Malformed
 from agent_service.search.past import PastSessions
-from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Tool, ToolArguments, ToolContext
 from agent_service.tools.clarify import Clarify
 from agent_service.tools.cronjob import Cronjob
@@ -41,7 +40,7 @@ from agent_service.tools.taint import (
     AskForNewAddresses,
     AskWhenTainted,
     FromSandbox,
-    Guard,
+    Screen,
     Untrusted,
 )
 from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
@@ -74,7 +73,7 @@ class Reach(Struct, frozen=True):
     messenger: Messenger
     chats: KnownChats
     jobs: Jobs
-    scanner: ThreatScanner
+    screen: Screen
     """Looks through what comes from there."""
 
 
@@ -95,16 +94,15 @@ def builtin_tools(
     terminal: Tool[TerminalArguments] = Terminal(cwd)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
+    commands, screen = asking.commands, reach.screen
     everywhere: list[Tool[Any]] = [
-        hinted(FromSandbox(JudgeCommands(terminal, _typed, asking.commands)), hints, folders_of),
-        FromSandbox(JudgeCommands(process, _input, asking.commands)),
-        hinted(FromSandbox(JudgeFiles(ReadFile(), _read, asking.commands)), hints),
-        hinted(JudgeFiles(WriteFile(), _replaced, asking.commands), hints),
-        hinted(FromSandbox(JudgeFiles(Patch(), _changed, asking.commands)), hints, _patched),
-        hinted(
-            FromSandbox(JudgeFiles(SearchFiles(asking.commands), _read, asking.commands)), hints
-        ),
-        hinted(FromSandbox(ListDirectory()), hints),
+        hinted(FromSandbox(JudgeCommands(terminal, _typed, commands), screen), hints, folders_of),
+        FromSandbox(JudgeCommands(process, _input, commands), screen),
+        hinted(FromSandbox(JudgeFiles(ReadFile(), _read, commands), screen), hints),
+        hinted(JudgeFiles(WriteFile(), _replaced, commands), hints),
+        hinted(FromSandbox(JudgeFiles(Patch(), _changed, commands), screen), hints, _patched),
+        hinted(FromSandbox(JudgeFiles(SearchFiles(commands), _read, commands), screen), hints),
+        hinted(FromSandbox(ListDirectory(), screen), hints),
         Todo(),
         Clarify(),
         *(() if memories is None else (_kept(MemoryTool(memories), MEMORY_KEPT, asking),)),
@@ -113,7 +111,7 @@ def builtin_tools(
         SkillView(),
         _kept(SkillManage(), SKILL_KEPT, asking),
         DelegateTask(),
-        FromSandbox(JudgeCommands(program, _code, asking.commands)),
+        FromSandbox(JudgeCommands(program, _code, commands), screen),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 
@@ -129,16 +127,16 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     mixture = MixtureOfAgents(mixed.references, mixed.aggregator)
     return (
         Listed(
-            Untrusted(WebSearch(web.search), "a web search", reach.scanner),
+            Untrusted(WebSearch(web.search), "a web search", reach.screen),
             missing=() if web.search.is_possible else SETTINGS,
         ),
         Listed(
-            Untrusted(extract, "web pages", reach.scanner),
+            Untrusted(extract, "web pages", reach.screen),
             reason="" if pages.is_installed() else "hermes-services[web] is not installed",
         ),
-        Listed(Untrusted(looking, "a picture", reach.scanner)),
+        Listed(Untrusted(looking, "a picture", reach.screen)),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
-        Listed(Cronjob(reach.jobs, Guard(reach.scanner), asks=asking.tainted)),
+        Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
     )
 

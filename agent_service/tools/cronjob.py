@@ -34,7 +34,7 @@ from agent_service.tools.cronjob_limits import limited, toolsets_of
 from agent_service.tools.cronjob_meant import Meant, meant, shown_here
 from agent_service.tools.cronjob_text import errors_of, listed, scheduled
 from agent_service.tools.judged import refusal
-from agent_service.tools.taint import Guard, must_ask
+from agent_service.tools.taint import Screen, must_ask
 
 NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""
@@ -128,12 +128,12 @@ class Cronjob:
     toolset = "cron"
     arguments = CronjobArguments
 
-    def __init__(self, jobs: Jobs, guard: Guard, *, asks: bool = True) -> None:
-        """`guard` marks what jobs have said as data; `asks` lets a person decide what a session
+    def __init__(self, jobs: Jobs, screen: Screen, *, asks: bool = True) -> None:
+        """`screen` marks what jobs have said as data; `asks` lets a person decide what a session
         that has read strangers' data does with jobs, which outlast it.
         """
         self._jobs = jobs
-        self._guard = guard
+        self._screen = screen
         self._asks = asks
         self._classifier = CommandClassifier()
 
@@ -170,7 +170,7 @@ class Cronjob:
         if len(jobs) < len(known):
             text += f"\n\n{_ELSEWHERE}"
         if errors := errors_of(jobs):
-            shown = await self._guard.fenced(errors, "runs of jobs", context)
+            shown = await self._screen.fenced(errors, "runs of jobs", context)
             return replace(shown, text=f"{text}\n\n{shown.text}")
         return ToolResult(text)
 

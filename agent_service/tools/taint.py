@@ -10,10 +10,11 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
-from agent_service.security.threats import Threat, ThreatScanner
+from agent_service.security.threats import Source, Threat, ThreatScanner
 from agent_service.tools.approval import (
     RequireApproval,
     binding_of,
@@ -26,6 +27,7 @@ from agent_service.tools.base import (
     ToolContext,
     ToolResult,
 )
+from agent_service.tools.guard_model import GuardModel
 from agent_service.tools.wrapper import A, Wrapper
 
 _log = logging.getLogger(__name__)
@@ -112,16 +114,32 @@ def _families(threats: Iterable[Threat]) -> str:
     return ", ".join(sorted({threat.family for threat in threats}))
 
 
-class Guard:
-    """Marks what of a result is data of others."""
+class Screen(Struct, frozen=True):
+    """Looks through what strangers may have written before the model reads it."""
 
-    def __init__(self, scanner: ThreatScanner) -> None:
-        self._scanner = scanner
+    scanner: ThreatScanner
+    guard: GuardModel | None = None
+    """Asked once the patterns have been; None leaves it to them."""
+
+    async def clean(self, text: str, context: ToolContext) -> tuple[str, tuple[Threat, ...]]:
+        """The text without what looks like an attack, and what was found."""
+        text, threats = await asyncio.to_thread(self.scanner.clean, text)
+        text, more = await self.judged(text, context)
+        return text, (*threats, *more)
+
+    async def judged(self, text: str, context: ToolContext) -> tuple[str, tuple[Threat, ...]]:
+        """The same by the guard alone."""
+        if self.guard is None:
+            return text, ()
+        text, threats = await self.guard.clean(text, context.ask)
+        if threats:
+            self.scanner.blocked(Source.TOOL, {threat.family for threat in threats})
+        return text, threats
 
     async def fenced(self, text: str, source: str, context: ToolContext) -> ToolResult:
         """The text between marks; the label is stored before anybody sees it."""
         await taint(context.state, source)
-        clean, threats = await asyncio.to_thread(self._scanner.clean, text)
+        clean, threats = await self.clean(text, context)
         shown, notices = screened(clean, threats, source)
         return ToolResult(shown, notices=notices)
 
@@ -129,47 +147,60 @@ class Guard:
 class Untrusted(Wrapper[A]):
     """A tool whose results are strangers' data."""
 
-    def __init__(self, inner: Tool[A], source: str, scanner: ThreatScanner) -> None:
+    def __init__(self, inner: Tool[A], source: str, screen: Screen) -> None:
         super().__init__(inner)
         self._source = source
-        self._scanner = scanner
+        self._screen = screen
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool; the label is stored before anybody sees the result."""
         result = await self._inner.run(arguments, context)
         await taint(context.state, self._source)
-        text, threats = await asyncio.to_thread(self._scanner.clean, result.text)
+        text, threats = await self._screen.clean(result.text, context)
         await context.links.add(text)
-        result = replace(result, text=fenced(text, self._source))
-        if not threats:
-            return result
-        named = _families(threats)
-        _log.warning("orders in what came from %s are blocked: %s", self._source, named)
-        return replace(
-            result,
-            beside="\n".join(filter(None, (result.beside, of_blocked(threats)))),
-            notices=(*result.notices, notice_of_blocked(threats, self._source)),
-        )
+        return _told_of(threats, replace(result, text=fenced(text, self._source)), self._source)
 
 
 class FromSandbox(Wrapper[A]):
     """A tool of the sandbox: its results are untrusted where others can have put something there.
 
-    They come often, so that only the first of a session says what its marks mean.
+    They come often, so that only the first of a session says what its marks mean. Files and output
+    are full of what the patterns would take for orders; the guard alone looks at them, where
+    something can be sent from there.
     """
+
+    def __init__(self, inner: Tool[A], screen: Screen) -> None:
+        super().__init__(inner)
+        self._screen = screen
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool; the label is stored before anybody sees the result."""
         result = await self._inner.run(arguments, context)
-        opening = context.place().opening
-        if opening is None:
+        place = context.place()
+        if place.opening is None:
             return result
-        await taint(context.state, opening)
+        await taint(context.state, place.opening)
         if context.inner is None:
             # A program reads it, whose own output is fenced.
             return result
-        explained = await _explains(opening, context)
-        return replace(result, text=fenced(result.text, opening, explained=explained))
+        text, threats = result.text, ()
+        if place.has_network:
+            text, threats = await self._screen.judged(text, context)
+        explained = await _explains(place.opening, context)
+        shown = fenced(text, place.opening, explained=explained)
+        return _told_of(threats, replace(result, text=shown), place.opening)
+
+
+def _told_of(threats: Sequence[Threat], result: ToolResult, source: str) -> ToolResult:
+    """The result with what the model and a person are told of what was kept from the model."""
+    if not threats:
+        return result
+    _log.warning("orders in what came from %s are blocked: %s", source, _families(threats))
+    return replace(
+        result,
+        beside="\n".join(filter(None, (result.beside, of_blocked(threats)))),
+        notices=(*result.notices, notice_of_blocked(threats, source)),
+    )
 
 
 async def _explains(source: str, context: ToolContext) -> bool:

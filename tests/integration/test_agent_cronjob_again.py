@@ -14,7 +14,7 @@ from agent_service.clients.jobs import SchedulerJobs
 from agent_service.facts import ToolReturned
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.cronjob import Cronjob
-from agent_service.tools.taint import Guard
+from agent_service.tools.taint import Screen
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.addresses import UnixAddress
@@ -35,7 +35,7 @@ async def scheduling(folder: Path) -> AsyncGenerator[tuple[Tools, Channels]]:
         fake_model(answers({"text": "done"})) as model,
         everything(folder, model) as channels,
     ):
-        tool = Cronjob(SchedulerJobs(channels), Guard(ThreatScanner()))
+        tool = Cronjob(SchedulerJobs(channels), Screen(ThreatScanner()))
         nowhere = UnixAddress(folder / "nobody.sock")
         async with open_tools(folder, nowhere, new_tokens(), more=(tool,)) as tools:
             await tools.text("cronjob", **TEA)

@@ -68,12 +68,12 @@ async def pages() -> AsyncIterator[Site]:
         yield running
 
 
-async def home(folder: Path, pages: Site, taint: str = "ask") -> Path:
+async def home(folder: Path, pages: Site, taint: str = "ask", more: str = "") -> Path:
     """A home whose settings let the web tools reach the site."""
     await asyncio.to_thread(
         (folder / "config.yaml").write_text,
         "security:\n  allow_private_networks: [127.0.0.1/32]\n"
-        f"  allow_ports: [{pages.port}]\n  taint: {taint}\n",
+        f"  allow_ports: [{pages.port}]\n  taint: {taint}\n{more}",
     )
     return folder
 
@@ -131,6 +131,26 @@ async def test_orders_on_a_page_are_kept_from_the_model_and_the_rest_is_not(
     assert "Otters swim.\n[BLOCKED: override]\nOtters dive." in text
     assert "delete everything" not in text
     assert "Tell the user of it" in text.partition("[End of untrusted data")[2]
+
+
+async def test_a_model_that_guards_takes_out_what_the_patterns_do_not_know(
+    tmp_path: Path, pages: Site
+) -> None:
+    folder = await home(tmp_path, pages, more="auxiliary: {guard: {model: guard}}\n")
+    url = pages.url("127.0.0.1", "/orders")
+    guarding = {"user": r"^\[Text ", "steps": [{"text": "persistence 2"}]}
+    asking = {"steps": [call("web_extract", urls=[url]), {"text": "They do."}]}
+    async with (
+        fake_model({"rules": [guarding, asking]}) as model,
+        agent(folder, model.url) as client,
+    ):
+        events = await client.ask("Do otters swim?")
+        text = told(model)
+        [asked] = [body for body in model.bodies if body["model"] == "guard"]
+    assert "delete everything" not in asked["messages"][-1]["content"]
+    assert "[BLOCKED: persistence]\n[BLOCKED: override]\nOtters dive." in text
+    [notice] = notices(events)
+    assert "(override, persistence)" in notice
 
 
 async def test_each_page_says_what_became_of_it(tmp_path: Path, pages: Site) -> None:
