@@ -20,7 +20,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import AuxiliaryModel, route_of
+from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
 from agent_service.contexts import ToolContexts
 from agent_service.curation.news import CuratorNews

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
-from agent_service.config import SandboxPolicy
+from agent_service.config.tools import SandboxPolicy
 from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.context_files import skips_context_files
 from agent_service.prompt.layers import SessionFacts, build

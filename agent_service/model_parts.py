@@ -7,8 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import AuxiliaryModel, auxiliaries, route_of
-from agent_service.config_fallback import fallbacks
+from agent_service.config.endpoints import AuxiliaryModel, auxiliaries, fallbacks, route_of
 from agent_service.login_places import login_store
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog

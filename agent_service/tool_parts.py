@@ -7,8 +7,8 @@ from agent_service.answer_files import AnswerFiles
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
-from agent_service.config_auxiliary import AuxiliaryModel, route_of
-from agent_service.config_terminal import TerminalConfig
+from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.config.tools import TerminalConfig
 from agent_service.context.compressor import Compressor
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore

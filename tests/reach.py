@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.config_web import FetchConfig, MixtureConfig, SearchConfig
+from agent_service.config.tools import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.messaging import Target
 from agent_service.models.fallback import Route
 from agent_service.security.threats import ThreatScanner

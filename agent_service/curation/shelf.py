@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from agent_service.config_auxiliary import AuxiliaryModel, route_of
+from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.curation.curation import Curation, Order
 from agent_service.curation.planning import Planning
 from agent_service.curation.prompt import MIN_CLUSTER

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent_service.config_web import MixtureConfig
+from agent_service.config.tools import MixtureConfig
 from agent_service.jobs import Jobs
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger

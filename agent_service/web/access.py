@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from agent_service.config_web import FetchConfig, SearchConfig
+from agent_service.config.tools import FetchConfig, SearchConfig
 from agent_service.security.fetch.destinations import Destinations
 from agent_service.security.fetch.urls import Fetcher
 from agent_service.web.search import Search, configured_search

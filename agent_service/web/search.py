@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from pydantic import SecretStr
 
-from agent_service.config_web import SearchConfig
+from agent_service.config.tools import SearchConfig
 from agent_service.security.fetch.destinations import Destinations, Resolve, system_addresses
 from agent_service.security.fetch.urls import (
     Fetched,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.config_fallback import FallbackModel, fallbacks
+from agent_service.config.endpoints import FallbackModel, fallbacks
 from agent_service.models.access import SeveralKeys
 from agent_service.models.base import ModelMessage
 from agent_service.models.chat_completions import ChatCompletions

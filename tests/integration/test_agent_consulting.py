@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.config import AgentConfig
-from agent_service.config_web import MixtureConfig
+from agent_service.config.tools import MixtureConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext

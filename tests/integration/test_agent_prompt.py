@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent_service.clients.executors import Executors
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
-from agent_service.config import SandboxPolicy
+from agent_service.config.tools import SandboxPolicy
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore

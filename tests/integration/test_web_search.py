@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent_service.config_web import SearchConfig
+from agent_service.config.tools import SearchConfig
 from agent_service.web.search import Found, SearchFailed, configured_search
 from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.config import SandboxPolicy
+from agent_service.config.tools import SandboxPolicy
 
 POLICY = SandboxPolicy(template="usual", jobs="cheap", profiles={"work": "strong"})
 

@@ -17,6 +17,7 @@ from services.config_fields import declared_fields
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
+SERVICES = ("agent", "executor", "gateway", "scheduler")
 DOCUMENT = ROOT / "docs" / "configuration.md"
 BEGIN = "<!-- The tables below are made from the models. -->"
 END = "<!-- End of the tables. -->"
@@ -25,8 +26,8 @@ HEAD = "| Setting | Environment, option | Value | Default | Meaning |\n|---|---|
 
 def all_models() -> list[type[ConfigModel]]:
     models = list(config_models.MODELS)
-    for path in sorted(ROOT.glob("*_service/config.py")):
-        models.extend(import_module(f"{path.parent.name}.config").MODELS)
+    for service in SERVICES:
+        models.extend(import_module(f"{service}_service.config").MODELS)
     return models
 
 

@@ -1,0 +1,138 @@
+"""The agent's settings."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field
+
+from agent_service.config.endpoints import AuxiliaryModel, FallbackModel, ProvidersConfig
+from agent_service.config.models import ModelConfig, ModelSettings
+from agent_service.config.sessions import (
+    BudgetConfig,
+    CompressionConfig,
+    LearningConfig,
+    MemoryConfig,
+    OverlayConfig,
+    ProfilesConfig,
+    SkillsConfig,
+)
+from agent_service.config.tools import (
+    ApprovalsConfig,
+    DelegationConfig,
+    FetchConfig,
+    JobsConfig,
+    MixtureConfig,
+    SandboxPolicy,
+    SearchConfig,
+    TerminalConfig,
+    ToolsConfig,
+)
+from services.config import ConfigModel, Env, Yaml
+from services.config_fields import TypeName
+
+EAGER_TO_ANNOUNCE = ("gpt", "codex")
+"""Parts of the ids of models that like to announce what they then do not do."""
+
+
+def _parts_of_ids(given: Sequence[str] | bool) -> Sequence[str]:
+    words = {"true": ("",), "on": ("",), "false": (), "off": (), "auto": EAGER_TO_ANNOUNCE}
+    parts = [given] if isinstance(given, bool) else given
+    match [str(part).lower() for part in parts]:
+        case [word] if word in words:
+            return words[word]
+        case others:
+            return others
+
+
+class AgentConfig(ConfigModel):
+    """What the agent service can be configured with."""
+
+    model: ModelConfig
+    compression: CompressionConfig
+    memory: MemoryConfig
+    learning: LearningConfig
+    profiles: ProfilesConfig
+    skills: SkillsConfig
+    delegation: DelegationConfig
+    sandbox: SandboxPolicy
+    fetch: FetchConfig
+    search: SearchConfig
+    mixture: MixtureConfig
+    budget: BudgetConfig
+    tools: ToolsConfig
+    terminal: TerminalConfig
+    overlays: OverlayConfig
+    approvals: ApprovalsConfig
+    jobs: JobsConfig
+    providers: ProvidersConfig
+    auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
+        default_factory=dict[str, AuxiliaryModel]
+    )
+    """Models of the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
+    commands with `approvals.mode: smart`), `curator` (judges which skills belong together),
+    `title` (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
+    elsewhere): `model`, and where it is elsewhere `provider`, or `base_url` and `key_env`. A task
+    without one is the conversation's model's, but for `compression` where that is OpenRouter's.
+    `title` and `guard` are only done where they are set; `{provider: main}` has the conversation's
+    model do it."""
+    fallback: Annotated[
+        tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
+    ] = ()
+    """Models that take over, in their order, where the configured one fails: `provider` and
+    `model`; or `base_url`, `model` and `key_env`, the variable with the key."""
+    models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
+        default_factory=dict[str, ModelSettings]
+    )
+    """By model id, what the catalogue does not know or has wrong: `window`, `max_output` (tokens)
+    and `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens)."""
+    max_turns: Annotated[int, Field(ge=1, le=1000), Yaml("agent.max_turns")] = 90
+    """Model calls that one message may cause."""
+    system_message: Annotated[str, Yaml("agent.system_message")] = ""
+    """Added to the system prompt of every new session."""
+    tool_use_enforcement: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_parts_of_ids),
+        TypeName("auto, on, off, or a list of parts of model ids"),
+        Yaml("agent.tool_use_enforcement"),
+    ] = EAGER_TO_ANNOUNCE
+    """Models whose sessions are told more strictly to act instead of announcing it; `auto` is those
+    whose id has `gpt` or `codex` in it."""
+    session_id_in_prompt: Annotated[bool, Yaml("agent.session_id_in_prompt")] = True
+    """Whether new sessions are told their ids."""
+    context_file_max_chars: Annotated[
+        int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
+    ] = 20_000
+    """Characters that are taken over of SOUL.md and of each context file of a folder."""
+    save_trajectories: Annotated[
+        bool, Yaml("agent.save_trajectories", "save_trajectories"), Env("HERMES_SAVE_TRAJECTORIES")
+    ] = False
+    """Whether each turn that has ended is also written to `trajectory_samples.jsonl` of the home,
+    or to `failed_trajectories.jsonl`."""
+    time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
+    """IANA time zone of the times that the agent is told; empty is the machine's."""
+    endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
+    """Address at which the other replicas reach this one, such as `agent-0.agent:7443`, or
+    `10.0.0.7:7401#agent.example.org` where its certificate is for that name; unset, they follow
+    its turns in the database, which shows no text before a step is through."""
+    lease_s: Annotated[
+        float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
+    ] = 30.0
+    """Seconds after which a replica that does not answer loses its turns to another."""
+    executor_away_s: Annotated[
+        float,
+        Field(ge=1, le=300),
+        Yaml("agent.executor_away_s"),
+        Env("HERMES_AGENT_EXECUTOR_AWAY_S"),
+    ] = 5.0
+    """Seconds after which an executor that does not answer loses its sessions to another, where
+    there are several."""
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone; None is the machine's."""
+        return ZoneInfo(self.time_zone) if self.time_zone else None
+
+
+MODELS: tuple[type[ConfigModel], ...] = (AgentConfig,)
+"""What `hermes config` shows of this service."""

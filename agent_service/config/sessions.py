@@ -1,0 +1,220 @@
+"""Settings of conversations: memory, skills, compression, budgets and overlays."""
+
+from collections.abc import Set
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from agent_service import budget
+from agent_service.context.policy import Policy
+from agent_service.learning import NudgePolicy, Telling
+from agent_service.models.fallback import Route
+from agent_service.prompt.overlays import NO_PERSONALITY, Overlay, Said
+from agent_service.prompt.personalities import MAX_NAME_CHARS
+from agent_service.skills.hub.errors import HubRefused
+from agent_service.skills.hub.source import FORMS, parsed
+from agent_service.skills.hub.sources import HubSetting
+from agent_service.skills.trust import Trust
+from services.config import ConfigModel, Env, Yaml
+
+
+class MemoryConfig(ConfigModel):
+    """What is remembered across sessions."""
+
+    enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
+    """Whether sessions are told what is remembered, and can remember more."""
+    limit: Annotated[Literal["fixed", "scaled"], Yaml("memory.limit")] = "fixed"
+    """`scaled` makes both limits larger for a model with a window of more than 128,000 tokens: as
+    many times as the window is, and at most four times."""
+    memory_char_limit: Annotated[
+        int, Field(ge=100, le=100_000), Yaml("memory.memory_char_limit")
+    ] = 2200
+    """Characters that MEMORY.md may have, the agent's own notes."""
+    user_char_limit: Annotated[int, Field(ge=100, le=100_000), Yaml("memory.user_char_limit")] = (
+        1375
+    )
+    """Characters that USER.md may have, what is known of the user."""
+
+
+class ProfilesConfig(ConfigModel):
+    """Where memories, skills, SOUL.md and other files of profiles are."""
+
+    store: Annotated[
+        Literal["files", "database"], Yaml("profiles.store"), Env("HERMES_PROFILES_STORE")
+    ] = "files"
+    """`files` of the home, or the agent's `database`, for replicas that share no disk."""
+
+
+class CompressionConfig(ConfigModel):
+    """What happens to conversations that become too long for their model."""
+
+    enabled: Annotated[bool, Yaml("compression.enabled")] = True
+    """Whether the middle of a long conversation is condensed, instead of the turn failing."""
+    threshold: Annotated[float | None, Field(ge=0.1, le=0.95), Yaml("compression.threshold")] = None
+    """Share of the model's window from which on; unset is 0.75, and 0.5 from 512,000 tokens on."""
+    protect_first_n: Annotated[int, Field(ge=0, le=50), Yaml("compression.protect_first_n")] = 3
+    """Messages at the beginning that stay as they are."""
+    protect_last_n: Annotated[int, Field(ge=1, le=200), Yaml("compression.protect_last_n")] = 4
+    """Messages at the end that stay as they are, at least."""
+    summary_model: Annotated[str, Yaml("compression.summary_model")] = ""
+    """Older name of `auxiliary.compression.model`."""
+
+    def policy(self, route: Route) -> Policy:
+        """When and how conversations are compressed, by which model if not by their own."""
+        limits = (self.enabled, self.threshold, self.protect_first_n, self.protect_last_n)
+        return Policy(*limits, route)
+
+
+def _word(given: object) -> object:
+    """YAML reads `on` and `off` as truth values."""
+    return ("off", "on")[given] if isinstance(given, bool) else given
+
+
+class LearningConfig(ConfigModel):
+    """When the agent looks back at a conversation to keep something of it."""
+
+    memory_nudge_interval: Annotated[int, Field(ge=0, le=10_000), Yaml("memory.nudge_interval")] = (
+        10
+    )
+    """Messages of yours in a session after which the agent looks back for what to remember, unless
+    it has written into its memory by itself; 0 is never."""
+    skill_nudge_interval: Annotated[
+        int, Field(ge=0, le=10_000), Yaml("skills.creation_nudge_interval")
+    ] = 10
+    """Answers of the model in a session that call tools, after which the agent looks back for what
+    belongs into a skill, unless it has written one by itself; 0 is never."""
+    notifications: Annotated[
+        Literal["off", "on", "verbose"],
+        BeforeValidator(_word),
+        Yaml("display.memory_notifications"),
+    ] = "on"
+    """Whether you are told in a line what the agent has kept by looking back; `verbose` says what
+    it is, too."""
+
+    def policy(self, toolsets: Set[str]) -> NudgePolicy:
+        """The same as turns are held to, where there are tools of these toolsets."""
+        return NudgePolicy(
+            self.memory_nudge_interval,
+            self.skill_nudge_interval,
+            toolsets,
+            Telling(self.notifications),
+        )
+
+
+def _hub_source(text: str) -> str:
+    try:
+        parsed(text)
+    except HubRefused:
+        # It is not repeated, as it may hold a password.
+        raise ValueError(f"is no source of skills; one is {FORMS}") from None
+    return text
+
+
+class HubConfig(ConfigModel):
+    """A place that skills come from."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+    """What it is called in commands."""
+    url: Annotated[str, AfterValidator(_hub_source)]
+    """Where it is."""
+    trust: Literal["trusted", "community"] = "community"
+    """Whose word its skills are."""
+
+    @property
+    def setting(self) -> HubSetting:
+        """The same as hubs are asked."""
+        return HubSetting(self.name, parsed(self.url), Trust(self.trust))
+
+
+class SkillsConfig(ConfigModel):
+    """Skills, which the agent loads when it needs them."""
+
+    bundled: Annotated[bool, Yaml("skills.bundled"), Env("HERMES_SKILLS_BUNDLED")] = True
+    """Whether the skills that come with Hermes are copied into each profile's library."""
+    hubs: Annotated[tuple[HubConfig, ...], Field(max_length=32), Yaml("skills.hubs")] = ()
+    """Where `hermes skills search` looks, each with a `name`, a `url` as `hermes skills install`
+    takes it, and `trust`: `trusted` or `community`."""
+
+
+Dollars = Annotated[float, Field(ge=0, le=1_000_000_000)]
+
+
+class BudgetConfig(ConfigModel):
+    """What may be spent, where `hermes budget set` says nothing else; 0 is no limit."""
+
+    profile_usd: Annotated[Dollars, Yaml("budget.profile.usd")] = 0.0
+    """US dollars that a profile may ever spend."""
+    profile_tokens: Annotated[int, Field(ge=0), Yaml("budget.profile.tokens")] = 0
+    """Tokens that a profile may ever use, sent and received."""
+    session_usd: Annotated[Dollars, Yaml("budget.session.usd")] = 0.0
+    """US dollars that each session may spend."""
+    session_tokens: Annotated[int, Field(ge=0), Yaml("budget.session.tokens")] = 0
+    """Tokens that each session may use."""
+    job_usd: Annotated[Dollars, Yaml("budget.job.usd")] = 0.0
+    """US dollars that all runs of a scheduled job may spend together."""
+    job_tokens: Annotated[int, Field(ge=0), Yaml("budget.job.tokens")] = 0
+    """Tokens that all runs of a scheduled job may use together."""
+    day_usd: Annotated[Dollars, Yaml("budget.day.usd")] = 0.0
+    """US dollars that a profile may spend in a day, which begins at midnight in `timezone`."""
+    day_tokens: Annotated[int, Field(ge=0), Yaml("budget.day.tokens")] = 0
+    """Tokens that a profile may use in a day."""
+    warn_percent: Annotated[int, Field(ge=1, le=100), Yaml("budget.warn_percent")] = 80
+    """Percent of a budget from which on a turn says how much of it is spent."""
+
+    @property
+    def policy(self) -> budget.Policy:
+        """The same as it is held to."""
+        limits = {
+            budget.Scope.PROFILE: (self.profile_usd, self.profile_tokens),
+            budget.Scope.SESSION: (self.session_usd, self.session_tokens),
+            budget.Scope.JOB: (self.job_usd, self.job_tokens),
+            budget.Scope.DAY: (self.day_usd, self.day_tokens),
+        }
+        amounts = {
+            s: budget.Amount(round(usd * budget.PER_USD), tokens)
+            for s, (usd, tokens) in limits.items()
+        }
+        return budget.Policy(amounts, self.warn_percent)
+
+
+def _personality_name(name: str) -> str:
+    name = name.strip().lower()
+    if not name.replace("-", "").replace("_", "").isalnum() or len(name) > MAX_NAME_CHARS:
+        raise ValueError(f"{name!r} is no name of letters, digits, - and _")
+    if name == NO_PERSONALITY:
+        raise ValueError(f"{name!r} is what takes a personality away")
+    return name
+
+
+class PrefillMessage(ConfigModel):
+    """A message that every request begins with."""
+
+    role: Literal["user", "assistant"]
+    """Who says it."""
+    content: Annotated[str, Field(min_length=1)]
+    """What is said."""
+
+
+class OverlayConfig(ConfigModel):
+    """What a new session's requests have besides its prompt and its messages, and keep."""
+
+    ephemeral_system_prompt: Annotated[
+        str, Yaml("agent.ephemeral_system_prompt"), Env("HERMES_EPHEMERAL_SYSTEM_PROMPT")
+    ] = ""
+    """Instructions that follow the system prompt of new sessions, and are no part of it."""
+    prefill_messages: Annotated[
+        tuple[PrefillMessage, ...], Field(max_length=50), Yaml("agent.prefill_messages")
+    ] = ()
+    """Messages, each with `role` (`user` or `assistant`) and `content`, that are sent before those
+    of a new session, such as examples; they are neither shown nor found."""
+    personalities: Annotated[
+        dict[Annotated[str, AfterValidator(_personality_name)], str], Yaml("agent.personalities")
+    ] = Field(default_factory=dict[str, str])
+    """Ways to talk for `/personality`, by name: what the model is told. They come before ours of
+    the same name."""
+
+    @property
+    def overlay(self) -> Overlay:
+        """The same as sessions keep it."""
+        told = (self.ephemeral_system_prompt,) if self.ephemeral_system_prompt.strip() else ()
+        return Overlay(told, tuple(Said(said.role, said.content) for said in self.prefill_messages))

@@ -1,0 +1,195 @@
+"""Settings of what models can do: toolsets, commands, approvals, the web and sandboxes."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from agent_service.security.fetch.destinations import FetchRefused, Origin
+from agent_service.toolsets import Lists, ToolsetPolicy, known_toolset
+from services.config import ConfigModel, Env, Yaml
+from services.public_addresses import Network, ranges
+
+Toolset = Annotated[str, AfterValidator(known_toolset)]
+
+
+class ToolsConfig(ConfigModel):
+    """Which toolsets models are not offered, though nothing that they need is missing."""
+
+    disabled: Annotated[tuple[Toolset, ...], Yaml("tools.disabled")] = ()
+    """Toolsets that are off everywhere."""
+    profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.profiles")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By profile, toolsets that are off in it as well."""
+    platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.platforms")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By platform, such as `telegram` or `cli`, toolsets that are off for messages from there."""
+    only_profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.profiles")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By profile, all toolsets that are on in it, but for those that are off."""
+    only_platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.platforms")] = Field(
+        default_factory=dict[str, tuple[Toolset, ...]]
+    )
+    """By platform, all toolsets that are on for messages from there, but for those that are off."""
+
+    @property
+    def policy(self) -> ToolsetPolicy:
+        """The same as turns are held to."""
+        off = Lists(self.profiles, self.platforms)
+        return ToolsetPolicy(self.disabled, off, Lists(self.only_profiles, self.only_platforms))
+
+
+def _folder(given: str) -> str:
+    """`.` is the workspace, and never the folder that a program was started in."""
+    return "" if given.strip() in (".", "./") else given.strip()
+
+
+class TerminalConfig(ConfigModel):
+    """How the `terminal` tool runs commands where the model says nothing else."""
+
+    timeout_s: Annotated[float, Field(gt=0, le=86_400), Yaml("terminal.timeout")] = 180.0
+    """Seconds after which a command that is waited for is killed, where the model gives no other
+    time; more than 600 counts as 600. Sessions keep what they began with."""
+    cwd: Annotated[str, AfterValidator(_folder), Yaml("terminal.cwd")] = ""
+    """Folder that the first command of a sandbox begins in, where it is there: of the sandbox, or
+    of the machine where nothing is isolated; relative to the workspace, which `.` is."""
+
+
+def _known(value: object) -> object:
+    return "deny" if value == "approve" else value
+
+
+class ApprovalsConfig(ConfigModel):
+    """What runs without a question, what a person decides, and what is refused."""
+
+    mode: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "manual"
+    """`manual` asks a person before a command that is dangerous or not understood; `smart` lets a
+    model allow what it finds harmless, and asks a person about the rest; `off` asks nobody. What
+    would destroy the machine is refused in every mode."""
+    sandboxed: Annotated[Literal["run", "ask"], Yaml("approvals.sandboxed")] = "run"
+    """`ask` asks also before dangerous commands whose harm a disposable sandbox holds."""
+    deny: Annotated[tuple[str, ...], Yaml("approvals.deny")] = ()
+    """Patterns of commands that are always refused, such as `git push*`."""
+    timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = 900.0
+    """Seconds after which an unanswered approval counts as denied."""
+    unattended: Annotated[
+        Literal["deny", "wait", "halt"],
+        BeforeValidator(_known),
+        Yaml("approvals.unattended", "approvals.cron_mode"),
+    ] = "deny"
+    """What becomes of questions of jobs and subagents, which nobody sits before: `deny` refuses
+    such calls at once; `wait` lets them wait for `hermes approvals`; `halt` ends the turn. A job
+    can have its own: `hermes jobs add --unattended`. Nothing runs unasked: `approve`, as older
+    homes have it, counts as `deny`."""
+
+
+class SandboxPolicy(ConfigModel):
+    """Of which of the executor's templates a new session's sandbox is made."""
+
+    template: Annotated[str, Yaml("sandbox.template"), Env("HERMES_SANDBOX_TEMPLATE")] = ""
+    """Template of the sandboxes; unset is the executor's usual one."""
+    jobs: Annotated[str, Yaml("sandbox.jobs")] = ""
+    """Template for the runs of jobs; unset is that of other sessions."""
+    profiles: Annotated[dict[str, str], Yaml("sandbox.profiles")] = Field(
+        default_factory=dict[str, str]
+    )
+    """Templates of profiles that have one of their own."""
+
+    def of(self, profile: str, kind: str) -> str:
+        """The template of a session that begins with a turn of a kind; empty is the usual one."""
+        of_kind = self.jobs if kind == "job" else ""
+        return self.profiles.get(profile, "") or of_kind or self.template
+
+
+class DelegationConfig(ConfigModel):
+    """How work is handed to subagents."""
+
+    max_concurrent: Annotated[int, Field(ge=1, le=16), Yaml("delegation.max_concurrent")] = 3
+    """Tasks that one call of `delegate_task` may hand over, to be worked on side by side."""
+
+
+class JobsConfig(ConfigModel):
+    """How runs of jobs begin."""
+
+    script_timeout_s: Annotated[
+        float,
+        Field(ge=1, le=86_400),
+        Yaml("cron.script_timeout_s"),
+        Env("HERMES_CRON_SCRIPT_TIMEOUT_S"),
+    ] = 600.0
+    """Seconds after which the script of a job's run is killed, and the run has failed."""
+
+
+def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        ranges(texts)
+    except ValueError:
+        raise ValueError("is not a list of address ranges such as 192.168.1.0/24") from None
+    return texts
+
+
+def _url(text: str) -> str:
+    try:
+        if text:
+            Origin.of(text)
+    except FetchRefused as refused:
+        # It is not repeated, as it may hold a password.
+        raise ValueError(f"is not usable: {refused}") from None
+    return text.rstrip("/")
+
+
+_Url = Annotated[str, AfterValidator(_url)]
+
+
+class FetchConfig(ConfigModel):
+    """Where the web tools may go, and what follows from having been there."""
+
+    allow_private_networks: Annotated[
+        tuple[str, ...], AfterValidator(_ranges), Yaml("security.allow_private_networks")
+    ] = ()
+    """Private address ranges that URLs may lead to, such as `192.168.1.0/24`; clouds' metadata
+    services stay closed."""
+    allow_ports: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=65_535)], ...], Yaml("security.allow_ports")
+    ] = ()
+    """Ports that URLs may name besides 80 and 443."""
+    taint: Annotated[Literal["ask", "off"], Yaml("security.taint")] = "ask"
+    """`ask` lets a person decide what outlasts or leaves a session that has read what others wrote,
+    in the web or in a sandbox that is open to them: memory, skills, messages to other chats, what
+    commands send, addresses that are new; `off` asks nobody."""
+
+    @property
+    def private(self) -> tuple[Network, ...]:
+        """The private networks that are open."""
+        return tuple(ranges(self.allow_private_networks))
+
+
+class SearchConfig(ConfigModel):
+    """What searches the web."""
+
+    provider: Annotated[Literal["", "brave", "tavily", "searxng"], Yaml("web.search_provider")] = ""
+    """Which of those that are set up is asked first; unset is the first of `brave`, `tavily` and
+    `searxng`."""
+    brave_api_key: Annotated[SecretStr, Env("BRAVE_API_KEY")] = SecretStr("")
+    """Key for the Brave Search API."""
+    brave_base_url: Annotated[_Url, Env("BRAVE_BASE_URL")] = "https://api.search.brave.com"
+    """Where the Brave Search API is."""
+    tavily_api_key: Annotated[SecretStr, Env("TAVILY_API_KEY")] = SecretStr("")
+    """Key for Tavily."""
+    tavily_base_url: Annotated[_Url, Env("TAVILY_BASE_URL")] = "https://api.tavily.com"
+    """Where Tavily is."""
+    searxng_url: Annotated[_Url, Yaml("web.searxng_url"), Env("SEARXNG_URL")] = ""
+    """Address of a SearXNG whose JSON format is on, also in a private network."""
+
+
+class MixtureConfig(ConfigModel):
+    """The models of a mixture, by their ids at the endpoint of the conversation."""
+
+    references: Annotated[
+        tuple[str, ...], Field(max_length=8), Yaml("mixture.reference_models")
+    ] = ()
+    """Models that each answer the question of a `mixture_of_agents`; unset turns the tool off."""
+    aggregator: Annotated[str, Yaml("mixture.aggregator_model")] = ""
+    """Model that makes one answer of theirs; unset is the one of the conversation."""
