@@ -42,11 +42,9 @@ _BRACKETS = str.maketrans("()[]{}", " " * 6)
 _JOINED = re.compile(r"([\"'])\s*[+.]\s*\1")
 _RUNS = re.compile(
     r"\bsystem\b|popen|\bexec(?:[vl]p?e?|File|Sync|FileSync)?\b|spawn|subprocess|shell_exec|"
-    r"passthru"
-    r"|proc_open|pcntl_exec|child_process|Runtime|ProcessBuilder|\bpty\b|os\.execute|io\.popen"
+    r"passthru|proc_open|pcntl_exec|child_process|Runtime|ProcessBuilder|\bpty\b|os\.execute|io\.popen"
     r"|\brun\(|Process\.|do shell script|\bsh\b\s*\(|commands\.getoutput|Start-Process|"
-    r"callCommand"
-    r"|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os[:.]cmd|\bProc\b|\bcall\("
+    r"callCommand|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os[:.]cmd|\bProc\b|\bcall\("
     r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
     r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
     r"\.execute\(|\|&?\s*\"|"
@@ -71,51 +69,38 @@ _SOCKET = re.compile(
 )
 _LISTENS = re.compile(
     r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
-    r"socket_server"
-    r"|/inet6?/(?:tcp|udp)/[1-9]\d*/0|LocalPort|socketserver|ServerSocket",
+    r"socket_server|/inet6?/(?:tcp|udp)/[1-9]\d*/0|LocalPort|socketserver|ServerSocket",
     re.IGNORECASE,
 )
 _HANDS_OVER = re.compile(
     r"dup2|fileno\(|getOutputStream|\.pipe\(|stdin|<&|>&|getInputStream|readline|getline|\breceive\b|recv\b|"
-    r"recv\("
-    r"|pipeline\(|GetStream|\bread\b|\.on\(|\.gets|while|fdopen|proc_open|reopen|to_i\b",
+    r"pipeline\(|GetStream|\bread\b|\.on\(|\.gets|while|fdopen|proc_open|reopen|to_i\b",
     re.IGNORECASE,
 )
 _FETCH = re.compile(
     r"urllib|urlopen|requests\.(?:get|post)|http\.client|HTTPClient|httpx\.|LWP::|open-uri|"
-    r"URI\.open|Net::HTTP"
-    r"|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
-    r"http\.request"
-    r"|\bget\s*\(?\s*[\"'](?:https?|ftp):|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
+    r"URI\.open|Net::HTTP|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
+    r"http\.request|\bget\s*\(?\s*[\"'](?:https?|ftp):|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
 )
 _EVALUATES = re.compile(
     r"\bexec\b[\s(]|\beval\b|__import__|\bcompile\(|\bsystem\b|popen|subprocess|spawn|"
-    r"execSync|shell_exec"
-    r"|passthru|Function\(|loadstring|(?<![\w.])load\(|(?i:\biex\b|invoke-expression)|assert\s*\(|marshal|"
-    r"create_function"
-    r"|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
+    r"execSync|shell_exec|passthru|Function\(|loadstring|(?<![\w.])load\(|(?i:\biex\b|invoke-expression)|assert\s*\(|marshal|"
+    r"create_function|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
     r"getattr"
 )
 _DECODES = re.compile(
     r"b64decode|b32decode|b16decode|b85decode|a85decode|unhexlify|fromhex|base64_decode|"
-    r"str_rot13|rot_?13|gzinflate"
-    r"|gzuncompress|unpack1?\s*\(?\s*[\"'](?:m|u|H\*)|decode64|MIME::Base64|decode_base64|"
-    r"\batob\b|Buffer\.from"
-    r"|pack\s*\(?\s*[\"'](?:H\*|C\*|c\*)|chr\(|String\.fromCharCode|FromBase64String|"
-    r"zlib\.decompress"
-    r"|hex2bin|codecs\.decode|\[::-1\]|strrev|\.reverse\b|marshal\.loads|bytes\(\s*\[|"
+    r"str_rot13|rot_?13|gzinflate|gzuncompress|unpack1?\s*\(?\s*[\"'](?:m|u|H\*)|decode64|MIME::Base64|decode_base64|"
+    r"\batob\b|Buffer\.from|pack\s*\(?\s*[\"'](?:H\*|C\*|c\*)|chr\(|String\.fromCharCode|FromBase64String|"
+    r"zlib\.decompress|hex2bin|codecs\.decode|\[::-1\]|strrev|\.reverse\b|marshal\.loads|bytes\(\s*\[|"
     r"bytearray\(\s*\["
 )
 _WRITES = re.compile(
     r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
-    r"appendFile|file_put_contents"
-    r"|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|os\.(?:rename|"
-    r"replace|link|symlink)"
-    r"|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
-    r"createWriteStream|\bspit\b"
-    r"|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
-    r"IO\.write|\bunlink\b"
-    r"|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
+    r"appendFile|file_put_contents|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|"
+    r"os\.(?:rename|replace|link|symlink)|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
+    r"createWriteStream|\bspit\b|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
+    r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
 )
 _PATH = re.compile(
     # What an unknown name goes on with is kept, since it is no whole folder then.
@@ -127,10 +112,8 @@ _KILL = re.compile(
 )
 _FORKS = re.compile(
     r"while\s*(?:\(\s*)?(?:1|True|true|\(1\)|:;)\s*\)?\s*[:{]?\s*(?:os\.)?fork|"
-    r"fork\s+while\s+fork"
-    r"|(?:os\.)?fork\s*\(?\)?\s*(?:while|until|for\b)|loop\s*(?:\{|do)\s*fork|while\s*\(?fork|"
-    r"for\s*\(;;\)\s*\{?\s*fork"
-    r"|forever.{0,20}fork|fork\(\).{0,12}fork\(\).{0,20}while",
+    r"fork\s+while\s+fork|(?:os\.)?fork\s*\(?\)?\s*(?:while|until|for\b)|loop\s*(?:\{|do)\s*fork|while\s*\(?fork|"
+    r"for\s*\(;;\)\s*\{?\s*fork|forever.{0,20}fork|fork\(\).{0,12}fork\(\).{0,20}while",
     re.DOTALL,
 )
 _SERVES = re.compile(
@@ -174,23 +157,19 @@ def judge(code: str) -> Judged:
     # Runs of blanks say nothing, and would let some patterns take long.
     code = without_separators(_JOINED.sub("", with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
-    findings = [*_network(code), *_endings(code), *_files(code, literals)]
+    findings = [*_found(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
-    inner = [judge(text) for text in texts if _CALLS.search(text)]
-    scripts: list[str] = [
-        next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)
-    ]
+    scripts = [next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)]
     scripts += [match[1] for match in _BANG.finditer(code)]
     if _RUNS.search(code):
         scripts += [text for text in literals if len(text) > 2]
         lists = _LIST.finditer(_BLANKS.sub(_one_blank, code.translate(_BRACKETS)))
         scripts += [" ".join(_literals(match[0])) for match in lists]
-    for each in inner:
+    for each in (judge(text) for text in texts if _CALLS.search(text)):
         findings += each.findings
         scripts += each.scripts
-    return Judged(
-        tuple(findings), tuple(dict.fromkeys(scripts))[:32], code_requests.addresses(code)
-    )
+    scripts = list(dict.fromkeys(scripts))[:32]
+    return Judged(tuple(findings), tuple(scripts), code_requests.addresses(code))
 
 
 def _one_blank(match: re.Match[str]) -> str:
@@ -203,40 +182,37 @@ def _literals(code: str) -> list[str]:
     ]
 
 
-def _network(code: str) -> Iterator[Finding]:
-    if _SOCKET.search(code) and (
-        ((_SHELL.search(code) or _RUNS.search(code)) and _HANDS_OVER.search(code))
-        or (_SHELL.search(code) and _RUNS.search(code))
-    ):
-        yield Finding("bind-shell" if _LISTENS.search(code) else "reverse-shell")
-    elif re.search(r"/inet6?/tcp/", code) and re.search(r"\|&?\s*getline|\|&", code):
-        listens = re.search(r"/inet6?/tcp/[1-9]\d*/0/0", code)
-        yield Finding("bind-shell" if listens else "reverse-shell")
-    elif _SOCKET.search(code) and _LISTENS.search(code) and _WRITES.search(code):
-        yield Finding("download")
-    if _WAITS.search(code) and _OBEYS.search(code):
-        yield Finding("bind-shell")
-    if _FETCH.search(code) and _EVALUATES.search(code):
-        yield Finding("remote-to-shell")
-    if _DECODES.search(code) and _EVALUATES.search(code):
-        yield Finding("decode-to-shell")
-    if _SERVES.search(code):
-        yield Finding("upload")
-    if code_requests.sends(code) or _SOCKET.search(code):
+_AWK_PIPES = re.compile(r"/inet6?/tcp/.*\|&|\|&.*/inet6?/tcp/", re.DOTALL)
+_ROWS = (
+    ("remote-to-shell", _FETCH, _EVALUATES),
+    ("decode-to-shell", _DECODES, _EVALUATES),
+    ("bind-shell", _WAITS, _OBEYS),
+    ("upload", _SERVES),
+    ("kill-all", _KILL),
+    ("fork-bomb", _FORKS),
+    ("shutdown", _REBOOT),
+    ("privilege-flags", _SETUID, _RUNS),
+    ("privilege-flags", _SETUID, _SHELL),
+    ("permissions", _MODES),
+    (SENDS, _SOCKET),
+)
+"""Families, and what is found in text of each."""
+
+
+def _found(code: str) -> Iterator[Finding]:
+    for family, *patterns in _ROWS:
+        if all(pattern.search(code) for pattern in patterns):
+            yield Finding(family)
+    if code_requests.sends(code):
         yield Finding(SENDS)
-
-
-def _endings(code: str) -> Iterator[Finding]:
-    if _KILL.search(code):
-        yield Finding("kill-all")
-    if _FORKS.search(code):
-        yield Finding("fork-bomb")
-    if _REBOOT.search(code):
-        yield Finding("shutdown")
-    if _SETUID.search(code) and (_SHELL.search(code) or _RUNS.search(code)):
-        yield Finding("privilege-flags")
-    if _MODES.search(code):
-        yield Finding("permissions")
+    if not _SOCKET.search(code):
+        return
+    is_shell, runs = _SHELL.search(code), _RUNS.search(code)
+    hands_over = (is_shell or runs) and _HANDS_OVER.search(code)
+    if (is_shell and runs) or hands_over or _AWK_PIPES.search(code):
+        yield Finding("bind-shell" if _LISTENS.search(code) else "reverse-shell")
+    elif _LISTENS.search(code) and _WRITES.search(code):
+        yield Finding("download")
 
 
 def _files(code: str, literals: list[str]) -> Iterator[Finding]:
@@ -248,7 +224,7 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     for path in paths:
         if is_credential(path):
             yield Finding("credential-files")
-            if code_requests.SENDS.search(code):
+            if code_requests.GIVES.search(code):
                 yield Finding("upload")
         if not writes:
             continue

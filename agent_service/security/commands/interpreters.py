@@ -1,113 +1,53 @@
 """Interpreters, and how they are given program text."""
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import is_known
-from agent_service.security.commands.powershell import texts_of
+from agent_service.security.commands.scene import Scene
 
 SHELLS = listed(
     "sh bash dash ash zsh ksh ksh93 mksh pdksh rbash rzsh fish csh tcsh posh yash sash oksh "
     "elvish xonsh hush osh bash5 bsh"
 )
 """Shells whose text is read as bash's."""
-
-_COMPILED = listed(
-    "java javac kotlin scalac cc gcc clang g++ c++ clang++ tcc rustc cargo csc mcs csx "
-    "zig nim v dart tsx ts-node fpc gfortran dmd ldc2 swiftc"
-)
-"""Compilers and their like, which are given files."""
-
 POWERSHELLS = ("pwsh", "powershell")
 """Shells whose text is not bash's."""
 
-CODE_OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "python": ("-c",),
-        "pypy": ("-c",),
-        "ipython": ("-c",),
-        "perl": ("-e", "-E"),
-        "ruby": ("-e",),
-        "jruby": ("-e",),
-        "node": ("-e", "--eval", "-p", "--print", "-pe"),
-        "nodejs": ("-e", "--eval", "-p", "--print", "-pe"),
-        "bun": ("-e", "--eval"),
-        "deno": ("eval",),
-        "php": ("-r", "-B", "-R", "-E"),
-        "lua": ("-e",),
-        "luajit": ("-e",),
-        "julia": ("-e", "-E", "--eval"),
-        "Rscript": ("-e",),
-        "R": ("-e",),
-        "osascript": ("-e",),
-        "groovy": ("-e",),
-        "groovysh": ("-e",),
-        "scala": ("-e",),
-        "elixir": ("-e", "--eval"),
-        "erl": ("-eval",),
-        "octave": ("--eval",),
-        "octave-cli": ("--eval",),
-        "guile": ("-c",),
-        "racket": ("-e",),
-        "sbcl": ("--eval",),
-        "clojure": ("-e",),
-        "clj": ("-e",),
-        "emacs": ("--eval", "-eval"),
-        "emacsclient": ("-e", "--eval"),
-        "vim": ("-c", "--cmd"),
-        "vi": ("-c", "--cmd"),
-        "nvim": ("-c", "--cmd"),
-        "ex": ("-c",),
-        "rvim": ("-c", "--cmd"),
-        "view": ("-c", "--cmd"),
-        "rview": ("-c", "--cmd"),
-        "vimdiff": ("-c", "--cmd"),
-        "jrunscript": ("-e",),
-        "jshell": ("-e",),
-        "jjs": ("-e",),
-        "ghc": ("-e",),
-        "gdb": ("-ex", "--eval-command", "-iex"),
-        "lldb": ("-o", "-O"),
-        **dict.fromkeys(POWERSHELLS, ("-e", "-enc", "-EncodedCommand")),
-        "cmd": ("/c", "/C", "/k"),
-        "expect": ("-c",),
-        "crystal": ("eval",),
-        "swift": ("-e",),
-        "awk": ("-e", "--source"),
-        "tclsh": (),
-        "wish": (),
-        "ghci": (),
-        "irb": ("-e",),
-        "dotnet": ("-e",),
-        "gimp": ("-b", "--batch"),
-        "cpan": (),
-        "pip": (),
-        "pip3": (),
-        "easy_install": (),
-        "m4": (),
-        "runghc": (),
-        "go": (),
-        "irssi": (),
-        "bpftrace": ("-e",),
-        "nasm": (),
-        **dict.fromkeys(("ocaml", "csi", "kotlinc"), ("-e",)),
-        **dict.fromkeys(_COMPILED, ()),
-        "bee": ("eval",),
-        "latex": (),
-        "pdflatex": (),
-        "sqlmap": ("--eval",),
-        "rpm": ("--eval", "-E"),
-        "rpmquery": ("--eval", "-E"),
-        "rake": ("-e", "-p"),
-        "nmap": (),
-        "weechat": ("-r",),
-    }
-)
+_OPTIONS = {
+    "python pypy ipython guile expect": "-c",
+    "ruby jruby lua luajit Rscript R osascript groovy groovysh scala racket clojure clj jrunscript "
+    "jshell jjs ghc swift irb dotnet bpftrace ocaml csi kotlinc": "-e",
+    "perl": "-e -E",
+    "node nodejs": "-e --eval -p --print -pe",
+    "bun elixir emacsclient": "-e --eval",
+    "deno crystal bee": "eval",
+    "php": "-r -B -R -E",
+    "julia": "-e -E --eval",
+    "erl emacs": "-eval --eval",
+    "octave octave-cli sbcl sqlmap": "--eval",
+    "vim vi nvim ex rvim view rview vimdiff": "-c --cmd",
+    "gdb": "-ex --eval-command -iex",
+    "lldb": "-o -O",
+    "pwsh powershell": "-e -enc -EncodedCommand",
+    "cmd": "/c /C /k",
+    "awk": "-e --source",
+    "gimp": "-b --batch",
+    "rpm rpmquery": "--eval -E",
+    "rake": "-e -p",
+    "weechat": "-r",
+    # Given files, or their input.
+    "tclsh wish ghci cpan pip pip3 easy_install m4 runghc go irssi nasm latex pdflatex nmap java "
+    "javac kotlin scalac cc gcc clang g++ c++ clang++ tcc rustc cargo csc mcs csx zig nim v dart "
+    "tsx ts-node fpc gfortran dmd ldc2 swiftc": "",
+}
+CODE_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(options.split()) for names, options in _OPTIONS.items() for name in names.split()
+}
 """Interpreters, and the options whose value is program text."""
-
-AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk", "goawk"})
+_AWKS = listed("awk gawk mawk nawk original-awk goawk")
+_EDITORS = listed("vim vi nvim view rvim rview vimdiff emacs")
 _VERSIONED = re.compile(
     r"(python|pypy|perl|ruby|php|lua|luajit|node|nodejs|guile|tclsh|ipython)-?[\d.]+(?:-\w+)?m?"
 )
@@ -115,60 +55,86 @@ _VERSIONED = re.compile(
 
 def language_of(name: str) -> str:
     """The interpreter's plain name; empty where the program is none."""
-    if name in AWKS:
+    if name in _AWKS:
         return "awk"
     if (match := _VERSIONED.fullmatch(name)) is not None:
         name = match[1]
     return name if name in CODE_OPTIONS else ""
 
 
-def code_of(invocation: Invocation, files: Mapping[str, str]) -> list[str]:
+def code_of(call: Invocation, scene: Scene) -> list[str]:
     """The program texts that an interpreter is given."""
-    language = language_of(invocation.name)
+    language = language_of(call.name)
     options = CODE_OPTIONS[language]
-    found = invocation.value_of(*options) + _clustered(invocation, options)
+    found = call.value_of(*options) + _clustered(call.args, options)
     if language in POWERSHELLS:
-        found += texts_of(invocation.args)
-    found += [arg[1:] for arg in invocation.args if arg.startswith("+") and language in _EDITORS]
-    if language == "awk":
-        found += invocation.without_options(("-v", "-F", "-f", "--file", "-i", "-l"))[:1]
-    if language in ("latex", "pdflatex", "php"):
-        found += [arg for arg in invocation.args if "\\" in arg or "<?" in arg]
+        found += _commands_of(call.args)
+    elif language in _EDITORS:
+        found += [arg[1:] for arg in call.args if arg.startswith("+")]
+    elif language == "awk":
+        found += call.without_options(("-v", "-F", "-f", "--file", "-i", "-l"))[:1]
+    elif language in ("latex", "pdflatex", "php"):
+        found += [arg for arg in call.args if "\\" in arg or "<?" in arg]
     if found:
         return found
-    operands = invocation.operands
-    found = [
-        files[named]
-        for named in (arg.rpartition("=")[2] for arg in invocation.args)
-        if named in files
-    ]
-    # What is being written has no text yet.
-    found += [files.get(path, "") for path in files if _may_be_read(path, invocation)]
-    found = list(dict.fromkeys(filter(None, found)))
-    if not found and (not operands or {"-", "/dev/stdin"} & set(operands)) and invocation.stdin:
-        found = [invocation.stdin]
-    return found
+    named = [arg.rpartition("=")[2] for arg in call.args]
+    found = [scene.read(path) for path in named if path]
+    found += [text for path, text in scene.files.items() if _may_be_read(path, named)]
+    is_typed = not call.operands or bool({"-", "/dev/stdin"} & set(call.operands))
+    return list(dict.fromkeys(filter(None, found))) or (
+        [call.stdin] if is_typed and call.stdin else []
+    )
 
 
-def _may_be_read(path: str, invocation: Invocation) -> bool:
-    """Whether a file is in a folder that the program is given, or one of a name not known."""
-    named = (arg.rpartition("=")[2] for arg in invocation.args)
+def _may_be_read(path: str, named: Sequence[str]) -> bool:
+    """Whether a file is in a folder that is named, or may be for all that is known."""
     return any(
         not is_known(arg) or arg == "." or (bool(arg) and path.startswith(f"{arg.rstrip('/')}/"))
         for arg in named
     )
 
 
-_EDITORS = frozenset({"vim", "vi", "nvim", "view", "rvim", "rview", "vimdiff", "emacs"})
-
-
-def _clustered(invocation: Invocation, options: tuple[str, ...]) -> list[str]:
+def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The text behind short options given together, such as `-ne text`."""
     letters = "".join(option[1] for option in options if len(option) == 2)
     if not letters:
         return []
     shape = re.compile(rf"-[A-Za-z0-9]+[{re.escape(letters)}]")
     return [
-        invocation.args[number + 1]
-        for number, arg in enumerate(invocation.args[:-1])
+        args[number + 1]
+        for number, arg in enumerate(args[:-1])
         if shape.fullmatch(arg) and arg not in options and is_known(arg)
     ]
+
+
+# PowerShell, whose text is read as shell text as far as what it deletes, stops and runs goes
+
+_NAMES = {
+    "Remove-Item": "remove-item ri rm rd rmdir del erase",
+    "Get-ChildItem": "get-childitem gci dir ls",
+    "Stop-Computer": "stop-computer",
+    "Restart-Computer": "restart-computer",
+    "Stop-Process": "stop-process spps kill",
+    "Start-Process": "start-process saps start",
+    "Invoke-Expression": "invoke-expression iex",
+    "Invoke-WebRequest": "invoke-webrequest iwr",
+    "Set-Content": "set-content sc out-file",
+}
+_CANONICAL = {name: canonical for canonical, names in _NAMES.items() for name in names.split()}
+_CALLED = re.compile(r"(^|[|;{(&\n]\s*)([A-Za-z]+(?:-[A-Za-z]+)?)(?![\w.:/-])")
+_EACH = re.compile(r"(?:%|\bforeach-object|\bforeach)\s*\{([^{}]*)\}", re.IGNORECASE)
+_ENVIRONMENT = re.compile(r"\$env:(\w+)", re.IGNORECASE)
+
+
+def _commands_of(args: Sequence[str]) -> list[str]:
+    for number, arg in enumerate(args):
+        option = arg.lower()
+        if option[:1] in "-/" and len(option) > 1 and "command".startswith(option[1:]):
+            return [" ".join(args[number + 1 :])]
+    return [arg for arg in args if " " in arg]
+
+
+def as_shell(text: str) -> str:
+    """PowerShell's text with commands by their full names, and loops as subshells."""
+    text = _ENVIRONMENT.sub(r"${\1}", _EACH.sub(r"(\1)", text))
+    return _CALLED.sub(lambda match: match[1] + _CANONICAL.get(match[2].lower(), match[2]), text)

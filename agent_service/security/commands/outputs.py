@@ -13,11 +13,12 @@ from agent_service.security.commands.marks import DECODED, EVERY_PROCESS, REMOTE
 from agent_service.security.commands.quoting import decode_escapes
 from agent_service.security.commands.scene import Scene
 
+_Teller = Callable[[Invocation, Callable[[str], str]], str]
 _LONGEST = 65_536
-_EDIT = 100
-"""What one edit takes whatever it edits."""
-_EDITED = 1_000
-"""Steps of a pattern that are looked at as fast as one character of a word."""
+_EDITED = 4_096
+"""Characters that sed's edits are followed on."""
+_EDITS = 100
+"""Characters that an edit looks at as fast as one of a word."""
 FETCHERS = listed(
     "curl wget fetch aria2c axel lynx links w3m http https httpie xh curlie nc ncat netcat socat "
     "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
@@ -39,6 +40,7 @@ _UNPACKING = listed(
 DECODERS = listed("base64 base32 xxd openssl rev rot13")
 """Programs that decode, and whose output is known where their input is."""
 _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
+_REPEATS = re.compile(r"[*+?|(){}]|\\[\w(){}+?|]")
 _SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
 
 
@@ -49,7 +51,7 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
         some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
         invocation = replace(invocation, stdin=some)
     if name == "sed":
-        return _sed(invocation, scene)[:_LONGEST]
+        scene.spend(len(invocation.stdin) * invocation.text.count("s") // _EDITS)
     teller = _TELLERS.get(name)
     if teller is not None:
         return teller(invocation, read)[:_LONGEST]
@@ -126,22 +128,9 @@ def _formatted(form: str, values: list[str]) -> tuple[int, str]:
     return used, re.sub(r"%[-+ #0]*+\d*+(?:\.\d+)?([a-zA-Z%])", put, form)
 
 
-def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = _given(invocation, read)
-    if not (invocation.short("dD") or invocation.long("decode")):
-        return marks(given) or UNKNOWN
-    return _decoded(given, _unbase64)
-
-
 def _unbase64(text: str) -> bytes:
     compact = re.sub(r"[^A-Za-z0-9+/_-]", "", text).replace("-", "+").replace("_", "/")
     return base64.b64decode(compact + "=" * (-len(compact) % 4))
-
-
-def _base32(invocation: Invocation, read: Callable[[str], str]) -> str:
-    if not (invocation.short("dD") or invocation.long("decode")):
-        return UNKNOWN
-    return _decoded(_given(invocation, read), _unbase32)
 
 
 def _unbase32(text: str) -> bytes:
@@ -149,14 +138,20 @@ def _unbase32(text: str) -> bytes:
     return base64.b32decode(compact + "=" * (-len(compact) % 8))
 
 
-def _xxd(invocation: Invocation, read: Callable[[str], str]) -> str:
-    if not invocation.short("r"):
-        return UNKNOWN
-    return _decoded(_given(invocation, read), _unhex)
-
-
 def _unhex(text: str) -> bytes:
     return bytes.fromhex(re.sub(r"\\x|0x|[^0-9a-fA-F]", "", text))
+
+
+def _decoder(letters: str, decode: Callable[[str], bytes]) -> _Teller:
+    """A program that decodes with one of these options, and else encodes."""
+
+    def tell(invocation: Invocation, read: Callable[[str], str]) -> str:
+        given = _given(invocation, read)
+        if not (invocation.short(letters) or invocation.long("decode")):
+            return marks(given) or UNKNOWN
+        return _decoded(given, decode)
+
+    return tell
 
 
 def _decoded(given: str, decode: Callable[[str], bytes]) -> str:
@@ -214,37 +209,23 @@ def _characters(spec: str) -> str:
     return re.sub(r"(.)-(.)", spread, spec, flags=re.DOTALL)
 
 
-def _sed(invocation: Invocation, scene: Scene) -> str:
-    given = invocation.stdin or _given(invocation, scene.read)
-    scripts = invocation.value_of("-e", "--expression") or invocation.operands[:1]
-    if not given or marks(given):
+def _sed(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = _given(invocation, read) if not invocation.stdin else invocation.stdin
+    if not given or marks(given) or len(given) > _EDITED:
         return marks(given) or UNKNOWN
-    is_extended = invocation.short("Er") or invocation.long("regexp-extended")
-    for script in scripts:
+    for script in invocation.value_of("-e", "--expression") or invocation.operands[:1]:
         found = _SET.fullmatch(script.strip())
-        if found is None:
+        # Only patterns that stand for one text, or for single characters: others may take long.
+        if found is None or _REPEATS.search(found[2]) or re.search(r"\\\w|&", found[3]):
             return UNKNOWN
-        to, matcher = found[3], _matcher(found[2], is_extended=is_extended)
-        if matcher is None or len(given) > 4096 or re.search(r"\\\w|&", to):
+        if len(given) * len(found[3]) > _LONGEST * 16:
             return UNKNOWN
-        if len(given) * len(to) > _LONGEST * 16:
+        to, count = re.sub(r"\\(.)", r"\1", found[3]), 0 if "g" in found[4] else 1
+        try:
+            given = re.sub(found[2], lambda _, to=to: to, given, count=count, flags=re.MULTILINE)
+        except re.error:
             return UNKNOWN
-        scene.spend(_EDIT + len(given) * (len(given) if "*" in found[2] else 1) // _EDITED)
-        to, count = re.sub(r"\\(.)", r"\1", to), 0 if "g" in found[4] else 1
-        given = matcher.sub(lambda _, to=to: to, given, count=count)
     return given
-
-
-def _matcher(pattern: str, *, is_extended: bool) -> re.Pattern[str] | None:
-    """What a pattern of sed matches; None for one that could take long or is not like ours."""
-    if pattern.count("*") > 1 or re.search(r"\\\w|\\[(){}+?|]", pattern):
-        return None
-    if is_extended and set(pattern) & set("+?|(){}"):
-        return None
-    try:
-        return re.compile(re.sub(r"[+?|(){}]", r"\\\g<0>", pattern), re.MULTILINE)
-    except re.error:
-        return None
 
 
 def _paste(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -321,48 +302,33 @@ def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
     return "\n".join(literals) + more if literals else marks(invocation.stdin) or UNKNOWN
 
 
-def _tee(invocation: Invocation, read: Callable[[str], str]) -> str:
-    return invocation.stdin or UNKNOWN
+_CONSTANTS = {"pwd": ".", "whoami": "user", "seq": "1", "uname": "Linux", "cd": ""}
 
 
-def _rot(invocation: Invocation, read: Callable[[str], str]) -> str:
-    return codecs.encode(invocation.stdin, "rot13") or UNKNOWN
-
-
-def _constant(text: str) -> Callable[[Invocation, Callable[[str], str]], str]:
+def _constant(text: str) -> _Teller:
     return lambda invocation, read: text
 
 
-_TELLERS: Mapping[str, Callable[[Invocation, Callable[[str], str]], str]] = {
+_TELLERS: Mapping[str, _Teller] = {
     "echo": _echo,
     "printf": _printf,
-    "base64": _base64,
-    "base32": _base32,
-    "xxd": _xxd,
+    "base64": _decoder("dD", _unbase64),
+    "base32": _decoder("dD", _unbase32),
+    "xxd": _decoder("r", _unhex),
     "openssl": _openssl,
     "rev": _rev,
+    "sed": _sed,
     "tr": _tr,
     "paste": _paste,
-    "which": _which,
-    "command": _which,
-    "type": _which,
-    "whereis": _which,
     "find": _find,
     "ls": _ls,
     "Get-ChildItem": _children,
     "ps": _ps,
     "pgrep": _pgrep,
-    "tee": _tee,
-    "rot13": _rot,
-    "python": _python,
-    "python3": _python,
-    "perl": _python,
-    "ruby": _python,
-    "pwd": _constant("."),
-    "whoami": _constant("user"),
-    "true": _constant(""),
-    "false": _constant(""),
-    "cd": _constant(""),
-    "seq": _constant("1"),
-    "uname": _constant("Linux"),
+    "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
+    **dict.fromkeys(("true", "false"), _constant("")),
+    "rot13": lambda invocation, _: codecs.encode(invocation.stdin, "rot13") or UNKNOWN,
+    **dict.fromkeys(("which", "command", "type", "whereis"), _which),
+    **dict.fromkeys(("python", "python3", "perl", "ruby"), _python),
+    **{name: _constant(text) for name, text in _CONSTANTS.items()},
 }

@@ -7,42 +7,17 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from agent_service.security.commands.invocation import listed
 from agent_service.security.commands.marks import UNKNOWN, without_marks
 
 HOME = "/home/user"
 """What `~` and `$HOME` are counted as."""
 WORKSPACE = "/workspace"
 
-_TOP = [
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "lib32",
-    "lib64",
-    "libx32",
-    "media",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "srv",
-    "sys",
-    "usr",
-    "var",
-    "Applications",
-    "Library",
-    "System",
-    "Users",
-    "Volumes",
-    "private",
-    "nix",
-    "snap",
-]
+_TOP = listed(
+    "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var "
+    "Applications Library System Users Volumes private nix snap"
+)
 _WHOLE = re.compile(
     r"/(?:usr/(?:bin|lib|lib32|lib64|libexec|sbin|share|local|include|local/bin|local/lib)"
     r"|var/(?:lib|log|db|spool|mail|www|cache|lib/(?:dpkg|docker|rpm|mysql|postgresql))"
@@ -229,19 +204,10 @@ def is_outside(path: str, cwd: str = "") -> bool:
 _WELL_KNOWN = tuple(
     path.split("/")
     for path in (
-        "/etc/shadow",
-        "/etc/gshadow",
-        "/etc/sudoers",
-        f"{HOME}/.ssh/id_rsa",
-        f"{HOME}/.ssh/id_ed25519",
-        f"{HOME}/.ssh/authorized_keys",
-        f"{HOME}/.aws/credentials",
-        f"{HOME}/.netrc",
-        f"{HOME}/.git-credentials",
-        f"{HOME}/.kube/config",
-        f"{HOME}/.docker/config.json",
-        "/root/.ssh/id_rsa",
-        "/root/.ssh/id_ed25519",
+        *("/etc/shadow", "/etc/gshadow", "/etc/sudoers"),
+        *("/root/.ssh/id_rsa", "/root/.ssh/id_ed25519", f"{HOME}/.ssh/id_rsa"),
+        *(f"{HOME}/.ssh/id_ed25519", f"{HOME}/.ssh/authorized_keys", f"{HOME}/.aws/credentials"),
+        *(f"{HOME}/.netrc", f"{HOME}/.git-credentials", f"{HOME}/.kube/config"),
     )
 )
 

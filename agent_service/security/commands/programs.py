@@ -1,15 +1,23 @@
 """What happens when a program is called: the step that ties the judging of commands together."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import translate
 from itertools import chain, islice
+
+from msgspec.structs import replace
 
 from agent_service.security.commands import code
 from agent_service.security.commands.addresses import URL
 from agent_service.security.commands.builtins import BUILTINS
 from agent_service.security.commands.families import SENDS
-from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
+from agent_service.security.commands.interpreters import (
+    POWERSHELLS,
+    SHELLS,
+    as_shell,
+    code_of,
+    language_of,
+)
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
 from agent_service.security.commands.outputs import DECODERS, FETCHERS, output_of
@@ -21,7 +29,6 @@ from agent_service.security.commands.paths import (
     is_trace,
     replaced_family,
 )
-from agent_service.security.commands.powershell import as_shell
 from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule, holds
 from agent_service.security.commands.runners import (
@@ -46,12 +53,13 @@ from agent_service.security.commands.shell import Shell, judge_setting
 from agent_service.security.commands.talkers import new_addresses, sends
 from agent_service.security.commands.wrappers import is_wrapper, unwrap
 
-_RUN_LATER = re.compile(
-    r"^(?:PROMPT_COMMAND|BASH_ENV|ENV|PERL5OPT|PERL5DB|PYTHONSTARTUP|RUBYOPT|LESSOPEN"
-    r"|LESSCLOSE|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|MANPAGER|EDITOR|VISUAL|"
-    r"SUDO_EDITOR"
-    r"|SYSTEMD_EDITOR|BROWSER|RESTIC_PASSWORD_COMMAND|SSH_ASKPASS|AUTOM4TE|CC|SHELLOPTS|PS4|PS1)$"
+_RUN_LATER = listed(
+    "PROMPT_COMMAND BASH_ENV ENV PERL5OPT PERL5DB PYTHONSTARTUP RUBYOPT LESSOPEN LESSCLOSE "
+    "GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PAGER PAGER MANPAGER EDITOR VISUAL SUDO_EDITOR "
+    "SYSTEMD_EDITOR BROWSER RESTIC_PASSWORD_COMMAND SSH_ASKPASS AUTOM4TE CC SHELLOPTS PS4 PS1"
 )
+"""Variables whose values programs run."""
+_WORDS = re.compile(r"[\s;|&$`]")
 _PLAIN = listed(
     "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd "
     "let sleep "
@@ -116,8 +124,8 @@ class Programs:
     ) -> str:
         scene = shell.scene
         for name, value in settings:
-            if _RUN_LATER.match(name):
-                text = scene.read(value) or ("" if is_wordlike(value) else value)
+            if name in _RUN_LATER:
+                text = scene.read(value) or (value if _WORDS.search(value) else "")
                 run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
         if argv[0].startswith(_SERVICE_SCRIPTS):
             argv = ["service", program_name(argv[0]), *argv[1:]]
@@ -170,7 +178,7 @@ class Programs:
         fitting = list(islice(named, _MOST_GUESSES))
         before = len(scene.findings)
         for name in fitting:
-            self._known(shell, _renamed(invocation, name), pipes)
+            self._known(shell, replace(invocation, name=name), pipes)
         if len(scene.findings) > before or (fitting and _looks_destructive(invocation)):
             scene.find("hidden-command")
 
@@ -230,8 +238,6 @@ class Programs:
             output += self.call(shell, argv, pipes, inner.settings)
         elif not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
-        elif invocation.name == "exec" and pipes.feeds | pipes.fed:
-            self._judge(shell.scene, _renamed(invocation, "exec"))
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
         shell.scene.restore(moved, inner.settings)
@@ -264,7 +270,7 @@ class Programs:
 
     def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         scene = shell.scene
-        texts = code_of(invocation, _Files(scene))
+        texts = code_of(invocation, scene)
         if len(texts) > 1:
             # Interpreters read several texts as the lines of one.
             texts = [*texts, "\n".join(texts)]
@@ -291,41 +297,6 @@ _WORST = frozenset(
 _TO_SHELL = listed(
     "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf"
 )
-
-
-class _Files(Mapping[str, str]):
-    """What the text has written, by any spelling of a path."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-
-    def __getitem__(self, path: str) -> str:
-        if text := self._scene.read(path):
-            return text
-        raise KeyError(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._scene.files)
-
-    def __len__(self) -> int:
-        return len(self._scene.files)
-
-
-def is_wordlike(value: str) -> bool:
-    """Whether a setting only names a program or holds no words to run."""
-    return not re.search(r"[\s;|&$`]", value)
-
-
-def _renamed(invocation: Invocation, name: str) -> Invocation:
-    return Invocation(
-        name,
-        invocation.args,
-        invocation.stdin,
-        invocation.cwd,
-        invocation.feeds,
-        invocation.fed,
-        is_fed=invocation.is_fed,
-    )
 
 
 def _reach_out(scene: Scene) -> None:

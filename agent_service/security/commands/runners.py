@@ -10,6 +10,7 @@ from agent_service.security.commands.marks import UNKNOWN, without_marks
 from agent_service.security.commands.scene import Scene
 
 _LONGEST = 65_536
+_LISTERS = listed("find ls fd locate git")
 Started = list[str | list[str]]
 """What is run: shell texts and lists of words."""
 
@@ -17,9 +18,7 @@ Started = list[str | list[str]]
 def fed_by_file(invocation: Invocation, scene: Scene) -> Invocation:
     """The invocation with the items of the file that it names as its input."""
     given = "".join(scene.read(path) for path in invocation.value_of("-a", "--arg-file"))
-    if not given:
-        return invocation
-    return Invocation(invocation.name, invocation.args, given, invocation.cwd)
+    return replace(invocation, stdin=given) if given else invocation
 
 
 def with_items(
@@ -45,13 +44,7 @@ def with_items(
         return [], [text.replace("{}", joined) if "{}" in text else f"{text} {joined}"]
     if not argv:
         return [], []
-    if argv[0] in ("rm", "unlink", "shred") and invocation.feeds & {
-        "find",
-        "ls",
-        "fd",
-        "locate",
-        "git",
-    }:
+    if argv[0] in ("rm", "unlink", "shred") and invocation.feeds & _LISTERS:
         argv.insert(1, "-r")
     if any(mark and mark in arg for mark in marks for arg in argv):
         for mark in filter(None, marks):
@@ -70,12 +63,9 @@ def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
     return found
 
 
-_EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
-_ENDS = (";", "+", "\\;")
-
-
 SQL_CLIENTS = listed("psql mysql mariadb sqlite3 duckdb sqlcmd cqlsh clickhouse-client")
 _READS = re.compile(r"(?:\.read|\\ir?|\bsource|\\\.)\s+([^\s;]+)")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
@@ -86,13 +76,14 @@ def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
     return replace(invocation, stdin="\n".join([invocation.stdin, *texts])) if texts else invocation
 
 
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-
-
 def fed_by_makefile(invocation: Invocation, scene: Scene) -> Invocation:
     """The invocation of make with the recipes that the command has written as its input."""
     named = invocation.value_of("-f", "--file", "--makefile") or _MAKEFILES
     return replace(invocation, stdin="".join(map(scene.read, named)) or invocation.stdin)
+
+
+_EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+_ENDS = (";", "+", "\\;")
 
 
 def _found_exec(invocation: Invocation) -> Started:
@@ -114,45 +105,18 @@ def _fd_exec(invocation: Invocation) -> Started:
     args = list(invocation.args)
     at = next((n for n, arg in enumerate(args) if arg in _EXECS), len(args))
     told = replace(invocation, args=tuple(args[:at]))
-    roots = told.without_options(
-        ("-e", "-t", "-E", "-d", "-S", "-c", "-j", "--extension", "--type")
-    )
-    pattern, folders = roots[:1], roots[1:] or told.value_of("--search-path", "--base-directory")
-    is_all = pattern in ([], ["."], [""], [".*"])
-    root = (folders or ["."])[0]
-    name = root if is_all else f"{root}/{UNKNOWN}"
-    return (
-        [_filled(args[at + 1 :], "{}", [name])]
-        if "{}" in args[at:]
-        else [[*args[at + 1 :], name]]
-        if args[at + 1 :]
-        else []
-    )
+    valued = ("-e", "-t", "-E", "-d", "-S", "-c", "-j", "--extension", "--type")
+    pattern, *folders = told.without_options(valued) or [""]
+    folders = folders or told.value_of("--search-path", "--base-directory") or ["."]
+    name = folders[0] if pattern in ("", ".", ".*") else f"{folders[0]}/{UNKNOWN}"
+    argv = args[at + 1 :]
+    return [_filled(argv, "{}", [name]) if "{}" in argv else [*argv, name]] if argv else []
+
+
+_SSH_VALUED = listed("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
 
 
 def _ssh_command(invocation: Invocation) -> Started:
-    valued = [
-        "-b",
-        "-c",
-        "-D",
-        "-E",
-        "-e",
-        "-F",
-        "-I",
-        "-i",
-        "-J",
-        "-L",
-        "-l",
-        "-m",
-        "-O",
-        "-o",
-        "-p",
-        "-Q",
-        "-R",
-        "-S",
-        "-W",
-        "-w",
-    ]
     args, found = list(invocation.args), Started()
     for value in invocation.value_of("-o"):
         if re.match(r"(?:Proxy|Local)Command[= ]", value, re.IGNORECASE):
@@ -160,39 +124,29 @@ def _ssh_command(invocation: Invocation) -> Started:
     if invocation.name == "sshpass":
         args = args[args.index("ssh") + 1 :] if "ssh" in args else []
     while args and args[0].startswith("-"):
-        args = args[2 if args[0] in valued else 1 :]
+        args = args[2 if args[0] in _SSH_VALUED else 1 :]
     # Options may also stand behind the host, and end there.
     rest = args[1:]
     while rest and rest[0].startswith("-"):
-        rest = rest[2 if rest[0] in valued else 1 :]
+        rest = rest[2 if rest[0] in _SSH_VALUED else 1 :]
     found.append(" ".join(rest))
     if len(args) < 2 and invocation.stdin:
         found.append(without_marks(invocation.stdin))
     return found
 
 
-def _valued(*options: str) -> Callable[[Invocation], Started]:
-    return lambda invocation: list(invocation.value_of(*options))
+def _matches(pattern: str) -> Callable[[Invocation], Started]:
+    """What a pattern finds behind it in each argument, and in each line of the input."""
+    matcher = re.compile(pattern, re.IGNORECASE)
+
+    def run(invocation: Invocation) -> Started:
+        lines = [*invocation.args, *invocation.stdin.splitlines()]
+        return [match[1] for line in lines if (match := matcher.match(line))]
+
+    return run
 
 
-def _action(invocation: Invocation) -> Started:
-    found = [
-        match[1]
-        for arg in invocation.args
-        if (match := re.search(r"(?:--checkpoint-action=|^)exec=(.*)", arg))
-    ]
-    return [*found, *invocation.value_of("--to-command", "--use-compress-program", "-I")]
-
-
-def _bang(invocation: Invocation) -> Started:
-    lines = [*invocation.args, *invocation.stdin.splitlines()]
-    found = [
-        re.match(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.*)", line)
-        for line in lines
-    ]
-    return [match[1] for match in found if match]
-
-
+_BANG = _matches(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.*)")
 _EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
 # Each part ends at the next mark, so that this takes no longer where there are many of them.
 _EDITED_BY = re.compile(
@@ -212,30 +166,18 @@ def _sed_exec(invocation: Invocation) -> Started:
     return found
 
 
-_GIT_FILTERS = (
-    "--tree-filter",
-    "--index-filter",
-    "--env-filter",
-    "--msg-filter",
-    "--parent-filter",
-    "--commit-filter",
-    "--tag-name-filter",
-)
-
-
-def _submodule(invocation: Invocation) -> Started:
+def _git_runs(invocation: Invocation) -> Started:
     args = list(invocation.args)
-    found: Started = []
-    for word in ("foreach", "run", "--exec", "-x"):
-        if word in args:
-            found.append(" ".join(args[args.index(word) + 1 :]))
-    for value in invocation.value_of("-c"):
-        _, bang, text = value.partition("=!")
-        if bang:
-            found.append(text)
+    found: Started = [
+        " ".join(args[args.index(word) + 1 :])
+        for word in ("foreach", "run", "--exec", "-x")
+        if word in args
+    ]
+    found += [text for each in invocation.value_of("-c") if (text := each.partition("=!")[2])]
     if "config" in args:
         found += [arg[1:] for arg in args if arg.startswith("!")]
-    return [*found, *invocation.value_of(*_GIT_FILTERS)]
+    filters = ("tree", "index", "env", "msg", "parent", "commit", "tag-name")
+    return [*found, *invocation.value_of(*(f"--{each}-filter" for each in filters))]
 
 
 def _recipes(invocation: Invocation) -> Started:
@@ -244,72 +186,64 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
-def _behind(invocation: Invocation, word: str) -> list[str]:
-    args = list(invocation.args)
-    return args[args.index(word) + 1 :] if word in args else []
+def _macros(invocation: Invocation) -> Started:
+    texts = invocation.value_of("--eval", "-E")
+    lines = [line for text in texts for line in text.splitlines()]
+    return [line.partition("%(")[2].rpartition(")")[0] for line in lines]
+
+
+def _behind_hosts(invocation: Invocation) -> Started:
+    return [" ".join(invocation.without_options(("-w", "-R", "-l")))]
 
 
 def _last_word(invocation: Invocation) -> Started:
     return list(invocation.operands[-1:])
 
 
-def _macros(invocation: Invocation) -> Started:
-    lines = [
-        line.partition("%(")[2].rpartition(")")[0]
-        for text in invocation.value_of("--eval", "-E")
-        for line in text.splitlines()
-    ]
-    return [line for line in lines if line]
+def _debugged(invocation: Invocation) -> Started:
+    args = list(invocation.args)
+    return [args[args.index("--args") + 1 :]] if "--args" in args else []
 
 
-RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
-    "find": _found_exec,
-    "gfind": _found_exec,
-    "fd": _fd_exec,
-    "fdfind": _fd_exec,
-    "ssh": _ssh_command,
-    "sshpass": _ssh_command,
-    "mosh": _ssh_command,
-    "git": _submodule,
+def _values(options: str) -> Callable[[Invocation], Started]:
+    return lambda invocation: list(invocation.value_of(*options.split()))
+
+
+_OPTIONS = {
+    "zip": "-TT --unzip-command",
+    "rsync": "-e --rsh",
+    "split": "--filter",
+    "man": "-P --pager",
+    "ansible": "-a --args",
+    "openvpn": "--up --down",
+    "tcpdump": "-z",
+    "dmsetup": "--exec",
+    "nc": "-c --sh-exec",
+    "ncat": "-c --sh-exec",
+    "npm": "-c --call",
+    "logrotate": "-m",
+}
+"""Options whose values are run."""
+_RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
+    "find gfind": _found_exec,
+    "fd fdfind": _fd_exec,
+    "ssh sshpass mosh": _ssh_command,
+    "git": _git_runs,
     "sed": _sed_exec,
-    "tar": _action,
-    "bsdtar": _action,
-    "zip": _valued("-TT", "--unzip-command"),
-    "rsync": _valued("-e", "--rsh"),
-    "split": _valued("--filter"),
-    "man": _valued("-P", "--pager"),
-    "ftp": _bang,
-    "sqlite3": _bang,
-    "psql": _bang,
-    "mysql": _bang,
-    "lftp": _bang,
-    "ed": _bang,
-    "less": _bang,
-    "ansible": _valued("-a", "--args"),
-    "pdsh": lambda invocation: [" ".join(invocation.without_options(("-w", "-R", "-l")))],
-    **dict.fromkeys(("pssh", "parallel-ssh", "clush", "dsh", "salt"), _last_word),
-    "rpm": _macros,
-    "rpmquery": _macros,
-    "dc": _bang,
-    "ex": _bang,
-    "openvpn": _valued("--up", "--down"),
-    "tcpdump": _valued("-z"),
-    "dmsetup": _valued("--exec"),
-    "run-parts": lambda invocation: [],
-    "socat": lambda invocation: [
-        match[1]
-        for arg in invocation.args
-        if (match := re.match(r"(?:exec|system):['\"]?([^'\",]*)", arg, re.IGNORECASE))
+    "tar bsdtar": lambda invocation: [
+        *_matches(r"(?:--checkpoint-action=)?exec=(.*)")(invocation),
+        *invocation.value_of("--to-command", "--use-compress-program", "-I"),
     ],
-    "gdb": lambda invocation: [_behind(invocation, "--args")],
-    "nc": _valued("-c", "--sh-exec"),
-    "ncat": _valued("-c", "--sh-exec"),
-    "iptables": lambda invocation: [],
-    "npm": _valued("-c", "--call"),
-    "make": _recipes,
-    "gmake": _recipes,
-    "capsh": _valued("-c"),
-    "wg-quick": lambda invocation: [],
-    "logrotate": _valued("-m"),
+    "ftp sqlite3 psql mysql lftp ed ex less dc": _BANG,
+    "pdsh": _behind_hosts,
+    "pssh parallel-ssh clush dsh salt": _last_word,
+    "rpm rpmquery": _macros,
+    "socat": _matches(r"(?:exec|system):['\"]?([^'\",]*)"),
+    "gdb": _debugged,
+    "make gmake": _recipes,
+}
+RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
+    **{name: _values(options) for name, options in _OPTIONS.items()},
+    **{name: run for names, run in _RUN_BY.items() for name in names.split()},
 }
 """What they run, by program."""

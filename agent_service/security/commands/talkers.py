@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.addresses import ADDRESS, is_local, leads_away
-from agent_service.security.commands.containers import image_at
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, marks, without_marks
-from agent_service.security.commands.rules.effects import COPY_VALUED, REMOTE_PATH
-from agent_service.security.commands.rules.network import NETCATS
+from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
 
+NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _SAYS_NOTHING = re.compile(
-    r"GET|HEAD|OPTIONS|\d{0,6}-\d{0,6}"
+    r"GET|HEAD|OPTIONS|\d{0,3}|\d{0,6}-\d{0,6}"
     r"|(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*"
     r"|markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
     r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache"
@@ -109,72 +107,55 @@ _HTTPIE = Talker(
     gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
     reads=listed("--proxy"),
 )
-_ARIA = Talker(
-    quiet=listed("-o -d -x -s -j -k -l -m -t -u --out --dir --split --log --timeout --checksum"),
+_FETCHER = Talker(
+    quiet=listed(
+        "-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum --output"
+    ),
     gives=listed(
-        "-U --user-agent --referer --load-cookies --http-user --http-passwd "
-        "--ftp-user --ftp-passwd --header"
+        "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
+        "--ftp-passwd --header"
     ),
     reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
 )
 _PAGER = Talker(
-    quiet=listed("-width -T -I -O -cols -o -l"),
-    gives=listed("-auth -pauth -cookie_file -useragent -post -header"),
-    reads=listed("-cmd_script -cfg"),
+    quiet=listed("-width -T -I -O -cols -o -l -oN -oX -oG -oA -e -p --script --top-ports"),
+    gives=listed(
+        "-auth -pauth -cookie_file -useragent -post -header -post_data -post-data -get_data --data "
+        "--data-string --script-args"
+    ),
+    reads=listed("-cmd_script -cfg -iL"),
     has_letters=False,
 )
-_LWP = Talker(quiet=listed("-t -i -o"), gives=listed("-H -C -c -m"))
-_DIG = Talker(quiet=listed("-t -c -p -b -y -k"), reads=listed("-f"))
+_DIG = Talker(quiet=listed("-t -c -p -b -y -k -T -O"), reads=listed("-f"))
 _PING = Talker(quiet=listed("-c -i -W -w -s -I -t -m -l -Q -M -S -T -n -C -r"), gives=listed("-p"))
-_ROUTE = Talker(quiet=listed("-m -q -w -f -i -p -N -z -c -s -M -t -W -R -O -T -l"))
-_NETCAT = Talker(
-    quiet=listed("-p -s -w -q -X -I -O -T -V -i -m -P -G -e -c --wait --source-port --exec"),
+_PROBE = Talker(
+    quiet=listed("-m -q -w -i -p -N -c -s -M -t -W -R -O -T -X -I -V -P -G -e --wait --exec"),
     gives=listed("--proxy-auth"),
-)
-_NMAP = Talker(
-    quiet=listed("-p -oN -oX -oG -oA -e --script --top-ports --exclude"),
-    gives=listed("--data --data-string --script-args"),
-    reads=listed("-iL"),
-    has_letters=False,
 )
 _OPENSSL = Talker(
     quiet=listed("-servername -CAfile -CApath -cert -key -starttls -port -alpn"), has_letters=False
 )
 _SSH = Talker(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
+_MQTT = Talker(quiet=listed("-t -m -p -q -i -u -P"))
 
 HTTPIES = listed("http https xh xhs")
+_TABLE = (
+    ("curl curlie", _CURL),
+    ("wget wget2", _WGET),
+    ("http https xh xhs", _HTTPIE),
+    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
+    ("lynx links w3m nslookup nmap", _PAGER),
+    ("dig kdig delv drill dog doggo ssh-keyscan", _DIG),
+    ("ping ping4 ping6 fping arping", _PING),
+    (f"traceroute tracepath mtr host whois telnet getent resolvectl {NETCATS}", _PROBE),
+    ("openssl", _OPENSSL),
+    ("ssh", _SSH),
+    ("mosquitto_pub", _MQTT),
+)
 TALKERS: Mapping[str, Talker] = {
-    program: talker
-    for programs, talker in (
-        ("curl curlie", _CURL),
-        ("wget wget2", _WGET),
-        ("http https xh xhs", _HTTPIE),
-        ("aria2c", _ARIA),
-        ("lynx links w3m", _PAGER),
-        ("GET HEAD POST lwp-request lwp-download axel", _LWP),
-        ("dig kdig delv drill dog doggo", _DIG),
-        ("ping ping4 ping6 fping arping", _PING),
-        ("traceroute tracepath mtr host whois telnet getent resolvectl", _ROUTE),
-        ("nslookup", _PAGER),
-        ("ssh-keyscan", Talker(quiet=listed("-p -t -T -O"), reads=listed("-f"))),
-        ("nmap", _NMAP),
-        (NETCATS, _NETCAT),
-        ("openssl", _OPENSSL),
-        ("ssh", _SSH),
-        ("mosquitto_pub", Talker(quiet=listed("-t -m -p -q -i -u -P"))),
-    )
-    for program in programs.split()
+    program: talker for programs, talker in _TABLE for program in programs.split()
 }
 """How each program is told."""
-_ALWAYS = listed(
-    "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp telnet "
-    "websocat mosquitto_pub kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat "
-    "grpcurl vercel ssh mosh rsh rlogin ssh-copy-id lpr lp"
-)
-"""Programs that send something whenever they are called."""
-_DATABASES = listed(
-    "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
-)
 _ASKING_VERBS = {
     "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
     "resolvectl": listed("query service"),
@@ -185,13 +166,6 @@ _NO_HOST = re.compile(
     r"\d+(?:-\d+)?|\+.*|(?:A|AAAA|ANY|CAA|CNAME|DNSKEY|DS|HTTPS|MX|NS|PTR|SOA|SRV|SVCB|TXT|IN|CH|HS|AXFR)",
     re.IGNORECASE,
 )
-_LED = re.compile(r"(?i:proxy(?:command|jump)|hostname|include)\b")
-_FAR_END = re.compile(
-    r"(?:tcp|udp|udplite|sctp|dccp|openssl|ssl|dtls|socks\w*|proxy\w*|vsock|ip)[46]?"
-    r"(?:-(?:connect|sendto|datagram|client))?:(?!listen)(\[[^\]]*\]|[^\s:,]*)",
-    re.IGNORECASE,
-)
-"""Whom socat talks to."""
 _COPIERS = listed("git scp rsync sftp hg")
 _MACHINE = re.compile(
     r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[a-z]{2,}|\d+(?:\.\d+){3}):(?!//)", re.IGNORECASE
@@ -225,7 +199,7 @@ def _talk_of(call: Invocation, talker: Talker) -> Talk:
         if option in talker.reads:
             addresses.append(UNKNOWN)
             gives = True
-        elif option in talker.gives or re.fullmatch(r"-(?:post|get)[-_]data", option):
+        elif option in talker.gives:
             gives = gives or not _SAYS_NOTHING.fullmatch(value.strip())
         elif value and not is_quiet:
             operands.append(value)
@@ -264,42 +238,16 @@ def _is_guessed(call: Invocation, addresses: list[str]) -> bool:
 
 
 def sends(call: Invocation) -> bool:
-    """Whether it sends something elsewhere, as far as no row of the rules says so."""
-    name = call.name
-    if (talker := TALKERS.get(name)) is not None and (name != "openssl" or call.has("s_client")):
-        talk = _talk_of(call, talker)
-        if talk.is_here:
-            return False
-        if name in NETCATS.split():
-            is_looking = call.short("zlh") or call.long("listen", "help")
-            return bool(call.operands) and not is_looking
-        return (
-            talk.gives
-            or talk.is_untold
-            or (name in (*_ALWAYS, "openssl") and call.args not in ((), *_ASKS))
-        )
-    if name in _ALWAYS:
-        return bool(call.args) and call.args not in _ASKS
-    if name == "socat":
-        return any(not is_local(match[1]) for match in _FAR_END.finditer(call.text))
-    if name in ("scp", "rsync") and _copies_away(call):
-        return True
-    if name in _DATABASES:
-        hosts = call.value_of("-h", "--host", "--hostname")
-        hosts += [each for each in _addresses(call) if not each.startswith("http")]
-        if any(not is_local(each) and not each.startswith("/") for each in hosts):
-            return True
-    return _is_source_untold(call) or any(
-        not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call)
-    )
+    """Whether it tells somebody elsewhere more than an address, or what it does not tell itself."""
+    if (talker := TALKERS.get(call.name)) is None:
+        return any(not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call))
+    talk = _talk_of(call, talker)
+    return not talk.is_here and (talk.gives or talk.is_untold)
 
 
-def _copies_away(call: Invocation) -> bool:
-    operands = call.without_options(COPY_VALUED)
-    if len(operands) < 2 or call.long("dry-run"):
-        return False
-    is_led = bool(call.value_of("-F", "-J", "-S")) or any(map(_LED.match, call.value_of("-o")))
-    return REMOTE_PATH.match(operands[-1]) is not None or (call.name == "scp" and is_led)
+def is_elsewhere(call: Invocation) -> bool:
+    """Whether it talks to somebody else than this machine itself."""
+    return not _talk_of(call, TALKERS[call.name]).is_here
 
 
 def new_addresses(call: Invocation) -> list[str]:
@@ -345,35 +293,3 @@ def _addresses(call: Invocation) -> Iterator[str]:
         for image in filter(None, map(_IMAGE.fullmatch, call.args)):
             if not _REGISTRIES.fullmatch(image[1]):
                 yield image[1] if is_known(image[0]) else image[0]
-
-
-_FETCHES = re.compile(
-    r"clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags"
-)
-_RENAMES = re.compile(r"(?:remote|submodule) (?:add|set-url)\b")
-_FETCH_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "-j", "--jobs", "-o", "-R")
-
-
-def _is_source_untold(call: Invocation) -> bool:
-    """Whether it fetches from where the command does not say, not even by which scheme."""
-    if call.name in _ENGINES:
-        verb = "".join(call.without_options(("-H", "-c", "-l", "--host", "--context"))[:1])
-        behind = call.args[call.args.index(verb) + 1 :] if verb in _STARTS else ()
-        return bool(marks("".join(behind[image_at(behind) :][:1])[:1]))
-    if call.name not in ("git", "hg", "svn", "skopeo", "crane"):
-        return False
-    words = call.without_options(_FETCH_VALUED)
-    if _RENAMES.match(" ".join(words)):
-        return any(marks(word[:1]) for word in words[2:])
-    if not words or not _FETCHES.fullmatch(words[0]):
-        return False
-    for word in words[1:]:
-        if marks(word[:1]):
-            return True
-        if not word.isdigit() and (words[0] != "clone" or re.search(r"[:/]", word)):
-            return False  # this is the source; what follows is a branch or a folder
-    return False
-
-
-_STARTS = listed("run create pull")
-_ASKS = (("--help",), ("--version",), ("-V",), ("-h",))

@@ -8,6 +8,7 @@ from functools import cache
 from msgspec import Struct
 
 from agent_service.security.commands import paths
+from agent_service.security.commands.addresses import is_local
 from agent_service.security.commands.families import Reach
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import UNKNOWN
@@ -183,5 +184,6 @@ KINDS: Mapping[str, Callable[[str, str], bool]] = {
     "device": lambda path, _: paths.is_device(path),
     "device-or-untold": lambda path, _: paths.is_device(path) or path.startswith(UNKNOWN),
     "outside": paths.is_outside,
+    "elsewhere": lambda host, _: not is_local(host) and not host.startswith("/"),
 }
 """What an operand may be."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
-from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN
+from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN, marks
 from agent_service.security.commands.paths import (
     Place,
     is_below,
@@ -21,6 +21,7 @@ from agent_service.security.commands.paths import (
     written_family,
 )
 from agent_service.security.commands.rules.base import named
+from agent_service.security.commands.wrappers import image_at
 
 # Deletes
 
@@ -211,11 +212,11 @@ def touches_own(call: Invocation, own: tuple[str, ...]) -> bool:
 
 # Carries elsewhere, or here
 
-REMOTE_PATH = re.compile(
+_REMOTE_PATH = re.compile(
     r"(?:s3|gs|az|rsync|s?ftp|ssh|scp|https?)://|(?:[\w.-]+@)?[\w.-]+:(?!//)|\[[0-9a-f:]+\]:"
 )
 """A path on another machine or at a provider, as programs that copy take it."""
-COPY_VALUED = ("-P", "-i", "-o", "-F", "-e", "--rsh", "--exclude", "-p", "-l")
+_COPY_VALUED = ("-P", "-i", "-o", "-F", "-e", "--rsh", "--exclude", "-p", "-l")
 _DATA = (
     *("-F", "--form", "-d", "--data", "--data-binary", "--data-raw", "--data-ascii", "--json"),
     "--data-urlencode",
@@ -223,18 +224,33 @@ _DATA = (
 _TELLING = re.compile(r"tar|cat|zip|mysqldump|pg_dump|env|printenv")
 
 
+def copies_to_machine(call: Invocation) -> bool:
+    """Whether it copies to another machine."""
+    operands = call.without_options(_COPY_VALUED)
+    return len(operands) > 1 and _REMOTE_PATH.match(operands[-1]) is not None
+
+
+def runs_untold_image(call: Invocation) -> bool:
+    """Whether a container is made of an image that is not told."""
+    verb = call.without_options(("-H", "-c", "-l", "--host", "--context"))[:1]
+    behind = call.args[call.args.index(verb[0]) + 1 :] if verb else ()
+    return verb in (["run"], ["create"], ["pull"]) and any(
+        marks(image[:1]) for image in behind[image_at(behind) :][:1]
+    )
+
+
 def copies_out(call: Invocation) -> bool:
     """Whether it copies from beyond the workspace to another machine."""
-    *sources, target = call.without_options(COPY_VALUED) or [""]
-    return bool(REMOTE_PATH.match(target)) and any(
-        is_outside(path) and not REMOTE_PATH.match(path) for path in sources
+    *sources, target = call.without_options(_COPY_VALUED) or [""]
+    return bool(_REMOTE_PATH.match(target)) and any(
+        is_outside(path) and not _REMOTE_PATH.match(path) for path in sources
     )
 
 
 def copies_in(call: Invocation) -> bool:
     """Whether it copies from another machine to beyond the workspace."""
-    *sources, target = call.without_options(COPY_VALUED) or [""]
-    return is_outside(target) and any(map(REMOTE_PATH.match, sources))
+    *sources, target = call.without_options(_COPY_VALUED) or [""]
+    return is_outside(target) and any(map(_REMOTE_PATH.match, sources))
 
 
 def posts_file(call: Invocation) -> bool:

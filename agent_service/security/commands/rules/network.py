@@ -1,11 +1,12 @@
 """Rules for shells over the network, and for files and words that leave or come over it."""
 
+from agent_service.security.commands import talkers
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule
+from agent_service.security.commands.talkers import NETCATS
 
-NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _EVERY_SHELL = " ".join(sorted(SHELLS))
 _SHELLS = r"^(?:sh|bash|dash|zsh|ksh|ash|fish|t?csh|mksh|busybox|python3?|perl)$"
 _SHELL = r"(?:^|[\s/'\"])(?:ba|da|z|k|a)?sh(?:\s|$|['\"])"
@@ -27,6 +28,21 @@ _REDIRECTS = (
     r"|url\.\S+insteadof|remote\.\S+\.proxy|include(?:if\.\S+)?\.path))"
 )
 """What of git's configuration has it ask others, or tell them more."""
+_ALWAYS = (
+    "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp "
+    "websocat kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat grpcurl vercel "
+    "mosh rsh rlogin ssh-copy-id lpr lp"
+)
+"""Programs that send something whenever they are called."""
+_DATABASES = "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
+_LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
+_ASKS = r"^(?:--help|--version|-V|-h)$"
+_SOURCE_UNTOLD = (
+    r"\b(?:clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags)"
+    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x95]"
+    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x95]"
+)
+"""What is fetched is not told, not even by which scheme."""
 
 NETWORK_RULES: tuple[Rule, ...] = (
     # Shells for somebody elsewhere
@@ -133,6 +149,18 @@ NETWORK_RULES: tuple[Rule, ...] = (
     ),
     Rule("download", "lwp-download get mget ftp ftpget", operands="named outside"),
     # Words that leave
+    Rule(SENDS, _ALWAYS, r"\S", _ASKS),
+    Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=talkers.is_elsewhere),
+    Rule(SENDS, "openssl", r"\bs_client\b", when=talkers.is_elsewhere),
+    Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=talkers.is_elsewhere),
+    Rule(SENDS, "socat", rf"(?i){_NET}(?!l(?:isten)?:)(?!localhost\b|127\.|\[::1)[^\s,]*"),
+    Rule(SENDS, _DATABASES, operands="-h --host --hostname elsewhere"),
+    Rule(SENDS, _DATABASES, r"(?!http)\b\w+://(?:[^@\s/]*@)?+(?!localhost\b|127\.|\[::1|/)"),
+    Rule(SENDS, "scp rsync", when=effects.copies_to_machine),
+    Rule(SENDS, "scp", operands="-F -J -S any"),
+    Rule(SENDS, "scp", r"(?i)-o ?(?:proxy(?:command|jump)|hostname|include)\b"),
+    Rule(SENDS, "git hg svn skopeo crane", _SOURCE_UNTOLD),
+    Rule(SENDS, "docker podman nerdctl buildah", when=effects.runs_untold_image),
     Rule(
         SENDS,
         "git",
