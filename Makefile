@@ -91,7 +91,7 @@ docs: $(TESTABLE) ## write what the documentation has from the code; tries every
 	@$(BIN)/python -m tests.capability_table
 
 .PHONY: dashboards
-dashboards: $(TESTABLE) ## write Grafana's dashboards and the alert rules where compose and the chart have them
+dashboards: $(TESTABLE) ## write Grafana's dashboards, which the chart and compose read
 	@$(BIN)/python -m tests.observability.dashboards
 
 .PHONY: bench

@@ -1,25 +1,17 @@
 """Every object is one that the API servers of three versions of Kubernetes would read."""
 
-from collections.abc import Iterator
-from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
-import kubernetes_validate
 import pytest
 from jsonschema import Draft202012Validator
 from kubernetes_validate.utils import all_versions, major_minor, schema_contents
 from referencing import Registry, Resource
 
 from tests.helm.charts import SETS, Json, rendered_set
-from tests.helm.custom_resources import SPECS
 
 VERSIONS = ("1.34", "1.36", "1.37")
-GROUPS = {version for version, _ in SPECS}
-"""Of custom resources, which Kubernetes does not know by itself."""
-
-
-def is_custom(thing: Json) -> bool:
-    return thing["apiVersion"] in GROUPS
+CUSTOM = ("cert-manager.io", "cilium.io", "external-secrets.io", "keda.sh", "monitoring.coreos.com")
+"""Groups of resources that Kubernetes does not know by itself."""
 
 
 class Schemas:
@@ -51,61 +43,16 @@ def test_objects_are_valid(version: str) -> None:
     schemas, count = Schemas(version), 0
     for name in SETS:
         for each in rendered_set(name).objects:
-            if not is_custom(each):
+            if each["apiVersion"].partition("/")[0] not in CUSTOM:
                 problem = schemas.problem(each)
                 assert not problem, f"{name}: {each['kind']} {each['metadata']['name']}: {problem}"
                 count += 1
     assert count >= 250
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_valid_is_what_kubernetes_validate_says(version: str) -> None:
-    schemas = Schemas(version)
-    for kind in ("Deployment", "Role", "Service"):
-        good = rendered_set("minimal").of(kind)[0]
-        kubernetes_validate.validate(good, version, strict=True)
-        bad = {**good, "surprise": True}
-        with pytest.raises(kubernetes_validate.ValidationError) as refused:
-            kubernetes_validate.validate(bad, version, strict=True)
-        assert (schemas.problem(good), schemas.problem(bad)) == ("", refused.value.message)
-
-
-def problems(thing: Json) -> list[str]:
-    """What a custom resource says that its definition does not have."""
-    spec = SPECS[thing["apiVersion"], thing["kind"]]
-    return [
-        f"{each.json_path}: {each.message}"
-        for each in Draft202012Validator(spec).iter_errors(thing["spec"])
-    ]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_custom_resources_are_as_they_are_defined(name: str) -> None:
-    for each in filter(is_custom, rendered_set(name).objects):
-        assert problems(each) == [], each["metadata"]["name"]
-
-
-def test_each_kind_is_made_and_no_other_key_is_let_through() -> None:
-    made = {
-        (each["apiVersion"], each["kind"]): each
-        for name in SETS
-        for each in filter(is_custom, rendered_set(name).objects)
-    }
-    assert made.keys() == SPECS.keys()
-    for each in made.values():
-        for place in range(len(list(objects_in(each["spec"])))):
-            changed = deepcopy(each)
-            list(objects_in(changed["spec"]))[place]["surprise"] = {"of": "the test"}
-            assert problems(changed), (each["kind"], place)
-
-
-def objects_in(value: Any) -> Iterator[Json]:
-    """The value and what it holds, as far as these are objects."""
-    if isinstance(value, dict):
-        yield cast("Json", value)
-        value = list(cast("Json", value).values())
-    for each in cast("list[Any]", value) if isinstance(value, list) else ():
-        yield from objects_in(each)
+def test_a_key_that_no_api_server_knows_is_seen() -> None:
+    bad = {**rendered_set("minimal").of("Deployment")[0], "surprise": True}
+    assert "surprise" in Schemas(VERSIONS[0]).problem(bad)
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -34,6 +34,8 @@ from tests.kubernetes_cluster import cluster
 HERMES = Path(sys.executable).with_name("hermes")
 WITHIN_S = 40.0
 
+pytestmark = pytest.mark.slow
+
 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:

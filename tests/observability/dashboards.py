@@ -1,4 +1,4 @@
-"""The dashboards of Grafana, as `make dashboards` writes them for compose and for the chart."""
+"""The dashboards of Grafana, as `make dashboards` writes them into the chart, where compose reads them, too."""
 
 import json
 from collections.abc import Mapping
@@ -22,9 +22,8 @@ from tests.observability.panels import (
 )
 
 ROOT = Path(__file__).parents[2]
-PLACES = (ROOT / "helm/hermes/dashboards", ROOT / "docker/grafana/dashboards")
-"""Who packs the chart, and who starts the compose stack, has all in one folder."""
-RULES, RULES_COPY = ROOT / "helm/hermes/rules/hermes.yaml", ROOT / "docker/prometheus/rules.yml"
+PLACE = ROOT / "helm/hermes/dashboards"
+RULES = ROOT / "helm/hermes/rules/hermes.yaml"
 
 _CALLS = "grpc_server_call_duration_seconds"
 _FAILED = 'grpc_status=~"UNAVAILABLE|INTERNAL|UNKNOWN|DEADLINE_EXCEEDED|DATA_LOSS"'
@@ -272,8 +271,5 @@ def files() -> Mapping[str, str]:
 
 
 if __name__ == "__main__":
-    for place in PLACES:
-        place.mkdir(parents=True, exist_ok=True)
-        for name, text in files().items():
-            (place / name).write_text(text, encoding="utf-8")
-    RULES_COPY.write_text(RULES.read_text(encoding="utf-8"), encoding="utf-8")
+    for name, text in files().items():
+        (PLACE / name).write_text(text, encoding="utf-8")

