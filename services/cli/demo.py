@@ -5,6 +5,7 @@ home of its own, which is gone when it ends."""
 
 import argparse
 import asyncio
+import sys
 import tempfile
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +17,7 @@ from services.channels import Channels
 from services.cli import process
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
-from services.cli.chat.screen import can_talk, standard_screen
+from services.cli.chat.screen import Screen, can_talk, look_of
 from services.cli.chat.talk import Talk
 from services.cli.chat.turn_view import TurnView
 from services.cli.connection import connected
@@ -87,7 +88,7 @@ async def _tour(settings: Settings, channels: Channels) -> int:
     async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
         for question in TOUR:
             say(f"\n> {question}")
-            once = OneShot(TurnView(standard_screen(settings.environ), tells_failure=False))
+            once = OneShot(TurnView(_screen(settings), tells_failure=False))
             await once.ask(dialogue, question)
             if failure := once.failure:
                 complain(failure)
@@ -95,6 +96,17 @@ async def _tour(settings: Settings, channels: Channels) -> int:
     say("\n(the job reports)")
     say(await _report(channels))
     return 0
+
+
+def _screen(settings: Settings) -> Screen:
+    """Standard output, also for what the tools do."""
+    look = look_of(sys.stdout, settings.environ)
+    return Screen(_write, _write, lines_look=look, words_look=look)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 async def _report(channels: Channels) -> str:
