@@ -6,7 +6,6 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parents[1] / "agent_service" / "skills" / "bundled"
 FOLDERS = sorted(path.parent for path in ROOT.glob("*/*/SKILL.md"))
-SCRIPTS = sorted(path for path in ROOT.glob("*/*/scripts/*") if path.suffix in (".py", ".sh"))
 
 _BLOCK = re.compile(r"^ *```sh runnable\n(?P<lines>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 

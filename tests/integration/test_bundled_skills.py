@@ -11,7 +11,7 @@ import pytest_asyncio
 from agent_service.skills.bundling import BundledSkills
 from agent_service.skills.home_files import HomeSkillFiles
 from agent_service.skills.shipped import Package
-from tests.bundled import FOLDERS, SCRIPTS, runnable
+from tests.bundled import FOLDERS, runnable
 from tests.integration.agent_tool_parts import Tools, tools_over
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,123 +21,29 @@ git init -q -b main . && git config user.email a@b.c && git config user.name A
 printf 'def half(n):\\n    return n / 2\\n' > half.py
 printf 'import unittest\\nfrom half import half\\nclass T(unittest.TestCase):\\n' > test_half.py
 printf '    def test_half(self):\\n        self.assertEqual(half(6), 3)\\n' >> test_half.py
-git add . && git commit -q -m first"""
-
-PREPARED = {
-    "git-recovery": f"{_REPOSITORY}\ngit commit -q --allow-empty -m lost && git reset -q HEAD~1",
-    "code-review": _REPOSITORY,
-    "test-writing": _REPOSITORY,
-}
-"""What a skill's commands are tried on."""
+git add . && git commit -q -m first
+git commit -q --allow-empty -m lost && git reset -q HEAD~1"""
 
 EXPECTED = {
-    "systematic-debugging": ["0 of 5 runs failed (0.0 %)", "    5  exit 0"],
+    "systematic-debugging": ["0 of 5 runs failed"],
     "git-recovery": ["## main", "lost"],
-    "python-project": ["Made demo-tool", "usage: demo-tool [-h] name"],
     "shell-scripting": ["would look through .", "two words.txt"],
-    "csv-and-json-analysis": [
-        "price   number  1      2         4           7.25    10.5",
-        "Roma  2     14.5",
-        "Roma  10.5",
-    ],
-    "data-cleaning": ["'2026-13-01'", "came, 3 go", "came, 2 go", "wrote clean"],
-    "sqlite-explorer": ["table orders: 3 rows", "Roma  15", "Oslo  7"],
-    "log-analysis": ["app.log:1", "request <n> took <n> ms", "2026-01-05T10:07         1"],
-    "search-and-replace": ["-See old_name(1).", "+See new_name(1).", "wrote 1 files", "none left"],
-    "meeting-minutes": ["LATE  2026-01-10  @ann", "2 items, 1 overdue"],
-    "document-summaries": ["Costs", "part-001.md", "1500 does not stand in the source"],
-    "text-reports": ["| web     |    12000 |     31 |", "api     800  ██"],
-    "task-planning": ["1. schema (2 h), texts (1 h)", "schema -> api -> page -> release (10 h)"],
-    "writing-skills": ["0 to mend, 0 to consider"],
-    "server-checkup": [],
-    "code-review": [],
-    "test-writing": [],
-    "web-research": [],
-    "scheduling-jobs": [],
+    "csv-and-json-analysis": ["Roma 14.5", "rows without a price: 1"],
+    "sqlite-explorer": ["CREATE TABLE people", "Roma\t1"],
+    "log-analysis": ["1 ERROR db <n>.<n>", "1 2026-01-05T10:07"],
+    "search-and-replace": ["docs/a.md:1", "+See new_name(1).", "none left"],
+    "meeting-minutes": ["@ann, due 2026-01-10", "@?, due ?"],
+    "document-summaries": ["5:## Costs", "look at 1,500"],
+    "text-reports": ["web            12,000  ██", "api               800  ██"],
 }
-"""What they must print, in this order."""
+"""What the commands of a skill must print, in this order."""
 
-FURTHER = {
-    "systematic-debugging": (
-        r"""
-R=/skills/systematic-debugging/scripts/repeat.py
-python3 $R --times 9 --stop --keep f.txt -- sh -c 'echo bad; exit 4' || cat f.txt
-python3 $R --times 2 --timeout 0.2 -- sleep 5 || true
-python3 $R -- nothing-there || true
-""",
-        ["1 was the first to fail: exit 4", "bad", "timeout", "cannot run nothing-there"],
-    ),
-    "code-review": (
-        r"""
-printf 'def half(n):\n    breakpoint()\n    return n / 2\n' > half.py
-git diff | python3 /skills/code-review/scripts/overview.py --fail || echo found
-""",
-        ["+1      0  half.py", "half.py:2: left-over debugging", "and no test", "found"],
-    ),
-    "test-writing": (
-        r"""
-M=/skills/test-writing/scripts/mutate.py
-python3 $M half.py -- python3 -m unittest -q && git diff --quiet && echo restored
-sed -i 's/assertEqual.*/assertTrue(half(6))/' test_half.py
-python3 $M half.py -- python3 -m unittest -q || git diff --stat
-""",
-        ["2 of 2 changes were noticed", "restored", "half.py:2: ", "test_half.py |"],
-    ),
-    "web-research": (
-        r"""
-printf '# Q\n## Claims\n- It is 42 %% [1]\n- Known\n## Sources\n' > notes.md
-printf '[1] A, 2026-01-01, https://a.org\n[2] B\n' >> notes.md
-python3 /skills/web-research/scripts/notes.py notes.md || true
-""",
-        ["[2] has no address", "figure with one source", "claim without", "2 claims, 2 sources"],
-    ),
-    "server-checkup": (
-        r"""
-touch -d '4 days ago' old && sh /skills/server-checkup/scripts/checkup.sh . /none
-""",
-        ["== memory", "% in use", "== disks", "== newest file in .", "no such folder"],
-    ),
-    "task-planning": (
-        r"""
-printf 'a: 1h after b\nb: 1h after a\n' > c.txt
-python3 /skills/task-planning/scripts/order.py c.txt || true
-""",
-        ["wait for each other: a, b, a"],
-    ),
-    "text-reports": (
-        r"""
-printf 'n,v\na,2\nb,0\n' > 1.csv; printf 'n,v\na,3\nc,1\n' > 2.csv
-python3 /skills/text-reports/scripts/render.py change 1.csv 2.csv --label n --value v
-""",
-        ["+50.0 %", "| c   |        |     1 |", "new", "gone"],
-    ),
-    "data-cleaning": (
-        r"""
-cat clean.csv
-""",
-        ["name,amount,day", "Ada,1234.50,2026-02-03", "Bob,,2026"],
-    ),
-    "sqlite-explorer": (
-        r"""
-python3 /skills/sqlite-explorer/scripts/explore.py query shop.db 'delete from people' || true
-""",
-        ["attempt to write a readonly database"],
-    ),
-    "csv-and-json-analysis": (
-        r"""
-echo '{"data":{"items":[{"id":1,"s":"open"},{"id":2,"s":"shut"}]}}' > o.json
-python3 /skills/csv-and-json-analysis/scripts/table.py rows o.json --path data.items \
-  --where 's~^op' --json
-""",
-        ['"id": "1"'],
-    ),
-}
-"""What is tried beside what the text says."""
-
-WITH_FILES = {path.parents[1].name for path in SCRIPTS} | {"shell-scripting"}
+WITH_FILES = {folder.name for folder in FOLDERS if len(list(folder.iterdir())) > 1}
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+@pytest.fixture(
+    scope="module", params=["bubblewrap", pytest.param("docker", marks=pytest.mark.slow)]
+)
 def backend(request: pytest.FixtureRequest) -> str:
     """Each backend in turn."""
     return request.param
@@ -157,18 +63,14 @@ async def test_what_it_says_works(tools: Tools, folder: Path) -> None:
     told = await tools.text("skill_view", name=name)
     assert (f"/skills/{name}, read-only" in told) == (name in WITH_FILES)
     begin = f"set -e; mkdir -p /workspace/{name}; cd /workspace/{name}\n"
-    if name in PREPARED:
-        await tools.shell(begin + PREPARED[name])
+    if name == "git-recovery":
+        await tools.shell(begin + _REPOSITORY)
     printed = ""
     for command in await asyncio.to_thread(runnable, folder):
-        allowed = name == "meeting-minutes"
         done = await tools("terminal", command=begin + command, workdir="/workspace")
-        assert not done.is_error or allowed, done.text
+        assert not done.is_error, done.text
         printed += done.text + "\n"
-    check_order(printed, EXPECTED[name])
-    if name in FURTHER:
-        command, expected = FURTHER[name]
-        check_order(await tools.shell(begin + command), expected)
+    check_order(printed, EXPECTED.get(name, []))
 
 
 def check_order(text: str, expected: list[str]) -> None:
