@@ -1,4 +1,4 @@
-"""The dashboards of Grafana, as `make dashboards` writes them into the chart, where compose reads them, too."""
+"""The dashboards of Grafana; `make dashboards` writes them into the chart, which compose mounts."""
 
 import json
 from collections.abc import Mapping
