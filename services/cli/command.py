@@ -62,10 +62,10 @@ DRY_RUN = flag("--dry-run", "only say what would be done")
 class Context:
     """What a function of a command works with."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        """Take what was given on the command line."""
+    def __init__(self, given: argparse.Namespace, channels: Channels | None = None) -> None:
+        """Take what was given on the command line, and channels where there are some already."""
         self.given = given
-        self._channels: Channels | None = None
+        self._channels = channels
 
     @cached_property
     def settings(self) -> Settings:

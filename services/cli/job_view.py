@@ -13,8 +13,8 @@ from hermes.scheduler.v1 import job_options_pb2 as options_pb
 from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
 from services.cli.console import printable, say
 from services.cli.job_options import MISSED, OVERLAP, UNATTENDED, duration_text, target_text
+from services.cli.output import dollars
 from services.cli.tables import print_table
-from services.cli.usage import dollars
 
 _UNATTENDED = {number: name for name, number in UNATTENDED.items()}
 _MISSED = {number: name for name, number in MISSED.items()}

@@ -1,7 +1,5 @@
 """Log in at a model provider with a code that you confirm in a browser, on any device."""
 
-import argparse
-import asyncio
 import importlib
 import sys
 from collections.abc import AsyncGenerator
@@ -9,10 +7,10 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from services.cli.arguments import add_home
+from services.cli.command import Command, Context, arg, flag
 from services.cli.connection import elsewhere
 from services.cli.console import print_json, printable, say
-from services.cli.startup import catalog, load, logged
+from services.cli.startup import catalog
 from services.config import Settings
 from services.config_edit import set_value
 from services.errors import FailedPrecondition
@@ -34,34 +32,17 @@ SHARED_KEY = "HERMES_LOGIN_KEY"
 LOG_IN = "agent_service.logins:log_in"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes login`."""
-    add_home(parser)
-    parser.add_argument("provider", choices=list(PROVIDERS), help="where to log in")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Shows a code and waits until it is confirmed."""
-    settings = at_home(load(arguments))
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        asyncio.run(_log_in(settings, arguments.provider, as_json=arguments.json))
-    return 0
-
-
-def at_home(settings: Settings) -> Settings:
-    """The settings, where the agent uses logins of this home, or shared ones; else
-    FailedPrecondition.
-    """
-    settings.home.create()
+def check_place(settings: Settings) -> None:
+    """Raise FailedPrecondition where the agent does not use logins of this home, or shared ones."""
     if not _are_shared(settings) and (found := elsewhere(settings, ("agent",))):
         raise FailedPrecondition(
             f"the agent is at {found['agent']} and uses the logins of the home there: log in there"
         )
-    return settings
 
 
-async def _log_in(settings: Settings, provider: str, *, as_json: bool) -> None:
+async def _log_in(context: Context) -> None:
+    settings, provider, as_json = context.settings, context.given.provider, context.given.json
+    check_place(settings)
     module, _, name = LOG_IN.partition(":")
     steps: AsyncGenerator[DeviceCode | LoggedIn] = getattr(importlib.import_module(module), name)(
         settings, provider
@@ -116,3 +97,9 @@ def _are_shared(settings: Settings) -> bool:
 
 def _use(settings: Settings, provider: str) -> Path:
     return set_value(settings.home, "model.provider", provider, catalog().models)
+
+
+PROVIDER = arg("provider", choices=tuple(PROVIDERS), help="where to log in or out")
+COMMAND = Command(
+    EXAMPLES, function=_log_in, arguments=(PROVIDER, flag("--json", "one JSON object a line"))
+)

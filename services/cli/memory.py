@@ -1,20 +1,14 @@
 """See what is remembered across sessions, how it came to be, and take changes back."""
 
-import argparse
-import asyncio
 import difflib
-from datetime import UTC
-from typing import Any
+from collections.abc import Sequence
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from hermes.agent.v1 import memory_pb2
+from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
-from services.cli.arguments import INT32, Actions, up_to
-from services.cli.connection import connected
+from services.cli.arguments import INT32, up_to
+from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg
 from services.cli.console import print_json, printable, say
-from services.cli.startup import load, logged
-from services.config import Settings
+from services.cli.output import Column, describe, field_value, local_time
 
 EXAMPLES = """\
 examples:
@@ -23,116 +17,63 @@ examples:
   hermes memory history --limit 5
   hermes memory undo chg_06gzq0v2k5t1v9d3c4m8h7w2a0"""
 
-_NAMES = {
-    memory_pb2.MEMORY_TARGET_MEMORY: "memory",
-    memory_pb2.MEMORY_TARGET_USER: "user",
-}
+_MEMORY = tuple(map(Column, ("entries", "char_count", "char_limit", "version", "drifted")))
+_CHANGE = (
+    *map(Column, ("change_id", "target", "changed_by", "turn_id")),
+    Column("created_at", source="create_time"),
+    *map(Column, ("before", "after")),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes memory`."""
-    actions = Actions(parser, "show|history|undo")
-    show = actions.add("show", "what is remembered now")
-    show.add_argument("--json", action="store_true", help="one JSON object")
-    history = actions.add("history", "what was changed, the last change first")
-    history.add_argument(
-        "--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)"
-    )
-    history.add_argument("--json", action="store_true", help="one JSON list")
-    undo = actions.add("undo", "take a change back, if nothing was changed since")
-    undo.add_argument("change_id", metavar="ID", help="the change, as history shows it")
-    undo.add_argument("--json", action="store_true", help="one JSON object")
+async def _show(context: Context) -> None:
+    request = pb.GetMemoryRequest(profile=context.profile)
+    answer = await context.stub(MemoryServiceStub).GetMemory(request)
+    _print(answer.memories, as_json=context.given.json)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Shows, lists or takes back."""
-    settings = load(arguments)
-    settings.home.create()
-    actions = {"show": _show, "history": _history, "undo": _undo}
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        asyncio.run(actions[arguments.action](settings, arguments))
-    return 0
-
-
-async def _show(settings: Settings, arguments: argparse.Namespace) -> None:
-    request = memory_pb2.GetMemoryRequest(profile=arguments.profile or "")
-    async with connected(settings, ("agent",)) as channels:
-        answer = await MemoryServiceStub(channels.to("agent")).GetMemory(request)
-    if arguments.json:
-        print_json({_NAMES[memory.target]: _described(memory) for memory in answer.memories})
+async def _history(context: Context) -> None:
+    request = pb.ListMemoryChangesRequest(profile=context.profile, page_size=context.given.limit)
+    changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
+    if context.given.json:
+        print_json([describe(change, _CHANGE) for change in changes])
         return
-    for memory in answer.memories:
-        _say(memory)
-
-
-async def _history(settings: Settings, arguments: argparse.Namespace) -> None:
-    request = memory_pb2.ListMemoryChangesRequest(
-        profile=arguments.profile or "", page_size=arguments.limit
-    )
-    async with connected(settings, ("agent",)) as channels:
-        answer = await MemoryServiceStub(channels.to("agent")).ListMemoryChanges(request)
-    if arguments.json:
-        print_json([_change(change) for change in answer.changes])
-        return
-    if not answer.changes:
+    if not changes:
         say("Nothing was changed yet.")
-    for change in answer.changes:
+    for change in changes:
         where = f", turn {change.turn_id}" if change.turn_id else ""
-        say(f"── {change.change_id}  {_local(change.create_time)}")
-        say(f"{_NAMES[change.target]}, by {change.changed_by}{where}")
-        for line in _difference(change):
-            say(printable(line))
+        say(f"── {change.change_id}  {local_time(change.create_time, seconds=True)}")
+        say(f"{field_value(change, 'target')}, by {change.changed_by}{where}")
+        before, after = change.before.splitlines(), change.after.splitlines()
+        for line in difflib.unified_diff(before, after, lineterm="", n=0):
+            if not line.startswith(("---", "+++", "@@")):
+                say(printable(line))
 
 
-async def _undo(settings: Settings, arguments: argparse.Namespace) -> None:
-    request = memory_pb2.UndoMemoryChangeRequest(
-        profile=arguments.profile or "", change_id=arguments.change_id
-    )
-    async with connected(settings, ("agent",)) as channels:
-        answer = await MemoryServiceStub(channels.to("agent")).UndoMemoryChange(request)
-    if arguments.json:
-        print_json({_NAMES[answer.memory.target]: _described(answer.memory)})
-    else:
-        _say(answer.memory)
+async def _undo(context: Context) -> None:
+    request = pb.UndoMemoryChangeRequest(profile=context.profile, change_id=context.given.change_id)
+    answer = await context.stub(MemoryServiceStub).UndoMemoryChange(request)
+    _print([answer.memory], as_json=context.given.json)
 
 
-def _say(memory: memory_pb2.Memory) -> None:
-    by_hand = ", edited by hand: entries can only be added" if memory.drifted else ""
-    used = f"{memory.char_count} of {memory.char_limit} characters"
-    say(f"── {_NAMES[memory.target]}  {used}{by_hand}")
-    for entry in memory.entries:
-        say(printable(f"• {entry}"))
-    if not memory.entries:
-        say("Nothing yet.")
+def _print(memories: Sequence[pb.Memory], *, as_json: bool) -> None:
+    if as_json:
+        print_json({field_value(one, "target"): describe(one, _MEMORY) for one in memories})
+        return
+    for memory in memories:
+        by_hand = ", edited by hand: entries can only be added" if memory.drifted else ""
+        used = f"{memory.char_count} of {memory.char_limit} characters"
+        say(f"── {field_value(memory, 'target')}  {used}{by_hand}")
+        for entry in memory.entries:
+            say(printable(f"• {entry}"))
+        if not memory.entries:
+            say("Nothing yet.")
 
 
-def _difference(change: memory_pb2.MemoryChange) -> list[str]:
-    before, after = change.before.splitlines(), change.after.splitlines()
-    lines = difflib.unified_diff(before, after, lineterm="", n=0)
-    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-
-
-def _described(memory: memory_pb2.Memory) -> dict[str, Any]:
-    return {
-        "entries": list(memory.entries),
-        "char_count": memory.char_count,
-        "char_limit": memory.char_limit,
-        "version": memory.version,
-        "drifted": memory.drifted,
-    }
-
-
-def _change(change: memory_pb2.MemoryChange) -> dict[str, Any]:
-    return {
-        "change_id": change.change_id,
-        "target": _NAMES[change.target],
-        "changed_by": change.changed_by,
-        "turn_id": change.turn_id,
-        "created_at": change.create_time.ToJsonString(),
-        "before": change.before,
-        "after": change.after,
-    }
-
-
-def _local(moment: Timestamp) -> str:
-    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+_LIMIT = arg("--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)")
+_ID = arg("change_id", metavar="ID", help="the change, as history shows it")
+_ACTIONS = (
+    Action("show", "what is remembered now", _show, (JSON_OBJECT,)),
+    Action("history", "what was changed, the last change first", _history, (_LIMIT, JSON_LIST)),
+    Action("undo", "take a change back, if nothing was changed since", _undo, (_ID, JSON_OBJECT)),
+)
+COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

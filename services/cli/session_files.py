@@ -1,124 +1,113 @@
-"""Writes conversations as JSON documents and takes them back, for `hermes sessions`."""
+"""Finds conversations, writes them as JSON documents and takes them back."""
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import grpc
 import grpc.aio
 
-from hermes.agent.v1 import session_change_pb2, session_pb2
-from services.cli.arguments import Actions
+from hermes.agent.v1 import session_change_pb2 as change_pb
+from hermes.agent.v1 import session_pb2 as pb
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Context, arg, flag, pages
 from services.cli.console import complain, print_json, say
 from services.cli.failures import explain
-from services.cli.session_desk import Action, Desk
-from services.errors import InvalidArgument
+from services.cli.output import json_value
+from services.errors import InvalidArgument, NotFound
 from services.streams import open_stream
 
 PIECE_BYTES = 256 * 1024
-_PAGE = 1000
+PAGE = 1000
 
 
-def add_arguments(actions: Actions) -> None:
-    """The options of the actions that write and read documents."""
-    export = actions.add("export", "write a session as JSON, to standard output or into a folder")
-    export.add_argument("session", metavar="SESSION", nargs="?", help="its id or title")
-    export.add_argument("--all", action="store_true", help="every session, with --to")
-    export.add_argument("--to", type=Path, metavar="FOLDER", help="a file for each, by its id")
-    export.add_argument("--json", action="store_true", help="with --to: one JSON list of the files")
-    taking = actions.add("import", "take sessions from such files, each once")
-    taking.add_argument("paths", type=Path, nargs="+", metavar="FILE", help="files or folders")
-    taking.add_argument("--json", action="store_true", help="one JSON list")
+async def find(context: Context) -> pb.Session:
+    """The session of an id, or the one used last of a title; NotFound where there is none."""
+    stub, named = context.stub(SessionServiceStub), context.given.session
+    request = pb.GetSessionRequest(session_id=named, profile=context.profile)
+    try:
+        return (await stub.GetSession(request)).session
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+    titled = pb.ListSessionsRequest(profile=context.profile, page_size=1, title=named)
+    found = (await stub.ListSessions(titled)).sessions
+    if not found:
+        raise NotFound(f"there is no session {named!r}; hermes sessions list shows them")
+    return found[0]
 
 
-async def _export(desk: Desk) -> int:
-    given = desk.arguments
-    if given.all == bool(given.session):
+async def _export(context: Context) -> None:
+    if context.given.all == bool(context.given.session):
         raise InvalidArgument("name a session, or say --all")
-    if given.to is None:
-        if given.all:
-            raise InvalidArgument("--all goes with --to FOLDER")
-        async for piece in _pieces(desk, (await desk.find(given.session)).session_id):
+    if context.given.all and context.given.to is None:
+        raise InvalidArgument("--all goes with --to FOLDER")
+    ids = await _all(context) if context.given.all else [(await find(context)).session_id]
+    if context.given.to is None:
+        async for piece in _pieces(context, ids[0]):
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
-        return 0
-    names = await _all(desk) if given.all else [(await desk.find(given.session)).session_id]
-    await asyncio.to_thread(given.to.mkdir, parents=True, exist_ok=True)
-    files = [await _write(desk, session_id, given.to) for session_id in names]
-    if given.json:
-        print_json([str(file) for file in files])
+        return
+    await asyncio.to_thread(context.given.to.mkdir, parents=True, exist_ok=True)
+    files: list[str] = []
+    for session_id in ids:
+        pieces = [piece async for piece in _pieces(context, session_id)]
+        file = context.given.to / f"{session_id}.json"
+        await asyncio.to_thread(_write, file, b"".join(pieces))
+        files.append(str(file))
+    if context.given.json:
+        print_json(files)
     else:
-        say(f"{len(files)} sessions are in {given.to}")
-    return 0
+        say(f"{len(files)} sessions are in {context.given.to}")
 
 
-async def _write(desk: Desk, session_id: str, folder: Path) -> Path:
-    file = folder / f"{session_id}.json"
-    begun = file.with_suffix(".json.part")
-    data = b"".join([piece async for piece in _pieces(desk, session_id)])
+def _write(file: Path, data: bytes) -> None:
     # As a whole or not at all, and for nobody else to read.
-    await asyncio.to_thread(begun.touch, 0o600)
-    await asyncio.to_thread(begun.write_bytes, data)
-    await asyncio.to_thread(begun.replace, file)
-    return file
+    begun = file.with_suffix(".json.part")
+    begun.touch(0o600)
+    begun.write_bytes(data)
+    begun.replace(file)
 
 
-async def _pieces(desk: Desk, session_id: str) -> AsyncIterator[bytes]:
-    request = session_change_pb2.ExportSessionRequest(session_id=session_id, profile=desk.profile)
-    async with open_stream(desk.stub.ExportSession(request)) as call:
+async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
+    request = change_pb.ExportSessionRequest(session_id=session_id, profile=context.profile)
+    stub = context.stub(SessionServiceStub)
+    async with open_stream(stub.ExportSession(request)) as call:
         async for answer in call:
             yield answer.data
 
 
-async def _all(desk: Desk) -> list[str]:
-    found: list[str] = []
-    token = ""
-    while True:
-        request = session_pb2.ListSessionsRequest(
-            profile=desk.profile, page_size=_PAGE, page_token=token
-        )
-        page = await desk.stub.ListSessions(request)
-        found += [session.session_id for session in page.sessions]
-        token = page.next_page_token
-        if not token:
-            return found
+async def _all(context: Context) -> list[str]:
+    request = pb.ListSessionsRequest(profile=context.profile, page_size=PAGE)
+    listing = pages(context.stub(SessionServiceStub).ListSessions, request)
+    return [session.session_id async for page in listing for session in page.sessions]
 
 
-async def _import(desk: Desk) -> int:
-    files = [file for path in desk.arguments.paths for file in await asyncio.to_thread(_in, path)]
-    taken: list[session_change_pb2.ImportSessionResponse] = []
-    failed = 0
+async def _import(context: Context) -> int:
+    files = [file for path in context.given.paths for file in await asyncio.to_thread(_in, path)]
+    stub = context.stub(SessionServiceStub)
+    taken: list[change_pb.ImportSessionResponse] = []
     for file in files:
         data = await asyncio.to_thread(file.read_bytes)
         try:
-            taken.append(await desk.stub.ImportSession(_document(desk, file.stem, data)))
+            taken.append(await stub.ImportSession(_document(context.profile, file.stem, data)))
         except grpc.aio.AioRpcError as error:
-            failed += 1
             complain(f"{file}: {explain(error)}")
-    if desk.arguments.json:
-        print_json(
-            [
-                {
-                    "session_id": one.session_id,
-                    "imported": one.imported,
-                    "message_count": one.message_count,
-                }
-                for one in taken
-            ]
-        )
+    if context.given.json:
+        print_json(list(map(json_value, taken)))
     else:
         new = sum(one.imported for one in taken)
         say(f"{new} sessions are taken, {len(taken) - new} were there already")
-    return 1 if failed else 0
+    return int(len(taken) < len(files))
 
 
 async def _document(
-    desk: Desk, name: str, data: bytes
-) -> AsyncIterator[session_change_pb2.ImportSessionRequest]:
+    profile: str, name: str, data: bytes
+) -> AsyncGenerator[change_pb.ImportSessionRequest]:
     for at in range(0, len(data) or 1, PIECE_BYTES):
-        yield session_change_pb2.ImportSessionRequest(
-            profile=desk.profile, session_id=name, data=data[at : at + PIECE_BYTES]
-        )
+        piece = data[at : at + PIECE_BYTES]
+        yield change_pb.ImportSessionRequest(profile=profile, session_id=name, data=piece)
 
 
 def _in(path: Path) -> list[Path]:
@@ -129,4 +118,25 @@ def _in(path: Path) -> list[Path]:
     return [path]
 
 
-ACTIONS: Mapping[str, Action] = {"export": _export, "import": _import}
+ACTIONS = (
+    Action(
+        "export",
+        "write a session as JSON_LIST, to standard output or into a folder",
+        _export,
+        (
+            arg("session", metavar="SESSION", nargs="?", help="its id or title"),
+            flag("--all", "every session, with --to"),
+            arg("--to", type=Path, metavar="FOLDER", help="a file for each, by its id"),
+            JSON_OBJECT,
+        ),
+    ),
+    Action(
+        "import",
+        "take sessions from such files, each once",
+        _import,
+        (
+            arg("paths", type=Path, nargs="+", metavar="FILE", help="files or folders"),
+            JSON_LIST,
+        ),
+    ),
+)

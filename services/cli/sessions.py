@@ -1,19 +1,29 @@
 """List, show, find, name, branch, take back, export, import and delete conversations."""
 
 import argparse
-import asyncio
-from typing import Any
+import re
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 
-from hermes.agent.v1 import session_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hermes.agent.v1 import session_change_pb2 as change_pb
+from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from services.cli import session_changes, session_files, session_search
-from services.cli.arguments import INT32, Actions, up_to
-from services.cli.connection import connected
-from services.cli.console import print_json, printable, say
-from services.cli.session_desk import ROLES, Action, Desk, described, local
-from services.cli.startup import load, logged
-from services.cli.tables import print_table
-from services.config import Settings
+from services.cli.arguments import INT32, INT64, length, up_to
+from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg, flag
+from services.cli.console import complain, print_json, printable, say
+from services.cli.output import (
+    Column,
+    describe,
+    field_value,
+    json_value,
+    local_time,
+)
+from services.cli.session_files import ACTIONS as FILE_ACTIONS
+from services.cli.session_files import PAGE, find
+from services.errors import InvalidArgument
+from services.ids import new_session_id
 
 EXAMPLES = """\
 examples:
@@ -36,119 +46,291 @@ examples:
 
 A session is named by its id or its title."""
 
+_ROLES = {"user": pb.ROLE_USER, "assistant": pb.ROLE_ASSISTANT, "tool": pb.ROLE_TOOL}
+_ORDERS = {"newest": pb.SEARCH_ORDER_NEWEST, "relevance": pb.SEARCH_ORDER_RELEVANCE}
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_usd")
 
-NAMES = (
-    *("list", "show", "search", "rename", "branch", "undo"),
-    *("export", "import", "delete", "prune"),
+_SESSION = (
+    Column("session_id", "session"),
+    Column("", "used", "update_time"),
+    Column("", "from", "platform"),
+    Column("", "messages", "message_count"),
+    Column("title", "title"),
+    Column("is_named"),
+    Column("parent_session_id", optional=True),
+    Column("platform"),
+    Column("created_at", source="create_time"),
+    Column("updated_at", source="update_time"),
+    Column("message_count"),
+    Column("usage", source=lambda it: {name: getattr(it.usage, name) for name in _COUNTS}),
+)
+_HIT = (
+    *map(Column, ("session_id", "title", "platform", "sequence", "role")),
+    Column("timestamp", source="create_time"),
+    Column("excerpt"),
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes sessions`."""
-    actions = Actions(parser, "|".join(NAMES))
-    listing = actions.add("list", "the conversations, the one used last first")
-    listing.add_argument(
-        "--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)"
-    )
-    listing.add_argument("--json", action="store_true", help="one JSON list")
-    show = actions.add("show", "what was said in one of them")
-    show.add_argument("session", metavar="SESSION", help="its id or title")
-    show.add_argument("--json", action="store_true", help="one JSON object")
-    session_search.add_arguments(actions)
-    session_changes.add_arguments(actions)
-    session_files.add_arguments(actions)
+async def _list(context: Context) -> None:
+    request = pb.ListSessionsRequest(profile=context.profile, page_size=context.given.limit)
+    found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
+    nothing = "There are no sessions yet; hermes chat begins one."
+    context.print_list(found, _SESSION, nothing)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Lists, shows or changes."""
-    settings = load(arguments)
-    settings.home.create()
-    actions = {
-        "list": _list,
-        "show": _show,
-        **session_search.ACTIONS,
-        **session_changes.ACTIONS,
-        **session_files.ACTIONS,
-    }
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_acted(settings, arguments, actions[arguments.action]))
-
-
-async def _acted(settings: Settings, arguments: argparse.Namespace, action: Action) -> int:
-    async with connected(settings, ("agent",)) as channels:
-        profile = arguments.profile or ""
-        return await action(Desk(SessionServiceStub(channels.to("agent")), profile, arguments))
-
-
-async def _list(desk: Desk) -> int:
-    answer = await desk.stub.ListSessions(
-        session_pb2.ListSessionsRequest(profile=desk.profile, page_size=desk.arguments.limit)
-    )
-    if desk.arguments.json:
-        print_json([described(session) for session in answer.sessions])
-    elif answer.sessions:
-        print_table(
-            ("session", "used", "from", "messages", "title"),
-            [
-                (
-                    session.session_id,
-                    f"{local(session.update_time):%Y-%m-%d %H:%M}",
-                    session.platform,
-                    str(session.message_count),
-                    printable(session.title),
-                )
-                for session in answer.sessions
-            ],
-        )
-    else:
-        say("There are no sessions yet; hermes chat begins one.")
-    return 0
-
-
-async def _show(desk: Desk) -> int:
-    found = await desk.find(desk.arguments.session)
-    messages: list[session_pb2.Message] = []
-    has_more = True
-    while has_more:
-        page = await desk.stub.ListMessages(
-            session_pb2.ListMessagesRequest(
-                session_id=found.session_id,
-                profile=desk.profile,
-                after_sequence=messages[-1].sequence if messages else 0,
-                page_size=1000,
-            )
-        )
-        messages += page.messages
-        has_more = page.has_more
-    if desk.arguments.json:
-        shown = [_message(message) for message in messages]
-        print_json({**described(found), "messages": shown})
-        return 0
+async def _show(context: Context) -> None:
+    session = await find(context)
+    messages = [message async for message in _messages(context, session)]
+    if context.given.json:
+        print_json({**describe(session, _SESSION), "messages": list(map(_described, messages))})
+        return
     for message in messages:
-        head = f"── {message.sequence} {ROLES[message.role]}"
-        say(f"{head}  {local(message.create_time):%Y-%m-%d %H:%M:%S}")
+        when = local_time(message.create_time, seconds=True)
+        say(f"── {message.sequence} {field_value(message, 'role')}  {when}")
         if message.text:
             say(printable(message.text))
         for call in message.tool_calls:
             say(printable(f"▸ {call.name}  {call.arguments_json}"))
-    return 0
 
 
-def _message(message: session_pb2.Message) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "sequence": message.sequence,
-        "role": ROLES[message.role],
-        "content": message.text,
-        "timestamp": message.create_time.ToJsonString(),
-        "turn_id": message.turn_id,
+async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.Message]:
+    stub = context.stub(SessionServiceStub)
+    request = pb.ListMessagesRequest(
+        session_id=session.session_id, profile=context.profile, page_size=PAGE
+    )
+    has_more = True
+    while has_more:
+        page = await stub.ListMessages(request)
+        for message in page.messages:
+            yield message
+            request.after_sequence = message.sequence
+        has_more = page.has_more
+
+
+def _described(message: pb.Message) -> dict[str, object]:
+    calls = [
+        {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
+        for call in message.tool_calls
+    ]
+    optional = {
+        "reasoning": message.reasoning,
+        "tool_call_id": message.tool_call_id,
+        "tool_calls": calls,
     }
-    if message.reasoning:
-        described["reasoning"] = message.reasoning
-    if message.tool_call_id:
-        described["tool_call_id"] = message.tool_call_id
-    if message.tool_calls:
-        described["tool_calls"] = [
-            {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
-            for call in message.tool_calls
-        ]
-    return described
+    return {
+        "sequence": message.sequence,
+        "role": field_value(message, "role"),
+        "content": message.text,
+        "timestamp": json_value(message.create_time),
+        "turn_id": message.turn_id,
+        **{name: value for name, value in optional.items() if value},
+    }
+
+
+async def _search(context: Context) -> None:
+    if context.given.around and not context.given.session:
+        raise InvalidArgument("--around goes with --session")
+    request = pb.SearchMessagesRequest(
+        profile=context.profile,
+        query=_quoted(context.given.query),
+        order=_ORDERS[context.given.sort],
+        page_size=context.given.limit,
+        session_id=(await find(context)).session_id if context.given.session else "",
+        role=_ROLES[context.given.role] if context.given.role else pb.ROLE_UNSPECIFIED,
+        since_time=context.given.since,
+        until_time=context.given.until,
+        around_sequence=context.given.around,
+        window=context.given.window if context.given.around else 0,
+    )
+    hits = (await context.stub(SessionServiceStub).SearchMessages(request)).hits
+    if context.given.json:
+        print_json([describe(hit, _HIT) for hit in hits])
+        return
+    shown = ""
+    for hit in hits:
+        if hit.session_id != shown:
+            shown = hit.session_id
+            say(f"── {hit.session_id}  {printable(hit.title)}")
+        said = f"{hit.sequence} {field_value(hit, 'role')}: {printable(hit.excerpt)}"
+        say(f"{local_time(hit.create_time)}  {said}")
+    if not hits:
+        complain("nothing was found")
+
+
+async def _rename(context: Context) -> None:
+    found = await find(context)
+    request = pb.RenameSessionRequest(
+        session_id=found.session_id, profile=context.profile, title=context.given.title
+    )
+    session = (await context.stub(SessionServiceStub).RenameSession(request)).session
+    told = f"{session.session_id} is called {session.title}"
+    context.print_one(session, _SESSION, told)
+
+
+async def _branch(context: Context) -> None:
+    found = await find(context)
+    request = pb.BranchSessionRequest(
+        session_id=found.session_id,
+        profile=context.profile,
+        new_session_id=new_session_id(datetime.now(UTC).astimezone()),
+        through_sequence=context.given.through,
+        title=context.given.title,
+    )
+    session = (await context.stub(SessionServiceStub).BranchSession(request)).session
+    told = (
+        f"{session.session_id} begins with {session.message_count} messages\n"
+        f"hermes chat --resume {session.session_id}"
+    )
+    context.print_one(session, _SESSION, told)
+
+
+async def _undo(context: Context) -> None:
+    found = await find(context)
+    request = change_pb.UndoTurnsRequest(
+        session_id=found.session_id,
+        profile=context.profile,
+        turn_count=context.given.turns,
+        expected_message_count=found.message_count,
+    )
+    undone = await context.stub(SessionServiceStub).UndoTurns(request)
+    if context.given.json:
+        print_json({"session_id": found.session_id, **json_value(undone)})
+        return
+    say(f"{undone.turn_count} turns are taken back, {undone.message_count} messages are left")
+    if undone.user_text:
+        say(printable(undone.user_text))
+
+
+async def _delete(context: Context) -> None:
+    found = await find(context)
+    question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
+    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    request = change_pb.DeleteSessionRequest(session_id=found.session_id, profile=context.profile)
+    await context.stub(SessionServiceStub).DeleteSession(request)
+    say(f"{found.session_id} is deleted")
+
+
+async def _prune(context: Context) -> None:
+    given = context.given
+    found = await _pruned(context, dry_run=True)
+    if found and not given.dry_run:
+        question = f"Delete {len(found)} sessions?"
+        await context.confirm(question, "delete them with --yes", "nothing was deleted")
+        found = await _pruned(context, dry_run=False)
+    if given.json:
+        print_json(found)
+        return
+    for session_id in found:
+        say(session_id)
+    say(f"{len(found)} sessions {'would be' if given.dry_run else 'are'} deleted")
+
+
+async def _pruned(context: Context, *, dry_run: bool) -> list[str]:
+    stub = context.stub(SessionServiceStub)
+    request = change_pb.PruneSessionsRequest(
+        profile=context.profile,
+        unused_for=context.given.unused_for,
+        platform=context.given.platform,
+        include_named=context.given.named,
+        dry_run=dry_run,
+    )
+    pruned: list[str] = []
+    while True:
+        answer = await stub.PruneSessions(request)
+        pruned += answer.session_ids
+        request.after_session_id = answer.next_after_session_id
+        if not answer.next_after_session_id:
+            return pruned
+
+
+def _quoted(words: list[str]) -> str:
+    """The words as one query; what the shell has kept together with spaces stays a phrase."""
+    alone = len(words) == 1
+    return " ".join(
+        word if alone or '"' in word or not re.search(r"\s", word) else f'"{word}"'
+        for word in words
+    )
+
+
+def _moment(text: str) -> Timestamp:
+    """A date or a time, which is local where it names no zone."""
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError):
+        wanted = "a day such as 2026-11-21, or a time such as 2026-11-21T08:30"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+    return stamp
+
+
+_NAME = arg("session", metavar="SESSION", help="its id or title")
+_LIMIT = arg("--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)")
+_SEARCHING = (
+    arg("query", nargs="*", help='words that must all be there, "phrases", OR between two'),
+    _LIMIT,
+    arg("--sort", choices=sorted(_ORDERS), default="newest", help="newest first"),
+    arg("--session", default="", metavar="SESSION", help="only in this one"),
+    arg("--role", choices=sorted(_ROLES), help="only what this one said"),
+    arg("--since", type=_moment, metavar="DATE", help="from this day or time on"),
+    arg("--until", type=_moment, metavar="DATE", help="before this day or time"),
+    arg("--around", type=up_to(INT64), default=0, metavar="N", help="near message N of --session"),
+    arg("--window", type=up_to(INT32), default=5, metavar="N", help="how many around it (5)"),
+    JSON_LIST,
+)
+_BRANCHING = (
+    _NAME,
+    arg(
+        "--through",
+        type=up_to(INT64),
+        default=0,
+        metavar="N",
+        help="only up to the turn of message N",
+    ),
+    arg("--title", default="", help="what the new one is called"),
+    JSON_OBJECT,
+)
+_PRUNING = (
+    arg(
+        "--unused-for",
+        type=length(36_500, 1),
+        required=True,
+        metavar="TIME",
+        help="such as 90d, 12h, 8w",
+    ),
+    arg("--platform", default="", help="only those that came from there"),
+    flag("--named", "also those that were given a title"),
+    flag("--dry-run", "only list them"),
+    YES,
+    JSON_LIST,
+)
+_TITLE = arg("title", help="what it is called from now on")
+_TURNS = arg("--turns", type=up_to(INT32), default=1, metavar="N", help="how many (1)")
+_ACTIONS = (
+    Action("list", "the conversations, the one used last first", _list, (_LIMIT, JSON_LIST)),
+    Action("show", "what was said in one of them", _show, (_NAME, JSON_OBJECT)),
+    Action("search", "find what was said, in all sessions", _search, _SEARCHING),
+    Action(
+        "rename",
+        "give a session a title, by which it can be resumed",
+        _rename,
+        (_NAME, _TITLE, JSON_OBJECT),
+    ),
+    Action(
+        "branch",
+        "make a new session that begins with what was said in another",
+        _branch,
+        _BRANCHING,
+    ),
+    Action(
+        "undo",
+        "take back the last turns: what was said, not what was done",
+        _undo,
+        (_NAME, _TURNS, JSON_OBJECT),
+    ),
+    *FILE_ACTIONS,
+    Action("delete", "delete a session for good", _delete, (_NAME, YES)),
+    Action(
+        "prune", "delete sessions that were not used for long and have no name", _prune, _PRUNING
+    ),
+)
+COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))
