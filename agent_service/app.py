@@ -23,8 +23,7 @@ from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.consulting import Consulting
 from agent_service.contexts import ToolContexts
-from agent_service.curation.news import CuratorNews
-from agent_service.curation.shelf import curations
+from agent_service.curation.shelf import CuratorNews, curations
 from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories

@@ -12,13 +12,11 @@ from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
 from scheduler_service.convert.files import check_job
-from scheduler_service.curation_lock import CurationLocks
-from scheduler_service.curator import Curator
-from scheduler_service.curator_desk import CuratorDesk
-from scheduler_service.curator_metrics import CuratorMetrics
+from scheduler_service.curator.desk import CuratorDesk
+from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.home_import import HomeImporter
 from scheduler_service.job_keeper import JobKeeper
-from scheduler_service.metrics import SchedulerMetrics
+from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.moving import JobMover
 from scheduler_service.outputs import OutputFolders
 from scheduler_service.planner import Planner, Timing
@@ -28,7 +26,6 @@ from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
 from scheduler_service.stopping import Stopper
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
-from scheduler_service.storage.curator_runs import run_leases as curator_leases
 from scheduler_service.storage.schema import metadata
 from services.channels import Channels
 from services.clock import SystemClock
@@ -75,18 +72,13 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     )
     home_of = homes_of(settings)
     catalog = JobCatalog(database, clock, home_of, agent, redactor)
-    curating = settings.load(CuratorConfig).settings
-    libraries = CurationClient(channels, CurationLocks(settings.home))
-    curator = Curator(
-        database,
-        libraries,
-        workers,
-        holder=(holder.owner, curator_leases()),
-        clock=clock,
-        settings=curating,
-        observer=CuratorMetrics.create(meter),
+    curator = settings.load(CuratorConfig).settings
+    libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
+    runner.curating(
+        CuratorRuns(database, libraries, leases=holder.leases, clock=clock, observer=curated)
     )
-    desk = CuratorDesk(database, libraries, clock, curating)
+    timer = CuratorTimer(database, libraries, clock=clock, settings=curator, observer=curated)
+    desk = CuratorDesk(database, libraries, clock, curator)
     mover = JobMover(
         database,
         clock,
@@ -99,7 +91,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
     servicers = (JobServicer(catalog, mover, agent, keeper), CuratorServicer(desk))
-    return SchedulerService(database, workers, (importer, planner, curator, stopper), servicers)
+    return SchedulerService(database, workers, (importer, planner, timer, stopper), servicers)
 
 
 class SchedulerService:
@@ -112,7 +104,7 @@ class SchedulerService:
         self,
         database: Database,
         workers: Workers,
-        parts: tuple[HomeImporter, Planner, Curator, Stopper],
+        parts: tuple[HomeImporter, Planner, CuratorTimer, Stopper],
         servicers: tuple[JobServicer, CuratorServicer],
     ) -> None:
         self._database = database

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from scheduler_service import stopping
 from scheduler_service.errors import attack
-from scheduler_service.jobs import Job, JobRequest, JobState, Run
+from scheduler_service.jobs import Job, JobKind, JobRequest, JobState, Run
 from scheduler_service.planner import CHANNEL
 from scheduler_service.profile_homes import HomeOf, ProfileHome
 from scheduler_service.redaction import without_secrets
@@ -208,7 +208,7 @@ class JobCatalog:
         def read(connection: sa.Connection) -> Run:
             found = runs.find_run(connection, run_id)
             job = None if found is None else jobs.find_job(connection, found.job_id)
-            if found is None or job is None or job.job.profile != profile:
+            if found is None or job is None or not _is_of(job.job, profile):
                 raise NotFound(f"there is no run {run_id}")
             return found
 
@@ -259,7 +259,7 @@ class JobCatalog:
 
         def read(connection: sa.Connection) -> list[Run]:
             stored = jobs.find_job(connection, job_id)
-            if stored is None or stored.job.profile != profile:
+            if stored is None or not _is_of(stored.job, profile):
                 raise _not_found(job_id)
             return runs.list_runs(connection, job_id, limit)
 
@@ -301,9 +301,14 @@ def _get(connection: sa.Connection, profile: str, job_id: str) -> Job:
 
 def _stored(connection: sa.Connection, profile: str, job_id: str) -> StoredJob:
     stored = jobs.find_job(connection, job_id)
-    if stored is None or stored.deleted or stored.job.profile != profile:
+    if stored is None or stored.deleted or not _is_of(stored.job, profile):
         raise _not_found(job_id)
     return stored
+
+
+def _is_of(job: Job, profile: str) -> bool:
+    """Whether it is a job that a profile's people see."""
+    return job.profile == profile and job.kind is JobKind.AGENT
 
 
 def _not_found(job_id: str) -> NotFound:

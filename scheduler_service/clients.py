@@ -20,16 +20,14 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from scheduler_service.convert import curator
 from scheduler_service.convert.common import origin_to_wire
+from scheduler_service.convert.curator import curation_of, report_of
 from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
-from scheduler_service.curation_lock import CurationLocks
-from scheduler_service.curator_records import Curation, Order, Report
+from scheduler_service.curation import Curation, CuratorSettings, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from scheduler_service.prompts import Output
 from scheduler_service.runner import Ask, TurnResult
-from scheduler_service.transitions import SkillUse
 from services.channels import Channels
 from services.errors import (
     FailedPrecondition,
@@ -228,10 +226,11 @@ class GatewayClient:
 class CurationClient:
     """The agent service, for the libraries of skills."""
 
-    def __init__(self, channels: Channels, locks: CurationLocks) -> None:
-        """`locks` are those of the homes that the libraries are in, where they are in homes."""
+    def __init__(self, channels: Channels, settings: CuratorSettings) -> None:
         self._channels = channels
-        self.held = locks.held
+        self._ages = curation_pb2.SkillAges()
+        self._ages.stale_after.FromTimedelta(settings.stale_after)
+        self._ages.archive_after.FromTimedelta(settings.archive_after)
 
     @cached_property
     def _stub(self) -> curation_pb2_grpc.CurationServiceStub:
@@ -241,50 +240,52 @@ class CurationClient:
         """How curation stands in one profile, or in all."""
         request = curation_pb2.ListCurationsRequest(profile=profile)
         answer = await _curating(self._stub.ListCurations(request, timeout=_CALL_S))
-        return [curator.curation_of(each) for each in answer.curations]
+        return [curation_of(each) for each in answer.curations]
 
-    async def begin(self, profile: str) -> None:
-        """Record that it was looked at for the first time."""
-        request = curation_pb2.UpdateCurationRequest(profile=profile, begins=True)
+    async def update(
+        self, profile: str, *, is_paused: bool | None = None, begins: bool = False
+    ) -> None:
+        """Pause or resume it, or record that it was looked at for the first time."""
+        request = curation_pb2.UpdateCurationRequest(
+            profile=profile, is_paused=is_paused, begins=begins
+        )
         await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
 
-    async def pause(self, profile: str, *, is_paused: bool) -> None:
-        """Pause or resume it."""
-        request = curation_pb2.UpdateCurationRequest(profile=profile, is_paused=is_paused)
-        await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
-
-    async def skills(self, profile: str) -> Sequence[SkillUse]:
-        """The skills with their use."""
-        request = curation_pb2.ListSkillUsageRequest(profile=profile)
-        answer = await _curating(self._stub.ListSkillUsage(request, timeout=_CHANGE_S))
-        return [curator.use_of(each) for each in answer.skills]
-
-    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+    async def plan(self, profile: str, job_skills: Collection[str]) -> str:
         """What a model wants consolidated; empty where there is nothing to ask."""
         request = curation_pb2.PlanConsolidationRequest(
-            profile=profile, left_out=left_out, job_skills=jobs
+            profile=profile, ages=self._ages, job_skills=sorted(job_skills)
         )
         return (await _curating(self._stub.PlanConsolidation(request, timeout=_PLAN_S))).plan
 
     async def apply(self, order: Order) -> Report:
         """Do what the rules allow, once for each run."""
-        request = curator.order_to_wire(order)
+        request = curation_pb2.ApplyCurationRequest(
+            profile=order.profile,
+            run_id=order.run_id,
+            epoch=order.epoch,
+            ages=self._ages,
+            plan=order.plan,
+            plan_failure=order.plan_failure,
+            job_skills=sorted(order.job_skills),
+            dry_run=order.dry_run,
+        )
         answer = await _curating(self._stub.ApplyCuration(request, timeout=_CHANGE_S))
-        return curator.report_of(answer.report)
+        return report_of(answer.report)
 
     async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
-        """Give a library the content of a backup."""
+        """Undo what was changed since a backup."""
         request = curation_pb2.RestoreSkillsRequest(
             profile=profile, run_id=run_id, backup_id=backup_id
         )
         answer = await _curating(self._stub.RestoreSkills(request, timeout=_CHANGE_S))
-        return curator.report_of(answer.report)
+        return report_of(answer.report)
 
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
         """What came of earlier runs, the latest first."""
         request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
         answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
-        return [curator.report_of(each) for each in answer.reports]
+        return [report_of(each) for each in answer.reports]
 
 
 async def _curating(call: Awaitable[_T]) -> _T:

@@ -5,9 +5,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from scheduler_service.curator_records import Settings
+from scheduler_service.curation import CuratorSettings
 from scheduler_service.schedule import check_zone
-from scheduler_service.transitions import Ages
 from services.config import ConfigModel, Env, Yaml
 
 
@@ -62,14 +61,14 @@ class CuratorConfig(ConfigModel):
         return self
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CuratorSettings:
         """What the curator goes by."""
-        ages = Ages(timedelta(days=self.stale_after_days), timedelta(days=self.archive_after_days))
-        return Settings(
+        return CuratorSettings(
             self.enabled,
             timedelta(hours=self.interval_hours),
             timedelta(hours=self.min_idle_hours),
-            ages,
+            timedelta(days=self.stale_after_days),
+            timedelta(days=self.archive_after_days),
         )
 
 

@@ -3,15 +3,13 @@
 HermesError
 ├── InvalidArgument
 │   └── ScheduleError     a schedule was not understood, or would never fire
-├── FailedPrecondition
-│   └── SkillsBusy        another Hermes is at work on the skills
 └── CallRefused           another service will never do what it was asked for
 """
 
 from collections.abc import Iterable
 from typing import ClassVar
 
-from services.errors import FailedPrecondition, HermesError, InvalidArgument, Reason
+from services.errors import HermesError, InvalidArgument, Reason
 
 EXAMPLES = '"in 2 hours", "every weekday at 9:00", "0 9 * * mon-fri"'
 _QUOTED_CHARS = 80
@@ -28,10 +26,6 @@ class ScheduleError(InvalidArgument):
             f'cannot use the schedule "{quoted}": {problem}; examples: {EXAMPLES}',
             fields={"schedule": problem},
         )
-
-
-class SkillsBusy(FailedPrecondition):
-    """Another Hermes is at work on the skills of a profile."""
 
 
 class CallRefused(HermesError):

@@ -15,6 +15,15 @@ from services.leases import Lease
 _MAX_NAMED_JOB_ID = 98
 
 
+class JobKind(StrEnum):
+    """What the runs of a job do."""
+
+    AGENT = "agent"
+    """They ask the agent something, or run a script."""
+    CURATOR = "curator"
+    """They look after the skills of a profile, which has one such job; people see it elsewhere."""
+
+
 class JobState(StrEnum):
     """Where a job is in its life."""
 
@@ -94,6 +103,7 @@ class Job(Struct, frozen=True):
     updated_at: datetime | None = None
     """None where it was never changed."""
     last_run: LastRun | None = None
+    kind: JobKind = JobKind.AGENT
 
     @property
     def pause_reason(self) -> str:
@@ -164,6 +174,8 @@ class Run(Struct, frozen=True):
     is_silent: bool = False
     """It had nothing to say."""
     delivery_error: str = ""
+    dry_run: bool = False
+    """Of the curator: it only says what it would do."""
 
 
 class Claim(Struct, frozen=True):
@@ -179,6 +191,7 @@ class Claim(Struct, frozen=True):
     claimed_at: datetime | None = None
     traceparent: str = ""
     """Names the span that whoever held it before has traced it by."""
+    dry_run: bool = False
 
     @property
     def run_id(self) -> str:

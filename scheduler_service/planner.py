@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from scheduler_service.jobs import Claim, Job
+from scheduler_service.jobs import Claim, Job, JobKind
 from scheduler_service.misfire import Firing, fire, policy_of
 from scheduler_service.options import Missed
 from scheduler_service.storage import claims
@@ -37,7 +37,6 @@ _SHORTEST_SLEEP_S = 0.001
 # Hints may come in storms: when many jobs are made, or many runs end. One look answers them all.
 _BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
-_SETTLE_EVERY_S = 60.0
 # What is due is being claimed by somebody else at this moment.
 _CONTENDED_SLEEP_S = 0.05
 
@@ -100,7 +99,6 @@ class Planner:
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
         self._draining = False
-        self._next_settling = clock.monotonic()
 
     @property
     def held(self) -> Collection[Lease]:
@@ -158,8 +156,6 @@ class Planner:
 
     async def _look(self) -> float:
         """Do what is to be done now, and return in how many seconds to look again."""
-        if self._clock.monotonic() >= self._next_settling:
-            await self._settle()
         outlook = await self._database.read(claims.look)
         now = self._clock.now()
         due_in_s = self._timing.sleep_s
@@ -183,13 +179,6 @@ class Planner:
     def _room(self) -> int:
         return self._runs.room(len(self._held))
 
-    async def _settle(self) -> None:
-        """Let jobs be due whose runs a scheduler of an earlier version has ended, as while all are
-        being replaced: it does not note that nobody waits any more."""
-        while stuck := await self._database.read(partial(claims.stuck_jobs, limit=_BATCH)):
-            await self._database.write(partial(claims.settle_jobs, job_ids=stuck))
-        self._next_settling = self._clock.monotonic() + _SETTLE_EVERY_S
-
     async def _free_abandoned(self) -> int:
         free = partial(claims.free_abandoned, limit=_BATCH)
         if count := await self._database.write(free, notify=CHANNEL):
@@ -201,7 +190,7 @@ class Planner:
         take = partial(claims.take_up, holder=self._holder, limit=min(_BATCH, self._room))
         taken = await self._database.write(take)
         for claim in taken:
-            if claim.lease.epoch > 1:
+            if claim.lease.epoch > 1 and claim.job.kind is JobKind.AGENT:
                 _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
             self._start(claim, since)
         return len(taken)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from scheduler_service import prompts
 from scheduler_service.attempts import retry_at
 from scheduler_service.errors import CallRefused, attack
-from scheduler_service.jobs import Attempt, Claim, Job, Origin, RunState
+from scheduler_service.jobs import Attempt, Claim, Job, JobKind, Origin, RunState
 from scheduler_service.options import Overlap
 from scheduler_service.persistence import Persistence
 from scheduler_service.prompts import Output, instructions, own_words, parts
@@ -109,6 +109,14 @@ class Outputs(Protocol):
         ...
 
 
+class Curation(Protocol):
+    """Where the curator's runs are worked on."""
+
+    async def work(self, claim: Claim) -> Claim:
+        """Bring a run to where only its end is to be noted; raises Fenced."""
+        ...
+
+
 class Observer(Protocol):
     """Where runs are counted."""
 
@@ -140,10 +148,16 @@ class Runner:
         self._aside = 0
         self._observer = observer
         self._outputs: Outputs | None = None
+        self._curation: Curation | None = None
 
     def keeping(self, outputs: Outputs | None) -> Self:
         """The same, which also keeps what comes of its runs there."""
         self._outputs = outputs
+        return self
+
+    def curating(self, curation: Curation) -> Self:
+        """The same, which also works on runs of the curator."""
+        self._curation = curation
         return self
 
     def room(self, held: int) -> int:
@@ -164,7 +178,11 @@ class Runner:
 
     async def _run(self, claim: Claim) -> Ending:
         while claim.state is not RunState.DELIVERING:
-            claim = await self._attempt(claim)
+            if claim.job.kind is JobKind.CURATOR and self._curation is not None:
+                async with self._slots:
+                    claim = await self._curation.work(claim)
+            else:
+                claim = await self._attempt(claim)
         with self._room_for_another():
             ending = await self._deliver(claim)
             if self._outputs is not None:

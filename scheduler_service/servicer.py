@@ -26,7 +26,7 @@ from scheduler_service.convert.jobs import (
     position_to_token,
 )
 from scheduler_service.convert.runs import run_to_wire
-from scheduler_service.curator_desk import CuratorDesk
+from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.job_keeper import JobKeeper
 from scheduler_service.moving import JobMover, Scanner
 from scheduler_service.redaction import notes_on
@@ -250,7 +250,7 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         self, request: curator_pb2.RunCuratorRequest, context: "Context"
     ) -> curator_pb2.RunCuratorResponse:
         """Begin a run."""
-        check_id("run_id", request.run_id)
+        check_id("run_id", request.run_id, _MAX_RUN_ID_CHARS)
         run = await self._desk.begin(
             profile_of(request.profile), request.run_id, dry_run=request.dry_run
         )

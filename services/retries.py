@@ -14,7 +14,6 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
         "ApplyCuration",
         "ListCurationReports",
         "ListCurations",
-        "ListSkillUsage",
         "RestoreSkills",
         "UpdateCuration",
     ),

@@ -1,6 +1,7 @@
 """A library for tests of the curator, on the disk, and plans that ask for what is forbidden."""
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ PROTECTED = ("arxiv", "pinned-notes", "shop-hub")
 """A skill that came with Hermes, one that is pinned, one of a hub."""
 FREE = ("git-log", "git-rebase", "mail-read", "mail-send", "oddity")
 CONTENT = "both say how to rewrite the history of commits"
+
+_EPOCHS = itertools.count(1)
+"""Each run has one above those before it."""
 
 
 def fill(home: Path, *, protected_in: str = "") -> Path:
@@ -52,7 +56,9 @@ def apply(
     home: Path, plan: str, *, run_id: str = "run", jobs: frozenset[str] = frozenset()
 ) -> Report:
     """Do what a plan asks for, as far as the rules allow."""
-    return asyncio.run(curation(home).apply(Order(run_id, plan=plan, job_skills=jobs)))
+    return asyncio.run(
+        curation(home).apply(Order(run_id, plan=plan, job_skills=jobs, epoch=next(_EPOCHS)))
+    )
 
 
 def tree(root: Path) -> Mapping[str, bytes]:

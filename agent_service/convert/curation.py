@@ -1,27 +1,19 @@
 """Curation on the wire."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from agent_service.convert.common import timestamp
+from agent_service.curation.ages import Ages
 from agent_service.curation.changes import Done
 from agent_service.curation.curation import Order
-from agent_service.curation.drafting import Wanted
 from agent_service.curation.reports import Report
 from agent_service.curation.shelf import Standing
-from agent_service.curation.snapshot import Held
-from agent_service.skills.usage import SkillState
-from hermes.agent.v1 import curation_pb2, skill_pb2
+from hermes.agent.v1 import curation_pb2
+from hermes.common.v1 import curation_pb2 as report_pb2
 from services.errors import InvalidArgument
-
-_STATES = {
-    SkillState.ACTIVE: skill_pb2.SKILL_STATE_ACTIVE,
-    SkillState.STALE: skill_pb2.SKILL_STATE_STALE,
-    SkillState.ARCHIVED: skill_pb2.SKILL_STATE_ARCHIVED,
-}
-_OF_WIRE = {number: state for state, number in _STATES.items()}
 
 
 def curation(standing: Standing) -> curation_pb2.Curation:
@@ -41,23 +33,12 @@ def curation(standing: Standing) -> curation_pb2.Curation:
     )
 
 
-def used(held: Held) -> curation_pb2.UsedSkill:
-    """A skill with its use, on the wire."""
-    return curation_pb2.UsedSkill(
-        name=_text(held.skill.name),
-        state=_STATES[held.usage.state],
-        is_protected=bool(held.protection),
-        create_time=_time(held.usage.created_time),
-        last_active_time=_time(held.usage.active_time),
-    )
-
-
 def order(request: curation_pb2.ApplyCurationRequest) -> Order:
-    """What is to be done; InvalidArgument where a transition goes nowhere."""
+    """What is to be done; InvalidArgument where the ages are none."""
     return Order(
         run_id=request.run_id,
         epoch=request.epoch,
-        transitions=[_wanted(each) for each in request.transitions],
+        ages=ages(request.ages),
         plan=request.plan,
         plan_failure=request.plan_failure,
         job_skills=frozenset(request.job_skills),
@@ -65,9 +46,17 @@ def order(request: curation_pb2.ApplyCurationRequest) -> Order:
     )
 
 
-def report(made: Report) -> curation_pb2.CurationReport:
+def ages(message: curation_pb2.SkillAges) -> Ages:
+    """How old skills become; InvalidArgument where they are none."""
+    found = Ages(message.stale_after.ToTimedelta(), message.archive_after.ToTimedelta())
+    if not timedelta() < found.stale <= found.archived:
+        raise InvalidArgument("the ages are none", fields={"ages": "0 < stale <= archive"})
+    return found
+
+
+def report(made: Report) -> report_pb2.CurationReport:
     """A report on the wire."""
-    return curation_pb2.CurationReport(
+    return report_pb2.CurationReport(
         run_id=_text(made.run_id),
         time=_time(made.moment),
         summary=_text(made.summary),
@@ -77,12 +66,13 @@ def report(made: Report) -> curation_pb2.CurationReport:
         changes=_changes(made.changes),
         refusals=_changes(made.refusals),
         plan_failure=_text(made.plan_failure),
+        restored_backup_id=_text(made.restored_backup_id),
     )
 
 
-def _changes(done: Sequence[Done]) -> list[curation_pb2.CurationChange]:
+def _changes(done: Sequence[Done]) -> list[report_pb2.CurationChange]:
     return [
-        curation_pb2.CurationChange(
+        report_pb2.CurationChange(
             kind=each.kind.value,
             name=_text(each.name),
             into=_text(each.into),
@@ -90,15 +80,6 @@ def _changes(done: Sequence[Done]) -> list[curation_pb2.CurationChange]:
         )
         for each in done
     ]
-
-
-def _wanted(message: curation_pb2.SkillTransition) -> Wanted:
-    state = _OF_WIRE.get(message.to)
-    if state is None:
-        raise InvalidArgument("a transition goes nowhere", fields={"transitions.to": "is not set"})
-    known = message.HasField("last_active_time")
-    last = message.last_active_time.ToDatetime(UTC) if known else None
-    return Wanted(message.name, state, message.why, last)
 
 
 def _time(moment: datetime | None) -> Timestamp | None:

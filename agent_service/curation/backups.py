@@ -81,14 +81,11 @@ async def ids(files: SkillFiles) -> Sequence[str]:
 
 
 async def since(files: SkillFiles, backup_id: str) -> AsyncIterator[Backup]:
-    """A backup and those that were made after it, in their order; NotFound where it is not there.
-
-    Without a name it is the latest one.
-    """
+    """A backup and those that were made after it, the latest first; NotFound where it is gone."""
     there = await ids(files)
-    if not there or (backup_id and backup_id not in there):
-        raise NotFound(f"there is no backup {backup_id}" if backup_id else "there is no backup")
-    for each in reversed(there[: there.index(backup_id or there[0]) + 1]):
+    if backup_id not in there:
+        raise NotFound(f"there is no backup {backup_id}")
+    for each in there[: there.index(backup_id) + 1]:
         data = await files.read(_path(each), MAX_FILE_BYTES)
         yield await asyncio.to_thread(_unpacked, each, data or b"")
 

@@ -8,35 +8,41 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.curation import backups, journal, reports, snapshot, state
-from agent_service.curation.changes import Draft, applied
-from agent_service.curation.drafting import Drafting, Wanted
+from agent_service.curation import backups, reports, snapshot, state
+from agent_service.curation.ages import Ages, transitions
+from agent_service.curation.changes import Draft
+from agent_service.curation.drafting import Drafting
 from agent_service.curation.plan import BadPlan, Plan, parsed
-from agent_service.curation.prompt import Shown
+from agent_service.curation.planning import Shown
 from agent_service.curation.reports import Report, report_of
-from agent_service.curation.snapshot import Held, Snapshot
+from agent_service.curation.rollback import Rollback, changed
+from agent_service.curation.snapshot import Snapshot
 from agent_service.curation.state import CuratorState
-from agent_service.curation.undoing import Undoing, touched
+from agent_service.skills import journal
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.frontmatter import split
+from agent_service.skills.journal import applied
 from agent_service.skills.library import Library
-from agent_service.skills.usage import timestamp
+from agent_service.skills.usage import SkillState, timestamp
 from services.clock import Clock
-from services.errors import StaleEpoch
+from services.errors import NotFound, StaleEpoch
 
 
 class Order(Struct, frozen=True):
     """What is to be done to a library."""
 
     run_id: str
-    transitions: Sequence[Wanted] = ()
+    ages: Ages = Ages()
     plan: str = ""
     """As a model has answered; empty is nothing."""
     plan_failure: str = ""
     job_skills: frozenset[str] = frozenset()
     dry_run: bool = False
     epoch: int = 0
-    """Of who has the run: above that of all who had it, or a run of this library, before."""
+    """Of the lease of the run: above that of each earlier run and owner."""
+
+
+JOURNAL = ".curator_journal.json"
 
 
 class Curation:
@@ -73,23 +79,15 @@ class Curation:
             if not before.is_told and before.last_summary == summary:
                 await state.write(self._files, before.told(self._clock.now()))
 
-    async def skills(self) -> Sequence[Held]:
-        """The skills with their use, by name."""
-        found = await snapshot.taken(self._library)
-        return [found.skills[name] for name in sorted(found.skills)]
-
-    async def shown(self, left_out: Collection[str], jobs: Collection[str]) -> Sequence[Shown]:
-        """What a model is asked about; protected skills are none of its business."""
-        names = {held.skill.name for held in await self.skills() if not held.protection}
-        found = await snapshot.taken(self._library, names.difference(left_out))
+    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[Shown]:
+        """What a model is asked about: neither protected skills nor those that are too old."""
+        plain = await snapshot.taken(self._library)
+        old = transitions(plain.skills.values(), jobs, self._clock.now(), ages)
+        gone = {each.name for each in old if each.to is SkillState.ARCHIVED}
+        names = {name for name, held in plain.skills.items() if not held.protection} - gone
+        found = await snapshot.taken(self._library, names)
         return [
-            Shown(
-                name,
-                held.skill.description,
-                split(held.text)[1],
-                held.skill.files,
-                name in jobs,
-            )
+            Shown(name, held.skill.description, split(held.text)[1], held.skill.files, name in jobs)
             for name, held in sorted(found.skills.items())
             if held.text
         ]
@@ -113,18 +111,28 @@ class Curation:
             return await self._commit(draft, report, began)
 
     async def restore(self, run_id: str, backup_id: str) -> Report:
-        """Undo what the curator has changed since a backup, once for each run."""
+        """Undo what the curator has changed since a backup, the latest of a run if unnamed."""
         began = self._clock.monotonic()
         async with self._files.locked():
             if (earlier := await self._earlier(run_id)) is not None:
                 return earlier
-            undoing = Undoing()
+            backup_id = backup_id or await self._latest_backup()
+            rollback = Rollback(await backups.content(self._files))
             async for backup in backups.since(self._files, backup_id):
-                await asyncio.to_thread(undoing.see, backup)
-            now = await backups.content(self._files)
-            draft = await asyncio.to_thread(undoing.draft, now)
-            report = replace(self._report(run_id, draft, ""), is_restore=True)
+                await asyncio.to_thread(rollback.undo, backup)
+            draft = await asyncio.to_thread(rollback.draft)
+            report = replace(self._report(run_id, draft, ""), restored_backup_id=backup_id)
             return await self._commit(draft, report, began)
+
+    async def _latest_backup(self) -> str:
+        """The latest backup that no roll-back has made; NotFound where there is none."""
+        listed = await reports.listed(self._reports, reports.KEPT)
+        of_rollbacks = {each.backup_id for each in listed if each.is_restore}
+        there = await backups.ids(self._files)
+        found = next((each for each in there if each not in of_rollbacks), "")
+        if not found:
+            raise NotFound("there is no backup of a run")
+        return found
 
     async def reports(self, most: int) -> Sequence[Report]:
         """What came of earlier runs, the latest first."""
@@ -132,20 +140,21 @@ class Curation:
 
     async def recover(self) -> None:
         """Make the rest of changes that were decided when a process died."""
-        if await self._files.read(journal.PATH, journal.MAX_BYTES) is not None:
+        if await self._files.read(JOURNAL, journal.MAX_BYTES) is not None:
             async with self._files.locked():
-                await journal.recover(self._files, self._finish)
+                await journal.recover(self._files, self._finish, JOURNAL)
 
     async def _earlier(self, run_id: str, epoch: int | None = None) -> Report | None:
         """The report of this run, where it was made already; none of another one's.
 
-        StaleEpoch where a later owner has changed the library: what was thought of it is outdated.
+        StaleEpoch where another run of this epoch, which then is of another database, or a later
+        one has changed the library: what was thought of it is outdated.
         """
-        await journal.recover(self._files, self._finish)
+        await journal.recover(self._files, self._finish, JOURNAL)
         before = await state.read(self._files)
-        if epoch is not None and epoch < before.epoch:
-            raise StaleEpoch("a later run of the curator has changed these skills")
         if before.last_change_id != run_id:
+            if epoch is not None and epoch <= before.epoch:
+                raise StaleEpoch("another run of the curator has changed these skills")
             return None
         return await reports.read(self._reports, before.last_report_path.split("/")[-2])
 
@@ -172,7 +181,7 @@ class Curation:
             duration_s=round(self._clock.monotonic() - began, 3),
         )
         entry = journal.Entry(draft.changes, report.stored())
-        await journal.commit(self._files, entry, self._finish)
+        await journal.commit(self._files, entry, self._finish, JOURNAL)
         return report
 
     async def _finish(self, stored: Mapping[str, Any]) -> None:
@@ -185,11 +194,11 @@ class Curation:
 
 
 def _backup(library: Mapping[str, bytes], draft: Draft) -> backups.Backup:
-    return backups.Backup(library, touched(library, applied(library, draft.changes)))
+    return backups.Backup(library, changed(library, applied(library, draft.changes)))
 
 
 def _drafted(found: Snapshot, order: Order, plan: Plan, now: datetime) -> Draft:
     drafting = Drafting(found, order.job_skills, now)
-    drafting.transitions(order.transitions)
+    drafting.transitions(order.ages)
     drafting.plan(plan)
     return drafting.draft()

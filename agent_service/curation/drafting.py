@@ -5,34 +5,24 @@ others get more text and more files.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.curation.changes import Change, Done, Draft, Kind, Move, Write, digest
-from agent_service.curation.merging import Umbrella
-from agent_service.curation.plan import Merge, Plan, Pruning
-from agent_service.curation.reasons import is_about_content
-from agent_service.curation.snapshot import Held, Snapshot
+from agent_service.curation.ages import Ages, transitions
+from agent_service.curation.changes import Done, Draft, Kind
+from agent_service.curation.plan import Merge, Plan, Pruning, is_about_content
+from agent_service.curation.snapshot import Snapshot
+from agent_service.curation.umbrella import Umbrella
 from agent_service.skills.document import MAX_DESCRIPTION_CHARS, BadSkill, is_name
+from agent_service.skills.journal import Change, Move, Write, digest
 from agent_service.skills.library import USAGE
 from agent_service.skills.names import ARCHIVE, is_one_off
 from agent_service.skills.usage import SkillState, Usage, timestamp
 
 MIN_MEMBERS = 2
 """Of a new skill that takes others in."""
-
-
-class Wanted(Struct, frozen=True):
-    """A skill that is to go from one state to another."""
-
-    name: str
-    to: SkillState
-    why: str
-    last_active_at: datetime | None
-    """As far as whoever wants it knows."""
 
 
 class Drafting:
@@ -49,17 +39,14 @@ class Drafting:
         self._done: list[Done] = []
         self._refused: list[Done] = []
 
-    def transitions(self, wanted: Sequence[Wanted]) -> None:
+    def transitions(self, ages: Ages) -> None:
         """Let skills grow old."""
-        for each in wanted:
+        for each in transitions(self._snapshot.skills.values(), self._job_skills, self._now, ages):
             done = Done(Kind(each.to.value), each.name, reason=each.why)
-            held = self._snapshot.skills.get(each.name)
-            if problem := self._kept(each, held):
-                self._refuse(done, problem)
-            elif each.to is SkillState.ARCHIVED:
+            if each.to is SkillState.ARCHIVED:
                 self._archive(done)
-            elif held is not None:
-                self._record(each.name, _in_state(held.usage, each.to))
+            else:
+                self._usage[each.name] = replace(self._usage_of(each.name), state=each.to)
                 self._done.append(done)
 
     def plan(self, plan: Plan) -> None:
@@ -91,19 +78,6 @@ class Drafting:
         changes += self._usage_write()
         return Draft(tuple(changes), tuple(self._done), tuple(self._refused))
 
-    def _kept(self, wanted: Wanted, held: Held | None) -> str:
-        """Why a skill does not grow old; empty where it does."""
-        if held is None:
-            return "there is no such skill"
-        if held.protection:
-            return held.protection
-        if wanted.name in self._job_skills:
-            return "a job uses it"
-        last = held.usage.active_time
-        if last is not None and (wanted.last_active_at is None or last > wanted.last_active_at):
-            return "it was used meanwhile"
-        return ""
-
     def _unfit(self, name: str, reason: str) -> str:
         """Why a model may not have a skill merged or put away; empty where it may."""
         held = self._snapshot.skills.get(name)
@@ -130,10 +104,10 @@ class Drafting:
         self._umbrellas.append(umbrella)
         at = timestamp(self._now)
         if umbrella.is_new:
-            self._record(into, Usage().created(at))
+            self._usage[into] = Usage().created(at)
             self._done.append(Done(Kind.CREATED, into, reason=umbrella.description))
         else:
-            self._record(into, self._usage_of(into).patched(at))
+            self._usage[into] = self._usage_of(into).patched(at)
         for merge in merges:
             self._archive(Done(Kind.MERGED, merge.source, into, merge.reason))
 
@@ -181,7 +155,7 @@ class Drafting:
         self._gone[name] = f"{ARCHIVE}/{target}"
         folder = self._snapshot.skills[name].skill.folder
         usage = self._usage_of(name).archived(timestamp(self._now), folder, target)
-        self._record(name, usage)
+        self._usage[name] = usage
         self._done.append(done)
 
     def _refuse(self, done: Done, problem: str) -> None:
@@ -189,9 +163,6 @@ class Drafting:
 
     def _usage_of(self, name: str) -> Usage:
         return self._usage.get(name, self._snapshot.usage.of(name))
-
-    def _record(self, name: str, usage: Usage) -> None:
-        self._usage[name] = usage
 
     def _usage_write(self) -> Sequence[Write]:
         """The records, in which every skill is known from now on."""
@@ -202,19 +173,10 @@ class Drafting:
             if held.usage.created_at is None
         }
         records |= {name: _seen(used, first_seen) for name, used in self._usage.items()}
-        return usage_write(self._snapshot, records)
-
-
-def usage_write(snapshot: Snapshot, records: Mapping[str, Usage]) -> Sequence[Write]:
-    """The file of records with some of them anew; nothing where there are none."""
-    if not records:
-        return ()
-    data = snapshot.usage.with_records(records).encoded()
-    return (Write(USAGE, digest(snapshot.usage_data), data),)
-
-
-def _in_state(usage: Usage, state: SkillState) -> Usage:
-    return replace(usage, state=state)
+        if not records:
+            return ()
+        data = self._snapshot.usage.with_records(records).encoded()
+        return (Write(USAGE, digest(self._snapshot.usage_data), data),)
 
 
 def _seen(usage: Usage, at: str) -> Usage:

@@ -55,10 +55,16 @@ class Report(Struct, frozen=True):
     """Of REPORT.md in the profile's home; empty of a dry run."""
     plan_failure: str = ""
     dry_run: bool = False
-    is_restore: bool = False
     duration_s: float = 0.0
     epoch: int = 0
     """Of who made the run."""
+    restored_backup_id: str = ""
+    """What a roll-back went back to; empty of a run."""
+
+    @property
+    def is_restore(self) -> bool:
+        """Whether it is of a roll-back."""
+        return bool(self.restored_backup_id)
 
     @property
     def summary(self) -> str:

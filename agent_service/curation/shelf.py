@@ -7,17 +7,17 @@ from typing import TypeVar
 from msgspec import Struct
 
 from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.curation.ages import Ages
 from agent_service.curation.curation import Curation, Order
-from agent_service.curation.planning import Planning
-from agent_service.curation.prompt import MIN_CLUSTER
+from agent_service.curation.planning import MIN_CLUSTER, Planning
 from agent_service.curation.reports import Report
-from agent_service.curation.snapshot import Held
 from agent_service.curation.state import CuratorState
 from agent_service.models.consult import Consult
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, LibraryBusy
 from agent_service.spending import Spending
+from agent_service.storage import sessions
 from agent_service.storage.activity import Activity, activity
 from agent_service.stores import Stores
 from services.clock import Clock
@@ -69,13 +69,9 @@ class Curations:
         await _told(curation.update(is_paused=is_paused, begins=begins))
         return await self._standing(profile)
 
-    async def skills(self, profile: str) -> Sequence[Held]:
-        """The skills of a profile with their use."""
-        return await _told((await self._of(profile)).skills())
-
-    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+    async def plan(self, profile: str, ages: Ages, jobs: Collection[str]) -> str:
         """What the model wants consolidated; empty where there is too little to ask about."""
-        shown = await _told((await self._of(profile)).shown(left_out, jobs))
+        shown = await _told((await self._of(profile)).shown(ages, jobs))
         return await self._planning.ask(profile, shown) if len(shown) >= MIN_CLUSTER else ""
 
     async def apply(self, profile: str, order: Order) -> Report:
@@ -156,3 +152,32 @@ def curations(
     route = route_of(auxiliary, "curator")
     planning = Planning(consult, route, spending, database, ThreatScanner(), redactor.redact)
     return Curations(stores, planning, clock)
+
+
+class CuratorNews:
+    """Tells a person once what the curator has done, with the first answer of a new session."""
+
+    def __init__(self, curations: Curations, database: Database) -> None:
+        self._curations = curations
+        self._database = database
+
+    async def notices(self, profile: str, kind: str) -> Sequence[str]:
+        """What a session would tell if a turn of this kind began it; mostly nothing."""
+        summary = await self._curations.untold(profile) if kind == "user" else ""
+        return [_shown(summary)] if summary else []
+
+    async def told(self, profile: str, session_id: str) -> None:
+        """Tell nobody else, where the session did begin and has it to tell."""
+        summary = await self._curations.untold(profile)
+        kept = await self._database.read(
+            lambda conn: sessions.get_state(conn, session_id, sessions.NOTICES)
+        )
+        if summary and kept and _shown(summary) in kept["texts"]:
+            await self._curations.told(profile, summary)
+
+
+def _shown(summary: str) -> str:
+    return (
+        f"The curator has looked after the {summary}. What and why: hermes curator reports; "
+        "to undo it: hermes curator rollback."
+    )

@@ -88,7 +88,7 @@ class CuratorState(Struct, frozen=True):
             "last_report_path": report["path"],
             "last_run_epoch": max(self.epoch, report.get("epoch", 0)),
         }
-        if report["is_restore"]:
+        if report.get("restored_backup_id"):
             return self._with(**{**told, "last_run_summary_shown_at": report["time"]})
         return self._with(
             **told,

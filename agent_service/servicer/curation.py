@@ -39,19 +39,12 @@ class CurationServicer(curation_pb2_grpc.CurationServiceServicer):
         )
         return curation_pb2.UpdateCurationResponse(curation=convert.curation(standing))
 
-    async def ListSkillUsage(
-        self, request: curation_pb2.ListSkillUsageRequest, context: Context
-    ) -> curation_pb2.ListSkillUsageResponse:
-        """Lists the skills with their use."""
-        found = await self._curations.skills(profile_of(request.profile))
-        return curation_pb2.ListSkillUsageResponse(skills=map(convert.used, found))
-
     async def PlanConsolidation(
         self, request: curation_pb2.PlanConsolidationRequest, context: Context
     ) -> curation_pb2.PlanConsolidationResponse:
         """Asks the model."""
         plan = await self._curations.plan(
-            profile_of(request.profile), set(request.left_out), set(request.job_skills)
+            profile_of(request.profile), convert.ages(request.ages), set(request.job_skills)
         )
         return curation_pb2.PlanConsolidationResponse(plan=plan)
 

@@ -88,7 +88,7 @@ POLICY: Policy = {
         "hermes.agent.v1.CurationService",
         dict.fromkeys(
             (
-                *("ListCurations", "UpdateCuration", "ListSkillUsage", "PlanConsolidation"),
+                *("ListCurations", "UpdateCuration", "PlanConsolidation"),
                 *("ApplyCuration", "RestoreSkills", "ListCurationReports"),
             ),
             (Identity.SCHEDULER,),

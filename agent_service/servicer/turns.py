@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent_service.convert.common import profile_of
 from agent_service.convert.turns import turn, turn_request
-from agent_service.curation.news import CuratorNews
+from agent_service.curation.shelf import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
 from agent_service.reviews import Reviews

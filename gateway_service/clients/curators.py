@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
 from gateway_service.clients.calls import SCHEDULER_S, ChannelOf, of_scheduler
+from hermes.common.v1 import curation_pb2
 from hermes.scheduler.v1 import curator_pb2, curator_pb2_grpc
 
 ROLL_BACK_S = 120.0
@@ -115,7 +116,7 @@ def _info(found: curator_pb2.Curator) -> CuratorInfo:
     )
 
 
-def _report(found: curator_pb2.CuratorReport) -> CuratorReport:
+def _report(found: curation_pb2.CurationReport) -> CuratorReport:
     return CuratorReport(
         made_at=_moment(found.time),
         summary=found.summary,

@@ -19,8 +19,8 @@ from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.misfire import Firing
 from scheduler_service.options import Missed, Overlap
 from scheduler_service.storage import runs
-from scheduler_service.storage.jobs import WAITS, job_of, lock_jobs, settle_waiting
-from scheduler_service.storage.schema import job, not_waiting, open_run, run, waiting
+from scheduler_service.storage.jobs import job_of, settle_waiting
+from scheduler_service.storage.schema import job, not_waiting, open_run, run
 from services.database import db_now, insert_ignore
 from services.ids import new_id
 from services.leases import Fenced, Lease, LeaseTable, Owner
@@ -49,7 +49,6 @@ _STILL_DUE = (
 _HAVE_OPEN = sa.select(run.c.job_id).where(
     run.c.job_id.in_(sa.bindparam("job_ids", expanding=True)), open_run
 )
-_STUCK = sa.select(job.c.id).where(waiting, ~WAITS).limit(sa.bindparam("limit"))
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
     .where(job.c.next_run_at.is_not(None), not_waiting)
@@ -79,6 +78,7 @@ _OPEN_RUNS = (
         run.c.started_at,
         run.c.claimed_at,
         run.c.traceparent,
+        run.c.dry_run,
     )
     .join(run, run.c.job_id == job.c.id)
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
@@ -199,24 +199,12 @@ def claim(
 
 
 def _unblocked(connection: sa.Connection, firings: Sequence[_Firing]) -> list[_Firing]:
-    """Those whose jobs need not wait, by the runs themselves: a scheduler of an earlier version
-    does not note it where its runs begin and end."""
+    """Those whose jobs need not wait for an open run."""
     alone = [job.id for job, _ in firings if not job.may_overlap]
     found = connection.execute(_HAVE_OPEN, {"job_ids": alone}).scalars() if alone else ()
     busy: set[str] = set(found)
     settle_waiting(connection, busy)
     return [each for each in firings if each[0].id not in busy]
-
-
-def stuck_jobs(connection: sa.Connection, limit: int) -> list[str]:
-    """Return jobs that are noted as waiting and have no reason to."""
-    return list(connection.execute(_STUCK, {"limit": limit}).scalars())
-
-
-def settle_jobs(connection: sa.Connection, job_ids: Sequence[str]) -> None:
-    """Note anew of jobs whether they wait."""
-    lock_jobs(connection, job_ids)
-    settle_waiting(connection, job_ids)
 
 
 def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:
@@ -298,6 +286,7 @@ def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Clai
             attempt=Attempt(row.attempt, row.not_before, row.started_at),
             claimed_at=row.claimed_at,
             traceparent=row.traceparent or "",
+            dry_run=row.dry_run,
         )
         for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
     ]

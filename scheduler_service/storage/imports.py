@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scheduler_service.home_jobs import stable_id
 from scheduler_service.jobs import Job
 from scheduler_service.storage import jobs
-from scheduler_service.storage.schema import home_import, job
+from scheduler_service.storage.schema import home_import, job, of_agent
 from services.database import insert_ignore
 
 
@@ -54,7 +54,7 @@ def all_of(connection: sa.Connection, profile: str) -> list[Job]:
     """Every job of a profile, the oldest first."""
     query = (
         sa.select(job)
-        .where(job.c.profile == profile, job.c.deleted_at.is_(None))
+        .where(job.c.profile == profile, job.c.deleted_at.is_(None), of_agent)
         .order_by(job.c.created_at, job.c.id)
     )
     return list(map(jobs.job_of, connection.execute(query)))

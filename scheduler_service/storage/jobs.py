@@ -7,10 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct, json
 
-from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
+from scheduler_service.jobs import Job, JobKind, JobState, LastRun, Origin, RunState
 from scheduler_service.options import JobOptions, options_of_text, options_to_text
 from scheduler_service.schedule import Cron, Interval, Once, Schedule
-from scheduler_service.storage.schema import job, open_run, run
+from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.database.sql import UtcTime, insert_ignore
 
 _NO_ORIGIN = {
@@ -29,7 +29,9 @@ _ORDER = sa.func.coalesce(
 _BY_ID = sa.select(job).where(job.c.id == sa.bindparam("job_id"))
 _DELETE = (
     sa.update(job)
-    .where(job.c.id == sa.bindparam("job_id"), job.c.profile == sa.bindparam("of_profile"))
+    .where(
+        job.c.id == sa.bindparam("job_id"), job.c.profile == sa.bindparam("of_profile"), of_agent
+    )
     .values(
         next_run_at=None,
         deleted_at=sa.func.coalesce(job.c.deleted_at, sa.bindparam("now", type_=UtcTime())),
@@ -71,6 +73,7 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
     """Store a job unless its id is taken, and return what is stored under its id."""
     values = {
         "id": new.id,
+        "kind": new.kind,
         "profile": new.profile,
         "request_digest": request_digest,
         "created_at": new.created_at,
@@ -130,7 +133,7 @@ def list_jobs(
     """Return a profile's jobs, the one due next first, each with its position."""
     query = (
         sa.select(job, _ORDER.label("position"))
-        .where(job.c.profile == profile, job.c.deleted_at.is_(None))
+        .where(job.c.profile == profile, job.c.deleted_at.is_(None), of_agent)
         .order_by(_ORDER, job.c.id)
         .limit(limit)
     )
@@ -197,7 +200,7 @@ def resume_job(
 def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[str]) -> list[str]:
     """Return which of some jobs the profile does not have."""
     query = sa.select(job.c.id).where(
-        job.c.profile == profile, job.c.deleted_at.is_(None), job.c.id.in_(job_ids)
+        job.c.profile == profile, job.c.deleted_at.is_(None), job.c.id.in_(job_ids), of_agent
     )
     there = set(connection.execute(query).scalars())
     return [job_id for job_id in job_ids if job_id not in there]
@@ -230,6 +233,7 @@ def job_of(row: sa.Row[Any]) -> Job:
         run_count=row.run_count,
         updated_at=row.updated_at,
         last_run=_last_run_of(row),
+        kind=JobKind(row.kind),
     )
 
 
@@ -281,7 +285,7 @@ def _due_values(due: Job) -> dict[str, object]:
 
 
 def _schedule_values(schedule: Schedule) -> dict[str, object]:
-    values: dict[str, object] = {"kind": schedule.kind}
+    values: dict[str, object] = {"schedule_kind": schedule.kind}
     match schedule:
         case Once(at):
             return values | {"run_at": at}
@@ -292,7 +296,7 @@ def _schedule_values(schedule: Schedule) -> dict[str, object]:
 
 
 def _schedule_of(row: sa.Row[Any]) -> Schedule:
-    match row.kind:
+    match row.schedule_kind:
         case "once":
             return Once(row.run_at)
         case "interval":

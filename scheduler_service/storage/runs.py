@@ -125,6 +125,11 @@ def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bo
     return True
 
 
+def note_error(connection: sa.Connection, leases: LeaseTable, claim: Claim, error: str) -> None:
+    """Store why a run does not go on at the moment; raises Fenced."""
+    leases.fence(connection, claim.lease, error=error)
+
+
 def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
     """Store what the claim says its turn came to, for delivery; raises Fenced."""
     leases.fence(
@@ -228,20 +233,26 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
         )
     if of_job.options.overlap is Overlap.REPLACE:
         cancel_open(connection, [of_job.id], now)
-    values = {
+    return insert_run(connection, of_job.id, run_id, now, scheduled_for=now, is_requested=True)
+
+
+def insert_run(
+    connection: sa.Connection, job_id: str, run_id: str, now: datetime, **values: object
+) -> Run:
+    """Store a run for anybody to take up. Its job has to be locked."""
+    run_values = {
         "id": run_id,
-        "job_id": of_job.id,
-        "scheduled_for": now,
+        "job_id": job_id,
         "state": RunState.CLAIMED,
         "epoch": 0,
         "version": 0,
         "claimed_at": now,
         "output": "",
         "error": "",
-        "is_requested": True,
+        **values,
     }
-    connection.execute(insert_ignore(run).values(values))
-    settle_waiting(connection, [of_job.id])
+    connection.execute(insert_ignore(run).values(run_values))
+    settle_waiting(connection, [job_id])
     stored = find_run(connection, run_id)
     assert stored is not None
     return stored
@@ -343,4 +354,5 @@ def _run_of(row: sa.Row[Any]) -> Run:
         is_requested=row.is_requested,
         is_silent=row.is_silent,
         delivery_error=row.delivery_error or "",
+        dry_run=row.dry_run,
     )

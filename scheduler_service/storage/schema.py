@@ -30,8 +30,10 @@ job = Table(
     Column("prompt", Text, nullable=False),
     Column("schedule_text", Text, nullable=False),
     Column("time_zone", String(64), nullable=False),
-    Column("kind", String(16), nullable=False),
-    # Of the next four, those that the kind has: once, interval (two) and cron.
+    # What its runs do.
+    Column("kind", String(16), nullable=False, server_default="agent"),
+    Column("schedule_kind", String(16), nullable=False),
+    # Of the next four, those that the schedule has: once, interval (two) and cron.
     Column("run_at", UtcTime),
     Column("interval_s", BigInteger),
     Column("anchor_at", UtcTime),
@@ -70,7 +72,6 @@ job = Table(
     Column("last_error", Text),
     Column("last_delivery_error", Text),
     partial_index("job_by_next_run", "next_run_at", where=text("NOT waits")),
-    partial_index("job_waiting", "id", where=text("waits")),
     Index("job_by_profile", "profile"),
 )
 
@@ -107,6 +108,8 @@ run = Table(
     Column("is_requested", Boolean, nullable=False, server_default=false()),
     Column("is_silent", Boolean, nullable=False, server_default=false()),
     Column("delivery_error", Text),
+    # Of the curator: it only says what it would do.
+    Column("dry_run", Boolean, nullable=False, server_default=false()),
     # Of a run that was cancelled as its turn may have started: until when that may still happen.
     # None where there is nothing to stop.
     Column("stop_until", UtcTime),
@@ -124,5 +127,7 @@ open_run = run.c.state.in_(
 )
 """Whether somebody has to go on with a run; written out so that the partial indexes are used."""
 
-waiting, not_waiting = text("job.waits"), text("NOT job.waits")
-"""Whether a job runs when it is due; as they stand in the indexes."""
+of_agent = job.c.kind == "agent"
+"""Whether it is a job of people, and not the curator."""
+not_waiting = text("NOT job.waits")
+"""Whether a job runs when it is due; as it stands in the index."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from hermes.common.v1 import curation_pb2
 from hermes.scheduler.v1 import curator_pb2
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from services.cli.arguments import Actions, up_to
@@ -142,7 +143,6 @@ async def _roll_back(settings: Settings, arguments: argparse.Namespace) -> None:
         ):
             complain("nothing was changed")
             return
-        # Unnamed it stays so: after a rollback that is half done the latest backup is its own.
         done = await stub.RollBack(
             curator_pb2.RollBackRequest(
                 profile=profile, run_id=new_id("cur"), backup_id=arguments.backup
@@ -199,7 +199,7 @@ def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
         say(f"backups      {', '.join(found.backup_ids)}")
 
 
-def _tell(report: curator_pb2.CuratorReport) -> None:
+def _tell(report: curation_pb2.CurationReport) -> None:
     say(printable(f"{'Would be: ' if report.dry_run else ''}{report.summary}"))
     rows = [_row(change, "") for change in report.changes]
     rows += [_row(change, "not done: ") for change in report.refusals]
@@ -211,7 +211,7 @@ def _tell(report: curator_pb2.CuratorReport) -> None:
         say(f"to undo it: hermes curator rollback {report.backup_id}")
 
 
-def _row(change: curator_pb2.CuratorChange, said: str) -> tuple[str, str, str, str]:
+def _row(change: curation_pb2.CurationChange, said: str) -> tuple[str, str, str, str]:
     return (
         change.kind,
         printable(change.name),
@@ -244,7 +244,7 @@ def _described(found: curator_pb2.Curator) -> dict[str, Any]:
     }
 
 
-def _report(report: curator_pb2.CuratorReport) -> dict[str, Any]:
+def _report(report: curation_pb2.CurationReport) -> dict[str, Any]:
     return {
         "run_id": report.run_id or None,
         "time": _iso(report.time),
@@ -258,7 +258,7 @@ def _report(report: curator_pb2.CuratorReport) -> dict[str, Any]:
     }
 
 
-def _change(change: curator_pb2.CuratorChange) -> dict[str, Any]:
+def _change(change: curation_pb2.CurationChange) -> dict[str, Any]:
     return {
         "what": change.kind,
         "skill": change.name,

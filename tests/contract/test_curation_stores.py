@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from agent_service.curation.curation import JOURNAL as PATH
 from agent_service.curation.curation import Curation, Order
-from agent_service.curation.journal import PATH
 from agent_service.curation.planning import Planning
 from agent_service.curation.shelf import Curations
 from agent_service.skills.files import FileRefused, LibraryBusy, SkillFiles
@@ -24,7 +24,7 @@ from tests.profile_stores import stores
 from tests.skills import document
 
 MOST = 1_000_000
-ORDER = Order("one", plan=plan("mail-send -> mail-read"))
+ORDER = Order("one", plan=plan("mail-send -> mail-read"), epoch=1)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def test_a_run_that_dies_at_any_change_leaves_either_library(opened: Store
         await curation(opened).restore(f"back-{changes}", report.backup_id)
         assert await held(files) == before
         killable = Killable(files, changes)
-        order = Order(f"run-{changes}", plan=ORDER.plan)
+        order = Order(f"run-{changes}", plan=ORDER.plan, epoch=changes + 2)
         try:
             await Curation(killable, Sharing(reports, killable), SystemClock()).apply(order)
         except Killed:
@@ -173,7 +173,7 @@ async def test_an_earlier_epoch_is_refused_also_by_who_has_just_started(opened: 
     await curation(opened).restore("back", "")
     for dry_run in (False, True):
         with pytest.raises(StaleEpoch):
-            await curation(opened).apply(replace(ORDER, epoch=6, dry_run=dry_run))
+            await curation(opened).apply(replace(ORDER, epoch=7, dry_run=dry_run))
     assert (await curation(opened).state())[0].epoch == 7
     await curation(opened).apply(Order("two", plan=ORDER.plan, epoch=8))
     assert (await curation(opened).state())[0].epoch == 8

@@ -17,6 +17,7 @@ ORDER = Order(
         *("git-log -> git-history", "git-rebase -> git-history", "mail-send -> mail-read"),
         prunings=("oddity",),
     ),
+    epoch=1,
 )
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from services.cli.connection import connected
 from services.config import load_settings
 from services.ids import new_id
 from services.streams import open_stream
-from tests.curation import PROTECTED, fill, hostile_plan, plan, skill_files, tree
+from tests.curation import PROTECTED, fill, plan, tree
 from tests.fakes.model import FakeModel, fake_model
 
 HISTORY = plan("git-log -> git-history", "git-rebase -> git-history")
@@ -185,25 +184,13 @@ async def test_what_is_wrong_with_one_profile_holds_up_no_other(tmp_path: Path) 
     await asyncio.to_thread(fill, tmp_path)
     ann = await asyncio.to_thread(fill, tmp_path / "profiles/ann")
     await asyncio.to_thread((ann / ".curator_state").write_text, "{broken")
-    config = "curator: {interval_hours: 0.0001, min_idle_hours: 0}\n"
-    await asyncio.to_thread((tmp_path / "config.yaml").write_text, config)
     async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
         assert (await ran(channels, "one")).error == ""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await curator(channels).GetCurator(curator_pb2.GetCuratorRequest(profile="ann"))
         assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert ".curator_state" in str(caught.value.details())
-        async with asyncio.timeout(40):
-            # The next one begins by itself.
-            while len(await reports(channels)) < 2:  # noqa: ASYNC110 - a report is no event
-                await asyncio.sleep(0.2)
         assert await asyncio.to_thread((ann / ".curator_state").read_text) == "{broken"
-
-
-async def reports(channels: Channels) -> list[str]:
-    """The runs that are reported."""
-    listed = await curator(channels).ListReports(curator_pb2.ListReportsRequest())
-    return [report.run_id for report in listed.reports]
 
 
 async def test_talk_puts_it_off_and_jobs_do_not(tmp_path: Path) -> None:
@@ -225,36 +212,6 @@ async def test_talk_puts_it_off_and_jobs_do_not(tmp_path: Path) -> None:
         assert talked > quiet
         await notices(channels, "talk")
         assert talked < await next_run()
-
-
-async def test_a_dry_run_asks_and_changes_nothing(tmp_path: Path) -> None:
-    root = await asyncio.to_thread(fill, tmp_path)
-    before = await asyncio.to_thread(tree, root)
-    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
-        run = await ran(channels, "one", dry_run=True)
-        assert run.report.dry_run
-        assert [change.kind for change in run.report.changes] == ["created", "merged", "merged"]
-        assert await asyncio.to_thread(tree, root) == before
-        standing = (await curator(channels).GetCurator(curator_pb2.GetCuratorRequest())).curator
-        assert standing.run_count == 0
-
-
-@pytest.mark.timeout(120)
-async def test_a_hostile_model_changes_nothing_protected(tmp_path: Path) -> None:
-    root = await asyncio.to_thread(fill, tmp_path)
-    kept = {name: await asyncio.to_thread(skill_files, root, name) for name in PROTECTED}
-    chance = random.Random(11)
-    answers = [
-        {"text": hostile_plan(chance).replace("{", "{ "), "usage": {"prompt_tokens": 1}}
-        for _ in range(20)
-    ]
-    rules = {"rules": [{"steps": [answers]}]}
-    async with fake_model(rules) as model, serving(tmp_path, model) as channels:
-        for number in range(len(answers)):
-            run = await ran(channels, f"run-{number}")
-            assert run.error == ""
-            found = {name: await asyncio.to_thread(skill_files, root, name) for name in PROTECTED}
-            assert found == kept
 
 
 async def test_without_an_answer_of_the_model_skills_still_grow_old(tmp_path: Path) -> None:

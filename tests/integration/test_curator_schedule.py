@@ -1,4 +1,4 @@
-"""When the curator begins, and that one of several schedulers does, on a real database."""
+"""When the curator begins, that one of several schedulers does, and what jobs are told of it."""
 
 import asyncio
 from collections import Counter
@@ -6,163 +6,171 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from scheduler_service import curator_records
-from scheduler_service.curation_lock import CurationLocks
-from scheduler_service.curator import Curator
-from scheduler_service.curator_metrics import CuratorMetrics
-from scheduler_service.curator_records import (
-    CHANNEL,
-    Curation,
-    CuratorRun,
-    Done,
-    Order,
-    Report,
-    RunState,
-    Settings,
-)
+from scheduler_service.curation import Change, Curation, CuratorSettings, Order, Report
+from scheduler_service.curator.desk import CuratorDesk
+from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
+from scheduler_service.jobs import Run, RunState
+from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.options import JobOptions
-from scheduler_service.storage import curator_runs, jobs
+from scheduler_service.planner import Planner, Timing
+from scheduler_service.runner import Runner
+from scheduler_service.storage import curation as stored
+from scheduler_service.storage import jobs
+from scheduler_service.storage import runs as stored_runs
+from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
-from scheduler_service.transitions import SkillState, SkillUse
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import (
+    AlreadyExists,
     FailedPrecondition,
     HermesError,
     ServiceUnavailable,
+    StaleEpoch,
 )
-from services.home import HomePaths
 from services.ids import new_id
 from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from tests.integration.test_scheduler_storage import job_of
 
-SOON = Settings(first_check_s=0.0, check_s=0.1)
+SOON = CuratorSettings(first_check_s=0.0, check_s=0.05)
+OFF = replace(SOON, is_enabled=False)
 HOUR = timedelta(hours=1)
 
 
-NO_LOCKS = CurationLocks(HomePaths(Path("/nonexistent"), Path("/nonexistent")))
+def due(profile: str = "default", **more: Any) -> Curation:
+    """A curation that is due."""
+    now = datetime.now(UTC)
+    found = Curation(profile, last_run_at=now - 169 * HOUR, idle_since=now - 3 * HOUR)
+    return replace(found, **more)
 
 
 class Libraries:
     """Libraries that are scripted, as the agent serves them."""
 
-    def __init__(self, *curations: Curation, locks: CurationLocks = NO_LOCKS) -> None:
-        self.held = locks.held
+    def __init__(self, *curations: Curation) -> None:
         self.known = {each.profile: each for each in curations}
         self.begun: list[str] = []
+        self.looks = 0
         self.orders: list[Order] = []
-        self.jobs_told: list[set[str]] = []
         self.asked: Counter[str] = Counter()
         self.is_asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.failure: HermesError | None = None
-        self.away = ""
-        self.answer = "a plan"
+        self.restored: list[tuple[str, str]] = []
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
-        return list(self.known.values())
+        self.looks += 1
+        return [each for each in self.known.values() if profile in ("", each.profile)]
 
-    async def begin(self, profile: str) -> None:
+    async def update(
+        self, profile: str, *, is_paused: bool | None = None, begins: bool = False
+    ) -> None:
         self.begun.append(profile)
         self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
 
-    async def skills(self, profile: str) -> Sequence[SkillUse]:
-        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-        return [SkillUse("old", SkillState.STALE, False, long_ago, long_ago)]
-
-    async def plan(self, profile: str, left_out: Collection[str], jobs: Collection[str]) -> str:
+    async def plan(self, profile: str, job_skills: Collection[str]) -> str:
         self.asked[profile] += 1
-        self.jobs_told.append(set(jobs))
         self.is_asked.set()
         await self.may_answer.wait()
-        return self.answer
+        return "a plan"
 
     async def apply(self, order: Order) -> Report:
         if self.failure is not None:
             raise self.failure
-        if self.away:
-            raise ServiceUnavailable(self.away)
         self.orders.append(order)
-        profile = order.run.profile
-        self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
-        done = Done("archived", "old")
-        return Report(order.run.id, datetime.now(UTC), "done", changes=(done,))
+        now, profile = datetime.now(UTC), order.profile
+        self.known[profile] = replace(self.known[profile], last_run_at=now, epoch=order.epoch)
+        changes = (Change("archived", "old"), Change("merged", "mail-send", "mail"))
+        backup_id = "20260101-120000"
+        return Report(order.run_id, now, "done", backup_id=backup_id, changes=changes)
 
+    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
+        if self.failure is not None:
+            raise self.failure
+        self.restored.append((run_id, backup_id))
+        return Report(run_id, summary="1 restored", restored_backup_id="20260101-120000")
 
-def curation(profile: str = "default", **more: Any) -> Curation:
-    """One that is due."""
-    due = Curation(
-        profile=profile,
-        is_paused=False,
-        last_run_at=datetime.now(UTC) - 169 * HOUR,
-        run_count=1,
-        last_summary="",
-        last_report_path="",
-        idle_since=datetime.now(UTC) - 3 * HOUR,
-        is_busy=False,
-    )
-    return replace(due, **more)
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        return []
 
-
-def curator(
-    database: Database,
-    libraries: curator_records.Libraries,
-    workers: Workers,
-    metrics: CuratorMetrics,
-    settings: Settings = SOON,
-    lease_s: float = 1.5,
-) -> Curator:
-    """One of a scheduler."""
-    return Curator(
-        database,
-        libraries,
-        workers,
-        holder=(new_owner(new_id("test")), curator_runs.run_leases(lease_s)),
-        clock=SystemClock(),
-        settings=settings,
-        observer=metrics,
-    )
+    async def looked(self, more: int = 3) -> None:
+        """Return once whoever looks has looked so many times more."""
+        wanted = self.looks + more
+        while self.looks < wanted:  # noqa: ASYNC110 - the fake counts without an event
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
 async def schedulers(
     database: Database,
-    libraries: curator_records.Libraries,
+    libraries: Libraries,
     count: int = 1,
-    settings: Settings = SOON,
+    settings: CuratorSettings = SOON,
     lease_s: float = 1.5,
 ) -> AsyncGenerator[CollectorRegistry]:
-    """Some curators on one database."""
+    """Some schedulers on one database; at the end they die and let nothing go."""
     await database.migrate(metadata.create_all)
-    registry = CollectorRegistry()
+    registry, clock = CollectorRegistry(), SystemClock()
     metrics = CuratorMetrics.create(Meter(registry))
+    counts = SchedulerMetrics.create(Meter(CollectorRegistry()))
+    no_turns = cast("Any", None)
+    tasks: list[asyncio.Task[None]] = []
     async with Workers() as workers:
-        curators = [
-            curator(database, libraries, workers, metrics, settings, lease_s) for _ in range(count)
-        ]
-        tasks = [asyncio.create_task(one.run()) for one in curators]
-        yield registry
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        for _ in range(count):
+            holder = Holder(new_owner(new_id("test")), run_leases(lease_s))
+            work = CuratorRuns(
+                database, libraries, leases=holder.leases, clock=clock, observer=metrics
+            )
+            runner = Runner(
+                database,
+                no_turns,
+                no_turns,
+                leases=holder.leases,
+                clock=clock,
+                slots=8,
+                observer=counts,
+            ).curating(work)
+            planner = Planner(
+                database,
+                runner,
+                workers,
+                holder=holder,
+                clock=clock,
+                timing=Timing(timedelta(days=1), sleep_s=0.5),
+                observer=counts,
+            )
+            timer = CuratorTimer(
+                database, libraries, clock=clock, settings=settings, observer=metrics
+            )
+            tasks += [asyncio.create_task(part.run()) for part in (planner, timer)]
+        try:
+            yield registry
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
 
-async def runs(database: Database, profile: str = "default") -> list[CuratorRun]:
-    return await database.read(partial(curator_runs.list_runs, profile=profile, limit=100))
+def desk(database: Database, libraries: Libraries) -> CuratorDesk:
+    return CuratorDesk(database, libraries, SystemClock(), SOON)
 
 
-async def ended(database: Database, count: int = 1, profile: str = "default") -> list[CuratorRun]:
-    """The runs of a profile, once so many have ended."""
+async def runs(database: Database, profile: str = "default") -> list[Run]:
+    find = partial(stored_runs.list_runs, job_id=stored.job_id_of(profile), limit=100)
+    return await database.read(find)
+
+
+async def ended(database: Database, count: int = 1, profile: str = "default") -> list[Run]:
+    """The runs of a profile, the latest first, once so many have ended."""
     async with asyncio.timeout(20):
         while sum(run.finished_at is not None for run in await runs(database, profile)) < count:  # noqa: ASYNC110 - rows change without an event
             await asyncio.sleep(0.02)
@@ -170,18 +178,16 @@ async def ended(database: Database, count: int = 1, profile: str = "default") ->
 
 
 async def test_of_many_schedulers_one_works_on_each_profile_once(database: Database) -> None:
-    libraries = Libraries(curation(), curation("ann"), curation("bob", is_paused=True))
+    libraries = Libraries(due(), due("ann"), due("bob", is_paused=True))
     # Long, so that nobody is taken over who only waits for a processor.
     async with schedulers(database, libraries, 4, lease_s=30) as registry:
         await ended(database)
         await ended(database, profile="ann")
-        await asyncio.sleep(0.5)
-        assert sorted(order.run.profile for order in libraries.orders) == ["ann", "default"]
+        await libraries.looked(8)
+        assert sorted(order.profile for order in libraries.orders) == ["ann", "default"]
         assert libraries.asked == {"ann": 1, "default": 1}
         assert await runs(database, "bob") == []
-        (order, _) = libraries.orders
-        assert [each.name for each in order.transitions] == ["old"]
-        assert order.run.plan == "a plan"
+        assert {order.plan for order in libraries.orders} == {"a plan"}
         value = registry.get_sample_value
         assert value("hermes_curator_transitions_total", {"to": "archived"}) == 2
         latest = value("hermes_curator_last_run_timestamp_seconds")
@@ -189,187 +195,171 @@ async def test_of_many_schedulers_one_works_on_each_profile_once(database: Datab
         assert abs(latest - datetime.now(UTC).timestamp()) < 60
 
 
-async def test_it_works_on_a_few_profiles_at_a_time(database: Database) -> None:
-    profiles = [f"p{number}" for number in range(12)]
-    libraries = Libraries(*map(curation, profiles))
-    libraries.may_answer.clear()
-    # Looks that nothing hints at come as often.
-    often = replace(SOON, check_s=0.05)
-    async with schedulers(database, libraries, settings=often):
-        while sum(map(len, [await runs(database, each) for each in profiles])) < 12:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(1)
-        assert len(libraries.asked) == 4
-        libraries.may_answer.set()
-        for profile in profiles:
-            await ended(database, profile=profile)
-
-
 @pytest.mark.parametrize(
-    "more",
+    "found",
     [
-        {"last_run_at": datetime.now(UTC) - 167 * HOUR},
-        {"idle_since": datetime.now(UTC) - HOUR},
-        {"is_busy": True},
-        {"is_paused": True},
+        due(last_run_at=datetime.now(UTC) - 167 * HOUR),
+        due(idle_since=datetime.now(UTC) - HOUR),
+        due(is_busy=True),
+        due(is_paused=True),
+        due(last_run_at=datetime.max.replace(tzinfo=UTC)),
+        due(last_run_at=None),
     ],
 )
-async def test_it_waits_for_its_time(database: Database, more: dict[str, Any]) -> None:
-    libraries = Libraries(curation(**more))
+async def test_it_waits_for_its_time(database: Database, found: Curation) -> None:
+    libraries = Libraries(found)
     async with schedulers(database, libraries):
-        await asyncio.sleep(0.5)
-        assert await runs(database) == []
-
-
-async def test_the_first_check_only_records_the_time(database: Database) -> None:
-    libraries = Libraries(curation(last_run_at=None))
-    async with schedulers(database, libraries):
-        await asyncio.sleep(0.5)
-        assert libraries.begun == ["default"]
-        assert await runs(database) == []
+        await libraries.looked()
+    assert await runs(database) == []
+    # The first look at a library only records the time.
+    assert libraries.begun == (["default"] if found.last_run_at is None else [])
 
 
 async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database) -> None:
-    libraries = Libraries(curation())
-    async with schedulers(database, libraries, settings=replace(SOON, is_enabled=False)):
-        await asyncio.sleep(0.5)
+    libraries = Libraries(due())
+    async with schedulers(database, libraries, settings=OFF):
+        await libraries.looked()
         assert await runs(database) == []
-        insert = partial(
-            curator_runs.insert_run,
-            run_id="asked",
-            profile="default",
-            now=datetime.now(UTC),
-            dry_run=False,
-        )
-        assert await database.write(insert, notify=CHANNEL)
+        asked = await desk(database, libraries).begin("default", "asked", dry_run=False)
+        assert asked.state is RunState.CLAIMED
         (run,) = await ended(database)
         assert (run.id, run.state) == ("asked", RunState.SUCCEEDED)
+        again = await desk(database, libraries).begin("default", "asked", dry_run=False)
+        assert again == run
+        with pytest.raises(AlreadyExists):
+            await desk(database, libraries).begin("default", "asked", dry_run=True)
 
 
-async def test_a_run_is_taken_over_with_the_plan_that_is_paid(database: Database) -> None:
-    libraries = Libraries(curation())
-    libraries.may_answer.clear()
-    async with schedulers(database, libraries):
-        async with asyncio.timeout(10):
-            while not libraries.asked:  # noqa: ASYNC110 - the fake counts without an event
-                await asyncio.sleep(0.02)
-    # The first died before there was an answer; the second asks again and dies after it.
-    libraries.may_answer.set()
-    blocked = Libraries(curation())
-    blocked.apply = _never  # type: ignore[method-assign]
-    async with schedulers(database, blocked):
-        async with asyncio.timeout(20):
-            while (await runs(database))[0].plan is None:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.02)
-    last = Libraries(curation())
-    async with schedulers(database, last):
-        (run,) = await ended(database)
-        assert run.state is RunState.SUCCEEDED
-        assert (last.asked, len(last.orders)) == (Counter(), 1)
-
-
-async def test_a_plan_with_a_zero_byte_is_asked_for_once(database: Database) -> None:
-    libraries = Libraries(curation())
-    libraries.answer = "a\0plan"
-    async with schedulers(database, libraries, lease_s=30):
-        (run,) = await ended(database)
-    assert (run.state, run.plan) == (RunState.SUCCEEDED, "a\ufffdplan")
-    assert libraries.asked == {"default": 1}
-
-
-async def uses_old(database: Database) -> None:
-    """Have a job use the skill that there is."""
-    job = replace(job_of(1), options=JobOptions(skills=("old",)))
-    await database.write(partial(jobs.insert_job, new=job, request_digest=""))
-
-
-async def test_a_skill_that_a_job_uses_does_not_grow_old(database: Database) -> None:
-    libraries = Libraries(curation())
-    await database.migrate(metadata.create_all)
-    await uses_old(database)
+async def test_a_stale_look_does_not_repeat_a_run(database: Database) -> None:
+    libraries, stale = Libraries(due()), due()
+    # Its time is weeks ago, by a look from before the run.
+    stale = replace(stale, last_run_at=datetime.now(UTC) - 700 * HOUR)
+    libraries.known["default"] = stale
     async with schedulers(database, libraries):
         await ended(database)
-    (order,) = libraries.orders
-    assert (list(order.transitions), order.of_jobs) == ([], {"old"})
-    assert libraries.jobs_told == [{"old"}]
+    libraries.known["default"] = stale
+    async with schedulers(database, libraries):
+        await libraries.looked()
+    assert len(await runs(database)) == 1
 
 
-async def test_a_job_that_is_made_while_the_model_thinks_keeps_its_skill(
+async def test_a_run_is_taken_over_and_is_made_once(database: Database) -> None:
+    first = Libraries(due())
+    first.may_answer.clear()
+    async with schedulers(database, first):
+        await first.is_asked.wait()
+    # It has died, and holds the run until its lease ends.
+    second = Libraries(due())
+    async with schedulers(database, second):
+        (run,) = await ended(database)
+    assert run.state is RunState.SUCCEEDED
+    assert ([order.epoch for order in second.orders], first.orders) == ([2], [])
+
+
+async def test_epochs_grow_over_the_runs_and_over_what_the_library_knows(
     database: Database,
 ) -> None:
-    libraries = Libraries(curation())
+    libraries = Libraries(due(epoch=7))
+    async with schedulers(database, libraries, settings=OFF, lease_s=30):
+        for number in range(3):
+            await desk(database, libraries).begin("default", f"run-{number}", dry_run=number == 1)
+            await ended(database, number + 1)
+    assert [order.epoch for order in libraries.orders] == [8, 9, 10]
+    assert [order.dry_run for order in libraries.orders] == [False, True, False]
+
+
+async def test_who_was_taken_over_changes_nothing_more(database: Database) -> None:
+    libraries = Libraries(due())
     libraries.may_answer.clear()
-    async with schedulers(database, libraries):
-        async with asyncio.timeout(20):
-            await libraries.is_asked.wait()
-        await uses_old(database)
+    async with schedulers(database, libraries, lease_s=30):
+        await libraries.is_asked.wait()
+        (run,) = await runs(database)
+        other, leases = new_owner("other"), run_leases(30)
+
+        def take_over(connection: Any) -> None:
+            connection.exec_driver_sql("UPDATE run SET lease_until = NULL, owner = NULL")
+            assert leases.claim_these(connection, other, [run.id])
+
+        await database.write(take_over)
         libraries.may_answer.set()
-        await ended(database)
-    (order,) = libraries.orders
-    # The library refuses what is asked for of a skill that is among these.
-    assert ([each.name for each in order.transitions], order.of_jobs) == (["old"], {"old"})
+        await libraries.looked()
+        assert libraries.orders == []
+        (run,) = await runs(database)
+        assert (run.finished_at, run.output) == (None, "")
 
 
-async def _never(order: Order) -> Report:
-    await asyncio.Event().wait()
-    raise AssertionError(order)
+@pytest.mark.parametrize(
+    "failure", [FailedPrecondition("it cannot be backed up"), StaleEpoch("another run has")]
+)
+async def test_after_a_failed_run_it_rests(database: Database, failure: HermesError) -> None:
+    libraries = Libraries(due())
+    libraries.failure = failure
+    async with schedulers(database, libraries):
+        (run,) = await ended(database)
+        assert (run.state, run.error) == (RunState.FAILED, str(failure))
+        await libraries.looked()
+        assert len(await runs(database)) == 1
 
 
 async def test_a_run_that_waits_says_what_for_until_it_has_ended(database: Database) -> None:
-    libraries = Libraries(curation())
-    libraries.away = "the library is held by another program"
+    libraries = Libraries(due())
+    libraries.failure = ServiceUnavailable("the library is held by another program")
     async with schedulers(database, libraries):
         async with asyncio.timeout(20):
             while not (found := await runs(database)) or not found[0].error:  # noqa: ASYNC110 - rows change without an event
                 await asyncio.sleep(0.02)
-        assert (found[0].state, found[0].error) == (RunState.OPEN, libraries.away)
-        libraries.away = ""
+        assert (found[0].finished_at, found[0].error) == (None, libraries.failure.message)
+        with pytest.raises(FailedPrecondition, match="at work"):
+            await desk(database, libraries).begin("default", "more", dry_run=False)
+        with pytest.raises(FailedPrecondition, match="at work"):
+            await desk(database, libraries).roll_back("default", "back", "")
+        libraries.failure = None
         (run,) = await ended(database)
         assert (run.state, run.error) == (RunState.SUCCEEDED, "")
 
 
-async def test_after_a_failed_run_it_rests(database: Database) -> None:
-    libraries = Libraries(curation())
-    libraries.failure = FailedPrecondition("the library cannot be backed up")
-    async with schedulers(database, libraries):
-        (run,) = await ended(database)
-        assert (run.state, run.error) == (RunState.FAILED, str(libraries.failure))
-        await asyncio.sleep(0.5)
-        assert len(await runs(database)) == 1
-
-
-async def test_what_one_library_says_of_itself_holds_up_no_other(
-    database: Database, caplog: pytest.LogCaptureFixture
+async def test_jobs_follow_a_merge_and_a_rollback_however_often_it_is_asked_for(
+    database: Database,
 ) -> None:
-    last = datetime.max.replace(tzinfo=UTC)
-    bad = [curation("high", epoch=2**63 - 1), curation("late", last_run_at=last)]
-    async with schedulers(database, Libraries(*bad, curation())):
-        (run,) = await ended(database)
-        assert run.state is RunState.SUCCEEDED
-    for each in bad:
-        assert await runs(database, each.profile) == []
-    assert "the skills of high are not looked after: " in caplog.text
+    await database.migrate(metadata.create_all)
+    libraries = Libraries(due())
+    libraries.may_answer.clear()
 
+    async def skills() -> tuple[str, ...]:
+        found = await database.read(partial(jobs.find_job, job_id="job1"))
+        assert found is not None
+        return found.job.options.skills
 
-class Hanging(Libraries):
-    """An agent that does not answer."""
-
-    async def curations(self, profile: str = "") -> Sequence[Curation]:
-        self.is_asked.set()
-        await asyncio.Event().wait()
-        raise AssertionError(profile)
-
-
-async def test_who_drains_does_not_wait_for_an_agent_that_hangs(sqlite_url: str) -> None:
-    libraries = Hanging()
-    metrics = CuratorMetrics.create(Meter(CollectorRegistry()))
-    async with Database(sqlite_url, "test") as database, Workers() as workers:
-        await database.migrate(metadata.create_all)
-        one = curator(database, libraries, workers, metrics)
-        running = asyncio.create_task(one.run())
+    async with schedulers(database, libraries):
         await libraries.is_asked.wait()
-        async with asyncio.timeout(5):
-            await one.drain()
-        assert not running.done(), "it still waits for the agent"
-        running.cancel()
-        await asyncio.wait([running])
+        # It is made while the model thinks, and the library is told all the same.
+        job = replace(job_of(1), options=JobOptions(skills=("notes/mail-send", "old")))
+        await database.write(partial(jobs.insert_job, new=job, request_digest=""))
+        libraries.may_answer.set()
+        await ended(database)
+    assert set(libraries.orders[0].job_skills) == {"mail-send", "old"}
+    assert await skills() == ("mail", "old")
+    libraries.failure = ServiceUnavailable("changes of the skills are half made")
+    with pytest.raises(ServiceUnavailable):
+        await desk(database, libraries).roll_back("default", "back", "")
+    assert await skills() == ("mail", "old")
+    libraries.failure = None
+    for request_id in ("back", "again"):
+        await desk(database, libraries).roll_back("default", request_id, "")
+        assert await skills() == ("notes/mail-send", "old")
+
+
+async def test_nobody_sees_or_changes_it_as_a_job(database: Database) -> None:
+    libraries = Libraries(due())
+    async with schedulers(database, libraries):
+        await ended(database)
+    assert (
+        await database.read(partial(jobs.list_jobs, profile="default", limit=9, after=None)) == []
+    )
+    delete = partial(
+        jobs.delete_job,
+        profile="default",
+        job_id=stored.job_id_of("default"),
+        now=datetime.now(UTC),
+    )
+    assert not await database.write(delete)

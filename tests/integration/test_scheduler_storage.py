@@ -19,7 +19,7 @@ from scheduler_service.profile_homes import ProfileHome
 from scheduler_service.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
-from scheduler_service.storage.curator_schema import metadata
+from scheduler_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import ServiceUnavailable
@@ -77,7 +77,7 @@ async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str)
     request = JobRequest("job1", "default", "", "say it", "every 1m", "UTC", None)
     values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
     values |= {"id": "job1", "profile": "default", "name": "", "prompt": "say it"}
-    values |= {"schedule_text": "every 1m", "time_zone": "UTC", "kind": "interval"}
+    values |= {"schedule_text": "every 1m", "time_zone": "UTC", "schedule_kind": "interval"}
     # What version 0001 made of this request.
     digest = "df5aae3931d3305b819b97b7cd9afefea468dc187ab8ef08f6db377c4652efb5"
     times = dict.fromkeys(("anchor_at", "created_at", "next_run_at"), NOON)

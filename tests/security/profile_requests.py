@@ -3,16 +3,28 @@
 import hashlib
 from collections.abc import Sequence
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
-from hermes.agent.v1 import approval_pb2, memory_pb2, turn_event_pb2, turn_pb2, usage_pb2
+from hermes.agent.v1 import (
+    approval_pb2,
+    curation_pb2,
+    memory_pb2,
+    turn_event_pb2,
+    turn_pb2,
+    usage_pb2,
+)
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from hermes.gateway.v1 import conversation_pb2, delivery_pb2
 from hermes.scheduler.v1 import job_file_pb2, job_pb2
 from tests.security.households import BOB, Things
+
+AGES = curation_pb2.SkillAges(
+    stale_after=Duration(seconds=86_400), archive_after=Duration(seconds=86_400)
+)
 
 
 def archive(things: Things) -> Sequence[Message]:

@@ -21,12 +21,12 @@ from hermes.agent.v1 import catalog_pb2 as catalog
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
 from hermes.gateway.v1 import conversation_pb2, delivery_pb2
 from hermes.scheduler.v1 import curator_pb2, job_file_pb2, job_pb2, run_pb2, schedule_pb2
+from tests.curation import plan
 from tests.security import profile_requests as requests
 from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
 
 AGENT, EXECUTOR = "/hermes.agent.v1.", "/hermes.executor.v1."
 GATEWAY, SCHEDULER = "/hermes.gateway.v1.", "/hermes.scheduler.v1."
-
 Make = Callable[[Things], Message | Sequence[Message]]
 """Requests for bob that name somebody's things."""
 
@@ -154,19 +154,16 @@ ROWS: Mapping[str, Row] = {
     AGENT + "CurationService/UpdateCuration": Apart(
         lambda _: curation_pb2.UpdateCurationRequest(profile=BOB, is_paused=True)
     ),
-    AGENT + "CurationService/ListSkillUsage": Apart(
-        lambda _: curation_pb2.ListSkillUsageRequest(profile=BOB)
-    ),
     AGENT + "CurationService/PlanConsolidation": Apart(
-        lambda _: curation_pb2.PlanConsolidationRequest(profile=BOB)
+        lambda _: curation_pb2.PlanConsolidationRequest(profile=BOB, ages=requests.AGES)
     ),
     AGENT + "CurationService/ApplyCuration": Apart(
         lambda t: curation_pb2.ApplyCurationRequest(
             profile=BOB,
             run_id=t.request,
-            transitions=[
-                curation_pb2.SkillTransition(name=t.skill, to=skill_pb2.SKILL_STATE_ARCHIVED)
-            ],
+            ages=requests.AGES,
+            plan=plan(prunings=(t.skill,)),
+            epoch=1,
         )
     ),
     AGENT + "CurationService/RestoreSkills": Alike(

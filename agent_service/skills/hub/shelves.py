@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent_service.curation import journal
-from agent_service.curation.changes import Change, Move, Remove, Write, digest
+from agent_service.skills import journal
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.hub.lock import Installed, LockFile
 from agent_service.skills.hub.package import content_digest
+from agent_service.skills.journal import Change, Move, Remove, Write, digest
 from agent_service.skills.library import HUB, MAX_LIST_BYTES, USAGE, Catalogue, Library, Provenance
 from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
 from agent_service.skills.usage import SkillState, Usage, UsageFile, timestamp

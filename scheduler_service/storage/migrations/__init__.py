@@ -1,6 +1,6 @@
-"""How databases of earlier versions become what `schema.py` says."""
+"""How the schema came to be; `versions` holds one Alembic revision for each step."""
 
-HEAD = "0012"
+HEAD = "0001"
 """The revision that `schema.py` stands for."""
 
 OLDEST_RELEASE = "0.1.0"

@@ -17,8 +17,7 @@ from scheduler_service.jobs import Job, JobState
 from scheduler_service.planner import CHANNEL
 from scheduler_service.schedule import Once
 from scheduler_service.storage import jobs, migrations
-from scheduler_service.storage.curator_schema import metadata
-from scheduler_service.storage.schema import job
+from scheduler_service.storage.schema import job, metadata
 from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import BenchError, Plan, Reading

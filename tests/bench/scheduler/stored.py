@@ -14,8 +14,7 @@ from sqlalchemy import event
 from scheduler_service.jobs import Job, JobState, RunState
 from scheduler_service.schedule import Cron, Interval, Schedule
 from scheduler_service.storage import claims, jobs, migrations
-from scheduler_service.storage.curator_schema import metadata
-from scheduler_service.storage.schema import job, run
+from scheduler_service.storage.schema import job, metadata, run
 from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import BenchError, Plan, Reading

@@ -1,6 +1,7 @@
 """What the curator does to a library on the disk: merges, backups, and what it refuses."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,10 @@ from skills_ref import validate
 
 from agent_service.curation.changes import Kind
 from agent_service.curation.curation import Order
-from agent_service.curation.drafting import Wanted
-from agent_service.curation.plan import BadPlan, parsed
-from agent_service.curation.prompt import clusters
-from agent_service.curation.reasons import is_about_content
+from agent_service.curation.plan import BadPlan, is_about_content, parsed
+from agent_service.curation.planning import clusters
 from agent_service.skills.document import BadSkill, checked
-from agent_service.skills.usage import SkillState
+from agent_service.skills.usage import timestamp
 from services.errors import NotFound
 from tests.curation import (
     CONTENT,
@@ -25,6 +24,7 @@ from tests.curation import (
     skill_files,
     tree,
 )
+from tests.fakes.clock import ManualClock
 from tests.skills import put, run, usage
 
 
@@ -159,31 +159,17 @@ def test_clusters_are_names_that_begin_alike() -> None:
     }
 
 
-def test_transitions_are_looked_at_again_before_they_are_made(root: Path, tmp_path: Path) -> None:
-    run(curation(tmp_path).skills())
-    put(
-        root,
-        ".usage.json",
-        json.dumps({"oddity": {"last_viewed_at": "2026-01-01T00:00:00+00:00"}}),
-    )
-    wanted = [
-        Wanted("oddity", SkillState.ARCHIVED, "old", None),
-        Wanted("mail-send", SkillState.ARCHIVED, "old", None),
-        Wanted("mail-read", SkillState.STALE, "old", None),
-        Wanted("git-log", SkillState.ARCHIVED, "old", None),
-        Wanted("arxiv", SkillState.ARCHIVED, "old", None),
-    ]
-    order = Order("one", wanted, job_skills=frozenset({"git-log"}))
-    report = run(curation(tmp_path).apply(order))
+def test_skills_grow_old_but_protected_ones_and_those_of_jobs(root: Path, tmp_path: Path) -> None:
+    old, now = {"created_at": "2020-01-01T00:00:00+00:00"}, ManualClock().now()
+    stale = {"last_viewed_at": timestamp(now - timedelta(days=40))}
+    records = dict.fromkeys(("mail-send", "git-log", "arxiv"), old) | {"mail-read": stale}
+    put(root, ".usage.json", json.dumps(records))
+    report = apply(tmp_path, "", jobs=frozenset({"git-log"}))
     assert [(done.kind.value, done.name) for done in report.changes] == [
-        ("archived", "mail-send"),
         ("stale", "mail-read"),
+        ("archived", "mail-send"),
     ]
-    assert {done.name: done.reason for done in report.refusals} == {
-        "oddity": "it was used meanwhile",
-        "git-log": "a job uses it",
-        "arxiv": "it came with Hermes",
-    }
+    assert report.refusals == ()
     assert usage(root)["mail-read"]["state"] == "stale"
 
 
@@ -197,7 +183,7 @@ def test_without_knowing_what_is_of_a_hub_nothing_is_done(root: Path, tmp_path: 
 
 def test_a_dry_run_only_tells(root: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    order = Order("one", plan=plan("mail-send -> mail-read"), dry_run=True)
+    order = Order("one", plan=plan("mail-send -> mail-read"), dry_run=True, epoch=1)
     report = run(curation(tmp_path).apply(order))
     assert report.dry_run
     assert report.summary == "skills: 1 merged"
@@ -233,6 +219,8 @@ def test_a_backup_gives_the_library_back_and_is_one_of_five(root: Path, tmp_path
     assert not (root / "dev/git-history").exists()
     assert {done.name for done in back.changes} >= {"git-log", "git-rebase"}
     # What was there before that is not lost either.
+    # Asked for again it finds nothing, as a roll-back is not what the next one goes back to.
+    assert run(curation(tmp_path).restore("again", "")).changes == ()
     run(curation(tmp_path).restore("c", back.backup_id))
     assert tree(root) == changed
     with pytest.raises(NotFound):

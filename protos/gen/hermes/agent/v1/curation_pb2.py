@@ -22,55 +22,46 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
-from hermes.agent.v1 import skill_pb2 as hermes_dot_agent_dot_v1_dot_skill__pb2
+from hermes.common.v1 import curation_pb2 as hermes_dot_common_dot_v1_dot_curation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/agent/v1/curation.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bhermes/agent/v1/skill.proto\"\'\n\x14ListCurationsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"E\n\x15ListCurationsResponse\x12,\n\tcurations\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.Curation\"\x88\x02\n\x08\x43uration\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tis_paused\x18\x02 \x01(\x08\x12\x31\n\rlast_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x04 \x01(\x03\x12\x14\n\x0clast_summary\x18\x05 \x01(\t\x12\x18\n\x10last_report_path\x18\x06 \x01(\t\x12.\n\nidle_since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07is_busy\x18\x08 \x01(\x08\x12\x12\n\nbackup_ids\x18\t \x03(\t\x12\r\n\x05\x65poch\x18\n \x01(\x03\"^\n\x15UpdateCurationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x16\n\tis_paused\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x0e\n\x06\x62\x65gins\x18\x03 \x01(\x08\x42\x0c\n\n_is_paused\"E\n\x16UpdateCurationResponse\x12+\n\x08\x63uration\x18\x01 \x01(\x0b\x32\x19.hermes.agent.v1.Curation\"(\n\x15ListSkillUsageRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"D\n\x16ListSkillUsageResponse\x12*\n\x06skills\x18\x01 \x03(\x0b\x32\x1a.hermes.agent.v1.UsedSkill\"\xc2\x01\n\tUsedSkill\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x05state\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillState\x12\x14\n\x0cis_protected\x18\x03 \x01(\x08\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10last_active_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"Q\n\x18PlanConsolidationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x10\n\x08left_out\x18\x02 \x03(\t\x12\x12\n\njob_skills\x18\x03 \x03(\t\")\n\x19PlanConsolidationResponse\x12\x0c\n\x04plan\x18\x01 \x01(\t\"\xc6\x01\n\x14\x41pplyCurationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x35\n\x0btransitions\x18\x03 \x03(\x0b\x32 .hermes.agent.v1.SkillTransition\x12\x0c\n\x04plan\x18\x04 \x01(\t\x12\x14\n\x0cplan_failure\x18\x05 \x01(\t\x12\x12\n\njob_skills\x18\x06 \x03(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\"\x8b\x01\n\x0fSkillTransition\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x02to\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillState\x12\x0b\n\x03why\x18\x03 \x01(\t\x12\x34\n\x10last_active_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"H\n\x15\x41pplyCurationResponse\x12/\n\x06report\x18\x01 \x01(\x0b\x32\x1f.hermes.agent.v1.CurationReport\"J\n\x14RestoreSkillsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tbackup_id\x18\x03 \x01(\t\"H\n\x15RestoreSkillsResponse\x12/\n\x06report\x18\x01 \x01(\x0b\x32\x1f.hermes.agent.v1.CurationReport\"@\n\x1aListCurationReportsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"O\n\x1bListCurationReportsResponse\x12\x30\n\x07reports\x18\x01 \x03(\x0b\x32\x1f.hermes.agent.v1.CurationReport\"\x88\x02\n\x0e\x43urationReport\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\x11\n\tbackup_id\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\x12\x30\n\x07\x63hanges\x18\x07 \x03(\x0b\x32\x1f.hermes.agent.v1.CurationChange\x12\x31\n\x08refusals\x18\x08 \x03(\x0b\x32\x1f.hermes.agent.v1.CurationChange\x12\x14\n\x0cplan_failure\x18\t \x01(\t\"J\n\x0e\x43urationChange\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04into\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t2\xd5\x05\n\x0f\x43urationService\x12^\n\rListCurations\x12%.hermes.agent.v1.ListCurationsRequest\x1a&.hermes.agent.v1.ListCurationsResponse\x12\x61\n\x0eUpdateCuration\x12&.hermes.agent.v1.UpdateCurationRequest\x1a\'.hermes.agent.v1.UpdateCurationResponse\x12\x61\n\x0eListSkillUsage\x12&.hermes.agent.v1.ListSkillUsageRequest\x1a\'.hermes.agent.v1.ListSkillUsageResponse\x12j\n\x11PlanConsolidation\x12).hermes.agent.v1.PlanConsolidationRequest\x1a*.hermes.agent.v1.PlanConsolidationResponse\x12^\n\rApplyCuration\x12%.hermes.agent.v1.ApplyCurationRequest\x1a&.hermes.agent.v1.ApplyCurationResponse\x12^\n\rRestoreSkills\x12%.hermes.agent.v1.RestoreSkillsRequest\x1a&.hermes.agent.v1.RestoreSkillsResponse\x12p\n\x13ListCurationReports\x12+.hermes.agent.v1.ListCurationReportsRequest\x1a,.hermes.agent.v1.ListCurationReportsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/agent/v1/curation.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fhermes/common/v1/curation.proto\"\'\n\x14ListCurationsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"E\n\x15ListCurationsResponse\x12,\n\tcurations\x18\x01 \x03(\x0b\x32\x19.hermes.agent.v1.Curation\"\x88\x02\n\x08\x43uration\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tis_paused\x18\x02 \x01(\x08\x12\x31\n\rlast_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x04 \x01(\x03\x12\x14\n\x0clast_summary\x18\x05 \x01(\t\x12\x18\n\x10last_report_path\x18\x06 \x01(\t\x12.\n\nidle_since\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07is_busy\x18\x08 \x01(\x08\x12\x12\n\nbackup_ids\x18\t \x03(\t\x12\r\n\x05\x65poch\x18\n \x01(\x03\"^\n\x15UpdateCurationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x16\n\tis_paused\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x0e\n\x06\x62\x65gins\x18\x03 \x01(\x08\x42\x0c\n\n_is_paused\"E\n\x16UpdateCurationResponse\x12+\n\x08\x63uration\x18\x01 \x01(\x0b\x32\x19.hermes.agent.v1.Curation\"i\n\x18PlanConsolidationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12(\n\x04\x61ges\x18\x02 \x01(\x0b\x32\x1a.hermes.agent.v1.SkillAges\x12\x12\n\njob_skills\x18\x03 \x03(\t\")\n\x19PlanConsolidationResponse\x12\x0c\n\x04plan\x18\x01 \x01(\t\"\xb9\x01\n\x14\x41pplyCurationRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12(\n\x04\x61ges\x18\x03 \x01(\x0b\x32\x1a.hermes.agent.v1.SkillAges\x12\x0c\n\x04plan\x18\x04 \x01(\t\x12\x14\n\x0cplan_failure\x18\x05 \x01(\t\x12\x12\n\njob_skills\x18\x06 \x03(\t\x12\x0f\n\x07\x64ry_run\x18\x07 \x01(\x08\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\"m\n\tSkillAges\x12.\n\x0bstale_after\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rarchive_after\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"I\n\x15\x41pplyCurationResponse\x12\x30\n\x06report\x18\x01 \x01(\x0b\x32 .hermes.common.v1.CurationReport\"J\n\x14RestoreSkillsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tbackup_id\x18\x03 \x01(\t\"I\n\x15RestoreSkillsResponse\x12\x30\n\x06report\x18\x01 \x01(\x0b\x32 .hermes.common.v1.CurationReport\"@\n\x1aListCurationReportsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"P\n\x1bListCurationReportsResponse\x12\x31\n\x07reports\x18\x01 \x03(\x0b\x32 .hermes.common.v1.CurationReport2\xf2\x04\n\x0f\x43urationService\x12^\n\rListCurations\x12%.hermes.agent.v1.ListCurationsRequest\x1a&.hermes.agent.v1.ListCurationsResponse\x12\x61\n\x0eUpdateCuration\x12&.hermes.agent.v1.UpdateCurationRequest\x1a\'.hermes.agent.v1.UpdateCurationResponse\x12j\n\x11PlanConsolidation\x12).hermes.agent.v1.PlanConsolidationRequest\x1a*.hermes.agent.v1.PlanConsolidationResponse\x12^\n\rApplyCuration\x12%.hermes.agent.v1.ApplyCurationRequest\x1a&.hermes.agent.v1.ApplyCurationResponse\x12^\n\rRestoreSkills\x12%.hermes.agent.v1.RestoreSkillsRequest\x1a&.hermes.agent.v1.RestoreSkillsResponse\x12p\n\x13ListCurationReports\x12+.hermes.agent.v1.ListCurationReportsRequest\x1a,.hermes.agent.v1.ListCurationReportsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.curation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTCURATIONSREQUEST']._serialized_start=113
-  _globals['_LISTCURATIONSREQUEST']._serialized_end=152
-  _globals['_LISTCURATIONSRESPONSE']._serialized_start=154
-  _globals['_LISTCURATIONSRESPONSE']._serialized_end=223
-  _globals['_CURATION']._serialized_start=226
-  _globals['_CURATION']._serialized_end=490
-  _globals['_UPDATECURATIONREQUEST']._serialized_start=492
-  _globals['_UPDATECURATIONREQUEST']._serialized_end=586
-  _globals['_UPDATECURATIONRESPONSE']._serialized_start=588
-  _globals['_UPDATECURATIONRESPONSE']._serialized_end=657
-  _globals['_LISTSKILLUSAGEREQUEST']._serialized_start=659
-  _globals['_LISTSKILLUSAGEREQUEST']._serialized_end=699
-  _globals['_LISTSKILLUSAGERESPONSE']._serialized_start=701
-  _globals['_LISTSKILLUSAGERESPONSE']._serialized_end=769
-  _globals['_USEDSKILL']._serialized_start=772
-  _globals['_USEDSKILL']._serialized_end=966
-  _globals['_PLANCONSOLIDATIONREQUEST']._serialized_start=968
-  _globals['_PLANCONSOLIDATIONREQUEST']._serialized_end=1049
-  _globals['_PLANCONSOLIDATIONRESPONSE']._serialized_start=1051
-  _globals['_PLANCONSOLIDATIONRESPONSE']._serialized_end=1092
-  _globals['_APPLYCURATIONREQUEST']._serialized_start=1095
-  _globals['_APPLYCURATIONREQUEST']._serialized_end=1293
-  _globals['_SKILLTRANSITION']._serialized_start=1296
-  _globals['_SKILLTRANSITION']._serialized_end=1435
-  _globals['_APPLYCURATIONRESPONSE']._serialized_start=1437
-  _globals['_APPLYCURATIONRESPONSE']._serialized_end=1509
-  _globals['_RESTORESKILLSREQUEST']._serialized_start=1511
-  _globals['_RESTORESKILLSREQUEST']._serialized_end=1585
-  _globals['_RESTORESKILLSRESPONSE']._serialized_start=1587
-  _globals['_RESTORESKILLSRESPONSE']._serialized_end=1659
-  _globals['_LISTCURATIONREPORTSREQUEST']._serialized_start=1661
-  _globals['_LISTCURATIONREPORTSREQUEST']._serialized_end=1725
-  _globals['_LISTCURATIONREPORTSRESPONSE']._serialized_start=1727
-  _globals['_LISTCURATIONREPORTSRESPONSE']._serialized_end=1806
-  _globals['_CURATIONREPORT']._serialized_start=1809
-  _globals['_CURATIONREPORT']._serialized_end=2073
-  _globals['_CURATIONCHANGE']._serialized_start=2075
-  _globals['_CURATIONCHANGE']._serialized_end=2149
-  _globals['_CURATIONSERVICE']._serialized_start=2152
-  _globals['_CURATIONSERVICE']._serialized_end=2877
+  _globals['_LISTCURATIONSREQUEST']._serialized_start=149
+  _globals['_LISTCURATIONSREQUEST']._serialized_end=188
+  _globals['_LISTCURATIONSRESPONSE']._serialized_start=190
+  _globals['_LISTCURATIONSRESPONSE']._serialized_end=259
+  _globals['_CURATION']._serialized_start=262
+  _globals['_CURATION']._serialized_end=526
+  _globals['_UPDATECURATIONREQUEST']._serialized_start=528
+  _globals['_UPDATECURATIONREQUEST']._serialized_end=622
+  _globals['_UPDATECURATIONRESPONSE']._serialized_start=624
+  _globals['_UPDATECURATIONRESPONSE']._serialized_end=693
+  _globals['_PLANCONSOLIDATIONREQUEST']._serialized_start=695
+  _globals['_PLANCONSOLIDATIONREQUEST']._serialized_end=800
+  _globals['_PLANCONSOLIDATIONRESPONSE']._serialized_start=802
+  _globals['_PLANCONSOLIDATIONRESPONSE']._serialized_end=843
+  _globals['_APPLYCURATIONREQUEST']._serialized_start=846
+  _globals['_APPLYCURATIONREQUEST']._serialized_end=1031
+  _globals['_SKILLAGES']._serialized_start=1033
+  _globals['_SKILLAGES']._serialized_end=1142
+  _globals['_APPLYCURATIONRESPONSE']._serialized_start=1144
+  _globals['_APPLYCURATIONRESPONSE']._serialized_end=1217
+  _globals['_RESTORESKILLSREQUEST']._serialized_start=1219
+  _globals['_RESTORESKILLSREQUEST']._serialized_end=1293
+  _globals['_RESTORESKILLSRESPONSE']._serialized_start=1295
+  _globals['_RESTORESKILLSRESPONSE']._serialized_end=1368
+  _globals['_LISTCURATIONREPORTSREQUEST']._serialized_start=1370
+  _globals['_LISTCURATIONREPORTSREQUEST']._serialized_end=1434
+  _globals['_LISTCURATIONREPORTSRESPONSE']._serialized_start=1436
+  _globals['_LISTCURATIONREPORTSRESPONSE']._serialized_end=1516
+  _globals['_CURATIONSERVICE']._serialized_start=1519
+  _globals['_CURATIONSERVICE']._serialized_end=2145
 # @@protoc_insertion_point(module_scope)

@@ -5,10 +5,11 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from hermes.agent.v1 import skill_pb2 as _skill_pb2
+from hermes.common.v1 import curation_pb2 as _curation_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -187,122 +188,34 @@ class UpdateCurationResponse(_message.Message):
 Global___UpdateCurationResponse: _TypeAlias = UpdateCurationResponse  # noqa: Y015
 
 @_typing.final
-class ListSkillUsageRequest(_message.Message):
-    """Request of ListSkillUsage."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PROFILE_FIELD_NUMBER: _builtins.int
-    profile: _builtins.str
-    """Whose skills; empty means "default"."""
-    def __init__(
-        self,
-        *,
-        profile: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListSkillUsageRequest: _TypeAlias = ListSkillUsageRequest  # noqa: Y015
-
-@_typing.final
-class ListSkillUsageResponse(_message.Message):
-    """Response of ListSkillUsage."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SKILLS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___UsedSkill]:
-        """The skills but archived ones."""
-
-    def __init__(
-        self,
-        *,
-        skills: _abc.Iterable[Global___UsedSkill] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["skills", b"skills"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListSkillUsageResponse: _TypeAlias = ListSkillUsageResponse  # noqa: Y015
-
-@_typing.final
-class UsedSkill(_message.Message):
-    """A skill, as far as the rules of transitions read it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NAME_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
-    IS_PROTECTED_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    LAST_ACTIVE_TIME_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Its name; those of which there are several are left out."""
-    state: _skill_pb2.SkillState.ValueType
-    """Where it is in its life."""
-    is_protected: _builtins.bool
-    """It came with Hermes or from a hub, or is pinned."""
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it came to be, or was first seen; unset means that nobody knows."""
-
-    @_builtins.property
-    def last_active_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last followed, read or changed; unset means never."""
-
-    def __init__(
-        self,
-        *,
-        name: _builtins.str = ...,
-        state: _skill_pb2.SkillState.ValueType = ...,
-        is_protected: _builtins.bool = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-        last_active_time: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_active_time", b"last_active_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_protected", b"is_protected", "last_active_time", b"last_active_time", "name", b"name", "state", b"state"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UsedSkill: _TypeAlias = UsedSkill  # noqa: Y015
-
-@_typing.final
 class PlanConsolidationRequest(_message.Message):
     """Request of PlanConsolidation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROFILE_FIELD_NUMBER: _builtins.int
-    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    AGES_FIELD_NUMBER: _builtins.int
     JOB_SKILLS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose skills; empty means "default"."""
     @_builtins.property
-    def left_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Skills that the model is not asked about, as they are put away anyway."""
+    def ages(self) -> Global___SkillAges:
+        """How old skills become. The model is not asked about those that are archived for their age."""
 
     @_builtins.property
     def job_skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Skills that jobs use, which may be merged but not put away."""
+        """Skills that jobs use, which may be merged but not archived."""
 
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
-        left_out: _abc.Iterable[_builtins.str] | None = ...,
+        ages: Global___SkillAges | None = ...,
         job_skills: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ages", b"ages"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_skills", b"job_skills", "left_out", b"left_out", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ages", b"ages", "job_skills", b"job_skills", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -338,7 +251,7 @@ class ApplyCurationRequest(_message.Message):
 
     PROFILE_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
-    TRANSITIONS_FIELD_NUMBER: _builtins.int
+    AGES_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     PLAN_FAILURE_FIELD_NUMBER: _builtins.int
     JOB_SKILLS_FIELD_NUMBER: _builtins.int
@@ -355,10 +268,10 @@ class ApplyCurationRequest(_message.Message):
     dry_run: _builtins.bool
     """Only says what would be done."""
     epoch: _builtins.int
-    """Of the caller's lease of the run: above that of each earlier run and owner. 0 is below all others."""
+    """Of the caller's lease of the run: above that of each earlier run and owner, 1 or more."""
     @_builtins.property
-    def transitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkillTransition]:
-        """Skills that go from one state to another."""
+    def ages(self) -> Global___SkillAges:
+        """How old skills become."""
 
     @_builtins.property
     def job_skills(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -369,56 +282,50 @@ class ApplyCurationRequest(_message.Message):
         *,
         profile: _builtins.str = ...,
         run_id: _builtins.str = ...,
-        transitions: _abc.Iterable[Global___SkillTransition] | None = ...,
+        ages: Global___SkillAges | None = ...,
         plan: _builtins.str = ...,
         plan_failure: _builtins.str = ...,
         job_skills: _abc.Iterable[_builtins.str] | None = ...,
         dry_run: _builtins.bool = ...,
         epoch: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ages", b"ages"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "epoch", b"epoch", "job_skills", b"job_skills", "plan", b"plan", "plan_failure", b"plan_failure", "profile", b"profile", "run_id", b"run_id", "transitions", b"transitions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ages", b"ages", "dry_run", b"dry_run", "epoch", b"epoch", "job_skills", b"job_skills", "plan", b"plan", "plan_failure", b"plan_failure", "profile", b"profile", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyCurationRequest: _TypeAlias = ApplyCurationRequest  # noqa: Y015
 
 @_typing.final
-class SkillTransition(_message.Message):
-    """A skill that goes from one state to another."""
+class SkillAges(_message.Message):
+    """After how long without activity a skill changes its state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: _builtins.int
-    TO_FIELD_NUMBER: _builtins.int
-    WHY_FIELD_NUMBER: _builtins.int
-    LAST_ACTIVE_TIME_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """Its name."""
-    to: _skill_pb2.SkillState.ValueType
-    """The state to come."""
-    why: _builtins.str
-    """Why, for people."""
+    STALE_AFTER_FIELD_NUMBER: _builtins.int
+    ARCHIVE_AFTER_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def last_active_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last active as far as the caller knows; one that was used since stays as it is."""
+    def stale_after(self) -> _duration_pb2.Duration:
+        """Until it counts as stale; more than 0."""
+
+    @_builtins.property
+    def archive_after(self) -> _duration_pb2.Duration:
+        """Until it is archived; not less than `stale_after`."""
 
     def __init__(
         self,
         *,
-        name: _builtins.str = ...,
-        to: _skill_pb2.SkillState.ValueType = ...,
-        why: _builtins.str = ...,
-        last_active_time: _timestamp_pb2.Timestamp | None = ...,
+        stale_after: _duration_pb2.Duration | None = ...,
+        archive_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_active_time", b"last_active_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["archive_after", b"archive_after", "stale_after", b"stale_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_active_time", b"last_active_time", "name", b"name", "to", b"to", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archive_after", b"archive_after", "stale_after", b"stale_after"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SkillTransition: _TypeAlias = SkillTransition  # noqa: Y015
+Global___SkillAges: _TypeAlias = SkillAges  # noqa: Y015
 
 @_typing.final
 class ApplyCurationResponse(_message.Message):
@@ -428,13 +335,13 @@ class ApplyCurationResponse(_message.Message):
 
     REPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def report(self) -> Global___CurationReport:
+    def report(self) -> _curation_pb2.CurationReport:
         """What came of it."""
 
     def __init__(
         self,
         *,
-        report: Global___CurationReport | None = ...,
+        report: _curation_pb2.CurationReport | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -458,7 +365,7 @@ class RestoreSkillsRequest(_message.Message):
     run_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     backup_id: _builtins.str
-    """The backup; empty means the latest."""
+    """The backup; empty means the latest that a run has made."""
     def __init__(
         self,
         *,
@@ -482,13 +389,13 @@ class RestoreSkillsResponse(_message.Message):
 
     REPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def report(self) -> Global___CurationReport:
+    def report(self) -> _curation_pb2.CurationReport:
         """What came of it."""
 
     def __init__(
         self,
         *,
-        report: Global___CurationReport | None = ...,
+        report: _curation_pb2.CurationReport | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -532,13 +439,13 @@ class ListCurationReportsResponse(_message.Message):
 
     REPORTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurationReport]:
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[_curation_pb2.CurationReport]:
         """The reports, the latest first."""
 
     def __init__(
         self,
         *,
-        reports: _abc.Iterable[Global___CurationReport] | None = ...,
+        reports: _abc.Iterable[_curation_pb2.CurationReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -547,99 +454,3 @@ class ListCurationReportsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListCurationReportsResponse: _TypeAlias = ListCurationReportsResponse  # noqa: Y015
-
-@_typing.final
-class CurationReport(_message.Message):
-    """What came of a run."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    SUMMARY_FIELD_NUMBER: _builtins.int
-    PATH_FIELD_NUMBER: _builtins.int
-    BACKUP_ID_FIELD_NUMBER: _builtins.int
-    DRY_RUN_FIELD_NUMBER: _builtins.int
-    CHANGES_FIELD_NUMBER: _builtins.int
-    REFUSALS_FIELD_NUMBER: _builtins.int
-    PLAN_FAILURE_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    """The run; empty where the report is of another program."""
-    summary: _builtins.str
-    """In one line."""
-    path: _builtins.str
-    """Where it stands, relative to the profile's home; empty of a dry run."""
-    backup_id: _builtins.str
-    """The backup that was made before; empty where nothing was changed."""
-    dry_run: _builtins.bool
-    """Only says what would be done."""
-    plan_failure: _builtins.str
-    """Why nothing was consolidated; empty when that is not so."""
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made."""
-
-    @_builtins.property
-    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurationChange]:
-        """What was done, in order."""
-
-    @_builtins.property
-    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___CurationChange]:
-        """What was asked for and not done, in order."""
-
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        summary: _builtins.str = ...,
-        path: _builtins.str = ...,
-        backup_id: _builtins.str = ...,
-        dry_run: _builtins.bool = ...,
-        changes: _abc.Iterable[Global___CurationChange] | None = ...,
-        refusals: _abc.Iterable[Global___CurationChange] | None = ...,
-        plan_failure: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backup_id", b"backup_id", "changes", b"changes", "dry_run", b"dry_run", "path", b"path", "plan_failure", b"plan_failure", "refusals", b"refusals", "run_id", b"run_id", "summary", b"summary", "time", b"time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CurationReport: _TypeAlias = CurationReport  # noqa: Y015
-
-@_typing.final
-class CurationChange(_message.Message):
-    """Something that was done to a skill, or was not."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KIND_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    INTO_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    kind: _builtins.str
-    """"active", "stale" or "archived" for a transition, "merged", "pruned", "created", "restored" or
-    "removed".
-    """
-    name: _builtins.str
-    """The skill."""
-    into: _builtins.str
-    """The skill that it is part of now; empty when it is none."""
-    reason: _builtins.str
-    """Why, for people."""
-    def __init__(
-        self,
-        *,
-        kind: _builtins.str = ...,
-        name: _builtins.str = ...,
-        into: _builtins.str = ...,
-        reason: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["into", b"into", "kind", b"kind", "name", b"name", "reason", b"reason"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CurationChange: _TypeAlias = CurationChange  # noqa: Y015

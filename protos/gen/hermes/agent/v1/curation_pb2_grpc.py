@@ -46,11 +46,6 @@ class CurationServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationResponse.FromString,
                 _registered_method=True)
-        self.ListSkillUsage = channel.unary_unary(
-                '/hermes.agent.v1.CurationService/ListSkillUsage',
-                request_serializer=hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageRequest.SerializeToString,
-                response_deserializer=hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageResponse.FromString,
-                _registered_method=True)
         self.PlanConsolidation = channel.unary_unary(
                 '/hermes.agent.v1.CurationService/PlanConsolidation',
                 request_serializer=hermes_dot_agent_dot_v1_dot_curation__pb2.PlanConsolidationRequest.SerializeToString,
@@ -94,14 +89,6 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListSkillUsage(self, request, context):
-        """Lists the skills of a profile with their use, by name. Idempotent. Fails with
-        FAILED_PRECONDITION when the library cannot be read.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def PlanConsolidation(self, request, context):
         """Asks the model of auxiliary.curator, or else the main one, which skills belong together. Changes
         nothing but what is counted as used, and may be called again, which is paid again. Fails with
@@ -112,9 +99,9 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyCuration(self, request, context):
-        """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
-        changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
-        STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
+        """Applies the rules of age and what the rules allow of a plan: makes a backup, then all changes or
+        none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+        STALE_EPOCH when another run of the same or a higher epoch has changed the library; with
         FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
         after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
         """
@@ -124,9 +111,9 @@ class CurationServiceServicer:
 
     def RestoreSkills(self, request, context):
         """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
-        others have changed since, or made, stays and is among the refusals.
-        Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
-        such backup, and with FAILED_PRECONDITION as ApplyCuration does.
+        others have changed since, or made, stays and is among the refusals. Asked for again it finds
+        nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+        there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -151,11 +138,6 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     servicer.UpdateCuration,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationResponse.SerializeToString,
-            ),
-            'ListSkillUsage': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListSkillUsage,
-                    request_deserializer=hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageRequest.FromString,
-                    response_serializer=hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageResponse.SerializeToString,
             ),
             'PlanConsolidation': grpc.unary_unary_rpc_method_handler(
                     servicer.PlanConsolidation,
@@ -234,33 +216,6 @@ class CurationService:
             '/hermes.agent.v1.CurationService/UpdateCuration',
             hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_curation__pb2.UpdateCurationResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListSkillUsage(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.agent.v1.CurationService/ListSkillUsage',
-            hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageRequest.SerializeToString,
-            hermes_dot_agent_dot_v1_dot_curation__pb2.ListSkillUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -26,27 +26,23 @@ class CurationServiceStub:
     """Pauses or resumes curation in a profile, or records that it was looked at for the first time.
     Idempotent. Fails with NOT_FOUND, and with FAILED_PRECONDITION when the state cannot be written.
     """
-    ListSkillUsage: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListSkillUsageRequest, _curation_pb2.ListSkillUsageResponse]
-    """Lists the skills of a profile with their use, by name. Idempotent. Fails with
-    FAILED_PRECONDITION when the library cannot be read.
-    """
     PlanConsolidation: _aio.UnaryUnaryMultiCallable[_curation_pb2.PlanConsolidationRequest, _curation_pb2.PlanConsolidationResponse]
     """Asks the model of auxiliary.curator, or else the main one, which skills belong together. Changes
     nothing but what is counted as used, and may be called again, which is paid again. Fails with
     FAILED_PRECONDITION when no model can be asked, the budget is used up, or it gave no answer.
     """
     ApplyCuration: _aio.UnaryUnaryMultiCallable[_curation_pb2.ApplyCurationRequest, _curation_pb2.ApplyCurationResponse]
-    """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
-    changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
-    STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
+    """Applies the rules of age and what the rules allow of a plan: makes a backup, then all changes or
+    none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+    STALE_EPOCH when another run of the same or a higher epoch has changed the library; with
     FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
     after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
     """
     RestoreSkills: _aio.UnaryUnaryMultiCallable[_curation_pb2.RestoreSkillsRequest, _curation_pb2.RestoreSkillsResponse]
     """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
-    others have changed since, or made, stays and is among the refusals.
-    Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
-    such backup, and with FAILED_PRECONDITION as ApplyCuration does.
+    others have changed since, or made, stays and is among the refusals. Asked for again it finds
+    nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+    there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
     """
     ListCurationReports: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListCurationReportsRequest, _curation_pb2.ListCurationReportsResponse]
     """Lists the reports of a profile, the latest first. Idempotent."""
@@ -77,16 +73,6 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ListSkillUsage(
-        self,
-        request: _curation_pb2.ListSkillUsageRequest,
-        context: _aio.ServicerContext[_curation_pb2.ListSkillUsageRequest, _abc.Awaitable[_curation_pb2.ListSkillUsageResponse]],
-    ) -> _abc.Awaitable[_curation_pb2.ListSkillUsageResponse]:
-        """Lists the skills of a profile with their use, by name. Idempotent. Fails with
-        FAILED_PRECONDITION when the library cannot be read.
-        """
-
-    @_abc_1.abstractmethod
     def PlanConsolidation(
         self,
         request: _curation_pb2.PlanConsolidationRequest,
@@ -103,9 +89,9 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curation_pb2.ApplyCurationRequest,
         context: _aio.ServicerContext[_curation_pb2.ApplyCurationRequest, _abc.Awaitable[_curation_pb2.ApplyCurationResponse]],
     ) -> _abc.Awaitable[_curation_pb2.ApplyCurationResponse]:
-        """Does what the curator's rules allow of some transitions and of a plan: makes a backup, then all
-        changes or none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
-        STALE_EPOCH when a run of a higher epoch has changed the library: it has a later owner; with
+        """Applies the rules of age and what the rules allow of a plan: makes a backup, then all changes or
+        none, then the report. Idempotent by `run_id` for the latest run of a profile. Fails with
+        STALE_EPOCH when another run of the same or a higher epoch has changed the library; with
         FAILED_PRECONDITION when the library cannot be read, backed up or written, and leaves it as it was;
         after DATABASE_UNAVAILABLE it is as it was, or as it is to be when the call is made again.
         """
@@ -117,9 +103,9 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_curation_pb2.RestoreSkillsRequest, _abc.Awaitable[_curation_pb2.RestoreSkillsResponse]],
     ) -> _abc.Awaitable[_curation_pb2.RestoreSkillsResponse]:
         """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
-        others have changed since, or made, stays and is among the refusals.
-        Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when there is no
-        such backup, and with FAILED_PRECONDITION as ApplyCuration does.
+        others have changed since, or made, stays and is among the refusals. Asked for again it finds
+        nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+        there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """
 
     @_abc_1.abstractmethod

@@ -23,49 +23,46 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from hermes.common.v1 import curation_pb2 as hermes_dot_common_dot_v1_dot_curation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hermes/scheduler/v1/curator.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"$\n\x11GetCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"C\n\x12GetCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"E\n\x11RunCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"B\n\x12RunCuratorResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.hermes.scheduler.v1.CuratorRun\"&\n\x13PauseCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"E\n\x14PauseCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"\'\n\x14ResumeCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"F\n\x15ResumeCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"8\n\x12ListReportsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"J\n\x13ListReportsResponse\x12\x33\n\x07reports\x18\x01 \x03(\x0b\x32\".hermes.scheduler.v1.CuratorReport\"E\n\x0fRollBackRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tbackup_id\x18\x03 \x01(\t\"F\n\x10RollBackResponse\x12\x32\n\x06report\x18\x01 \x01(\x0b\x32\".hermes.scheduler.v1.CuratorReport\"\xa2\x02\n\x07\x43urator\x12\x12\n\nis_enabled\x18\x01 \x01(\x08\x12\x11\n\tis_paused\x18\x02 \x01(\x08\x12\x31\n\rlast_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rnext_run_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x05 \x01(\x03\x12\x14\n\x0clast_summary\x18\x06 \x01(\t\x12\x18\n\x10last_report_path\x18\x07 \x01(\t\x12\x33\n\nlatest_run\x18\x08 \x01(\x0b\x32\x1f.hermes.scheduler.v1.CuratorRun\x12\x12\n\nbackup_ids\x18\t \x03(\t\"\x87\x02\n\nCuratorRun\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.hermes.scheduler.v1.CuratorRunState\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x32\n\x06report\x18\x07 \x01(\x0b\x32\".hermes.scheduler.v1.CuratorReport\"\x8d\x02\n\rCuratorReport\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07summary\x18\x03 \x01(\t\x12\x0c\n\x04path\x18\x04 \x01(\t\x12\x11\n\tbackup_id\x18\x05 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x06 \x01(\x08\x12\x33\n\x07\x63hanges\x18\x07 \x03(\x0b\x32\".hermes.scheduler.v1.CuratorChange\x12\x34\n\x08refusals\x18\x08 \x03(\x0b\x32\".hermes.scheduler.v1.CuratorChange\x12\x14\n\x0cplan_failure\x18\t \x01(\t\"I\n\rCuratorChange\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04into\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t*\x8f\x01\n\x0f\x43uratorRunState\x12!\n\x1d\x43URATOR_RUN_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43URATOR_RUN_STATE_OPEN\x10\x01\x12\x1f\n\x1b\x43URATOR_RUN_STATE_SUCCEEDED\x10\x02\x12\x1c\n\x18\x43URATOR_RUN_STATE_FAILED\x10\x03\x32\xd6\x04\n\x0e\x43uratorService\x12]\n\nGetCurator\x12&.hermes.scheduler.v1.GetCuratorRequest\x1a\'.hermes.scheduler.v1.GetCuratorResponse\x12]\n\nRunCurator\x12&.hermes.scheduler.v1.RunCuratorRequest\x1a\'.hermes.scheduler.v1.RunCuratorResponse\x12\x63\n\x0cPauseCurator\x12(.hermes.scheduler.v1.PauseCuratorRequest\x1a).hermes.scheduler.v1.PauseCuratorResponse\x12\x66\n\rResumeCurator\x12).hermes.scheduler.v1.ResumeCuratorRequest\x1a*.hermes.scheduler.v1.ResumeCuratorResponse\x12`\n\x0bListReports\x12\'.hermes.scheduler.v1.ListReportsRequest\x1a(.hermes.scheduler.v1.ListReportsResponse\x12W\n\x08RollBack\x12$.hermes.scheduler.v1.RollBackRequest\x1a%.hermes.scheduler.v1.RollBackResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hermes/scheduler/v1/curator.proto\x12\x13hermes.scheduler.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fhermes/common/v1/curation.proto\"$\n\x11GetCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"C\n\x12GetCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"E\n\x11RunCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"B\n\x12RunCuratorResponse\x12,\n\x03run\x18\x01 \x01(\x0b\x32\x1f.hermes.scheduler.v1.CuratorRun\"&\n\x13PauseCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"E\n\x14PauseCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"\'\n\x14ResumeCuratorRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"F\n\x15ResumeCuratorResponse\x12-\n\x07\x63urator\x18\x01 \x01(\x0b\x32\x1c.hermes.scheduler.v1.Curator\"8\n\x12ListReportsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"H\n\x13ListReportsResponse\x12\x31\n\x07reports\x18\x01 \x03(\x0b\x32 .hermes.common.v1.CurationReport\"E\n\x0fRollBackRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tbackup_id\x18\x03 \x01(\t\"D\n\x10RollBackResponse\x12\x30\n\x06report\x18\x01 \x01(\x0b\x32 .hermes.common.v1.CurationReport\"\xa2\x02\n\x07\x43urator\x12\x12\n\nis_enabled\x18\x01 \x01(\x08\x12\x11\n\tis_paused\x18\x02 \x01(\x08\x12\x31\n\rlast_run_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rnext_run_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\trun_count\x18\x05 \x01(\x03\x12\x14\n\x0clast_summary\x18\x06 \x01(\t\x12\x18\n\x10last_report_path\x18\x07 \x01(\t\x12\x33\n\nlatest_run\x18\x08 \x01(\x0b\x32\x1f.hermes.scheduler.v1.CuratorRun\x12\x12\n\nbackup_ids\x18\t \x03(\t\"\x85\x02\n\nCuratorRun\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.hermes.scheduler.v1.CuratorRunState\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x30\n\x06report\x18\x07 \x01(\x0b\x32 .hermes.common.v1.CurationReport*\x8f\x01\n\x0f\x43uratorRunState\x12!\n\x1d\x43URATOR_RUN_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43URATOR_RUN_STATE_OPEN\x10\x01\x12\x1f\n\x1b\x43URATOR_RUN_STATE_SUCCEEDED\x10\x02\x12\x1c\n\x18\x43URATOR_RUN_STATE_FAILED\x10\x03\x32\xd6\x04\n\x0e\x43uratorService\x12]\n\nGetCurator\x12&.hermes.scheduler.v1.GetCuratorRequest\x1a\'.hermes.scheduler.v1.GetCuratorResponse\x12]\n\nRunCurator\x12&.hermes.scheduler.v1.RunCuratorRequest\x1a\'.hermes.scheduler.v1.RunCuratorResponse\x12\x63\n\x0cPauseCurator\x12(.hermes.scheduler.v1.PauseCuratorRequest\x1a).hermes.scheduler.v1.PauseCuratorResponse\x12\x66\n\rResumeCurator\x12).hermes.scheduler.v1.ResumeCuratorRequest\x1a*.hermes.scheduler.v1.ResumeCuratorResponse\x12`\n\x0bListReports\x12\'.hermes.scheduler.v1.ListReportsRequest\x1a(.hermes.scheduler.v1.ListReportsResponse\x12W\n\x08RollBack\x12$.hermes.scheduler.v1.RollBackRequest\x1a%.hermes.scheduler.v1.RollBackResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.scheduler.v1.curator_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CURATORRUNSTATE']._serialized_start=1745
-  _globals['_CURATORRUNSTATE']._serialized_end=1888
-  _globals['_GETCURATORREQUEST']._serialized_start=91
-  _globals['_GETCURATORREQUEST']._serialized_end=127
-  _globals['_GETCURATORRESPONSE']._serialized_start=129
-  _globals['_GETCURATORRESPONSE']._serialized_end=196
-  _globals['_RUNCURATORREQUEST']._serialized_start=198
-  _globals['_RUNCURATORREQUEST']._serialized_end=267
-  _globals['_RUNCURATORRESPONSE']._serialized_start=269
-  _globals['_RUNCURATORRESPONSE']._serialized_end=335
-  _globals['_PAUSECURATORREQUEST']._serialized_start=337
-  _globals['_PAUSECURATORREQUEST']._serialized_end=375
-  _globals['_PAUSECURATORRESPONSE']._serialized_start=377
-  _globals['_PAUSECURATORRESPONSE']._serialized_end=446
-  _globals['_RESUMECURATORREQUEST']._serialized_start=448
-  _globals['_RESUMECURATORREQUEST']._serialized_end=487
-  _globals['_RESUMECURATORRESPONSE']._serialized_start=489
-  _globals['_RESUMECURATORRESPONSE']._serialized_end=559
-  _globals['_LISTREPORTSREQUEST']._serialized_start=561
-  _globals['_LISTREPORTSREQUEST']._serialized_end=617
-  _globals['_LISTREPORTSRESPONSE']._serialized_start=619
-  _globals['_LISTREPORTSRESPONSE']._serialized_end=693
-  _globals['_ROLLBACKREQUEST']._serialized_start=695
-  _globals['_ROLLBACKREQUEST']._serialized_end=764
-  _globals['_ROLLBACKRESPONSE']._serialized_start=766
-  _globals['_ROLLBACKRESPONSE']._serialized_end=836
-  _globals['_CURATOR']._serialized_start=839
-  _globals['_CURATOR']._serialized_end=1129
-  _globals['_CURATORRUN']._serialized_start=1132
-  _globals['_CURATORRUN']._serialized_end=1395
-  _globals['_CURATORREPORT']._serialized_start=1398
-  _globals['_CURATORREPORT']._serialized_end=1667
-  _globals['_CURATORCHANGE']._serialized_start=1669
-  _globals['_CURATORCHANGE']._serialized_end=1742
-  _globals['_CURATORSERVICE']._serialized_start=1891
-  _globals['_CURATORSERVICE']._serialized_end=2489
+  _globals['_CURATORRUNSTATE']._serialized_start=1425
+  _globals['_CURATORRUNSTATE']._serialized_end=1568
+  _globals['_GETCURATORREQUEST']._serialized_start=124
+  _globals['_GETCURATORREQUEST']._serialized_end=160
+  _globals['_GETCURATORRESPONSE']._serialized_start=162
+  _globals['_GETCURATORRESPONSE']._serialized_end=229
+  _globals['_RUNCURATORREQUEST']._serialized_start=231
+  _globals['_RUNCURATORREQUEST']._serialized_end=300
+  _globals['_RUNCURATORRESPONSE']._serialized_start=302
+  _globals['_RUNCURATORRESPONSE']._serialized_end=368
+  _globals['_PAUSECURATORREQUEST']._serialized_start=370
+  _globals['_PAUSECURATORREQUEST']._serialized_end=408
+  _globals['_PAUSECURATORRESPONSE']._serialized_start=410
+  _globals['_PAUSECURATORRESPONSE']._serialized_end=479
+  _globals['_RESUMECURATORREQUEST']._serialized_start=481
+  _globals['_RESUMECURATORREQUEST']._serialized_end=520
+  _globals['_RESUMECURATORRESPONSE']._serialized_start=522
+  _globals['_RESUMECURATORRESPONSE']._serialized_end=592
+  _globals['_LISTREPORTSREQUEST']._serialized_start=594
+  _globals['_LISTREPORTSREQUEST']._serialized_end=650
+  _globals['_LISTREPORTSRESPONSE']._serialized_start=652
+  _globals['_LISTREPORTSRESPONSE']._serialized_end=724
+  _globals['_ROLLBACKREQUEST']._serialized_start=726
+  _globals['_ROLLBACKREQUEST']._serialized_end=795
+  _globals['_ROLLBACKRESPONSE']._serialized_start=797
+  _globals['_ROLLBACKRESPONSE']._serialized_end=865
+  _globals['_CURATOR']._serialized_start=868
+  _globals['_CURATOR']._serialized_end=1158
+  _globals['_CURATORRUN']._serialized_start=1161
+  _globals['_CURATORRUN']._serialized_end=1422
+  _globals['_CURATORSERVICE']._serialized_start=1571
+  _globals['_CURATORSERVICE']._serialized_end=2169
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from hermes.common.v1 import curation_pb2 as _curation_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -106,7 +107,7 @@ class RunCuratorRequest(_message.Message):
     profile: _builtins.str
     """Whose curator; empty means "default"."""
     run_id: _builtins.str
-    """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
+    """Chosen by the caller, 1 to 80 characters of [A-Za-z0-9_.:-]; unique over all runs."""
     dry_run: _builtins.bool
     """Only says what would be done."""
     def __init__(
@@ -274,13 +275,13 @@ class ListReportsResponse(_message.Message):
 
     REPORTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___CuratorReport]:
+    def reports(self) -> _containers.RepeatedCompositeFieldContainer[_curation_pb2.CurationReport]:
         """The reports, the latest first."""
 
     def __init__(
         self,
         *,
-        reports: _abc.Iterable[Global___CuratorReport] | None = ...,
+        reports: _abc.Iterable[_curation_pb2.CurationReport] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -304,7 +305,7 @@ class RollBackRequest(_message.Message):
     run_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     backup_id: _builtins.str
-    """The backup to go back to; empty means the one of a roll-back that is not done, else the latest."""
+    """The backup to go back to; empty means the latest that a run has made."""
     def __init__(
         self,
         *,
@@ -328,13 +329,13 @@ class RollBackResponse(_message.Message):
 
     REPORT_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def report(self) -> Global___CuratorReport:
+    def report(self) -> _curation_pb2.CurationReport:
         """What came of it."""
 
     def __init__(
         self,
         *,
-        report: Global___CuratorReport | None = ...,
+        report: _curation_pb2.CurationReport | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -428,7 +429,7 @@ class CuratorRun(_message.Message):
     dry_run: _builtins.bool
     """Only says what would be done."""
     error: _builtins.str
-    """Why it failed or, while it is under way, what it has waited for last; empty when there is nothing."""
+    """Why it failed or, while it is under way, what it waits for; empty when there is nothing."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was begun."""
@@ -438,7 +439,7 @@ class CuratorRun(_message.Message):
         """When it ended; unset while it has not."""
 
     @_builtins.property
-    def report(self) -> Global___CuratorReport:
+    def report(self) -> _curation_pb2.CurationReport:
         """What came of it; unset while it has not ended, and when it failed."""
 
     def __init__(
@@ -450,7 +451,7 @@ class CuratorRun(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         finish_time: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str = ...,
-        report: Global___CuratorReport | None = ...,
+        report: _curation_pb2.CurationReport | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "finish_time", b"finish_time", "report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -459,99 +460,3 @@ class CuratorRun(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CuratorRun: _TypeAlias = CuratorRun  # noqa: Y015
-
-@_typing.final
-class CuratorReport(_message.Message):
-    """What came of a run."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RUN_ID_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    SUMMARY_FIELD_NUMBER: _builtins.int
-    PATH_FIELD_NUMBER: _builtins.int
-    BACKUP_ID_FIELD_NUMBER: _builtins.int
-    DRY_RUN_FIELD_NUMBER: _builtins.int
-    CHANGES_FIELD_NUMBER: _builtins.int
-    REFUSALS_FIELD_NUMBER: _builtins.int
-    PLAN_FAILURE_FIELD_NUMBER: _builtins.int
-    run_id: _builtins.str
-    """The run; empty where the report is of another program."""
-    summary: _builtins.str
-    """In one line."""
-    path: _builtins.str
-    """Where it stands, relative to the profile's home; empty of a dry run."""
-    backup_id: _builtins.str
-    """The backup that was made before; empty where nothing was changed."""
-    dry_run: _builtins.bool
-    """Only says what would be done."""
-    plan_failure: _builtins.str
-    """Why nothing was consolidated; empty when that is not so."""
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made."""
-
-    @_builtins.property
-    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___CuratorChange]:
-        """What was done, in order."""
-
-    @_builtins.property
-    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___CuratorChange]:
-        """What was asked for and not done, in order."""
-
-    def __init__(
-        self,
-        *,
-        run_id: _builtins.str = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        summary: _builtins.str = ...,
-        path: _builtins.str = ...,
-        backup_id: _builtins.str = ...,
-        dry_run: _builtins.bool = ...,
-        changes: _abc.Iterable[Global___CuratorChange] | None = ...,
-        refusals: _abc.Iterable[Global___CuratorChange] | None = ...,
-        plan_failure: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backup_id", b"backup_id", "changes", b"changes", "dry_run", b"dry_run", "path", b"path", "plan_failure", b"plan_failure", "refusals", b"refusals", "run_id", b"run_id", "summary", b"summary", "time", b"time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CuratorReport: _TypeAlias = CuratorReport  # noqa: Y015
-
-@_typing.final
-class CuratorChange(_message.Message):
-    """Something that was done to a skill, or was not."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KIND_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    INTO_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    kind: _builtins.str
-    """"active", "stale" or "archived" for a transition, "merged", "pruned", "created", "restored" or
-    "removed".
-    """
-    name: _builtins.str
-    """The skill."""
-    into: _builtins.str
-    """The skill that it is part of now; empty when it is none."""
-    reason: _builtins.str
-    """Why, for people."""
-    def __init__(
-        self,
-        *,
-        kind: _builtins.str = ...,
-        name: _builtins.str = ...,
-        into: _builtins.str = ...,
-        reason: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["into", b"into", "kind", b"kind", "name", b"name", "reason", b"reason"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CuratorChange: _TypeAlias = CuratorChange  # noqa: Y015

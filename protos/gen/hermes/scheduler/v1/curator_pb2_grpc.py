@@ -110,9 +110,10 @@ class CuratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RollBack(self, request, context):
-        """Undoes what the curator has changed in the library since before a run, and gives jobs the names that
-        they had. What others have changed since stays. What the library has now is backed up before. Idempotent by `run_id`. Fails with NOT_FOUND, and with
-        FAILED_PRECONDITION while a run of the profile is under way.
+        """Undoes what the curator has changed in the library since before a run, after a backup of what the
+        library has now, and gives jobs the names that they had. What others have changed since stays.
+        Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
+        run of the profile is under way.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

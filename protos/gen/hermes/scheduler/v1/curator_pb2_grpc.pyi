@@ -31,9 +31,10 @@ class CuratorServiceStub:
     ListReports: _aio.UnaryUnaryMultiCallable[_curator_pb2.ListReportsRequest, _curator_pb2.ListReportsResponse]
     """Lists a profile's reports, the latest first. Idempotent. Fails with NOT_FOUND."""
     RollBack: _aio.UnaryUnaryMultiCallable[_curator_pb2.RollBackRequest, _curator_pb2.RollBackResponse]
-    """Undoes what the curator has changed in the library since before a run, and gives jobs the names that
-    they had. What others have changed since stays. What the library has now is backed up before. Idempotent by `run_id`. Fails with NOT_FOUND, and with
-    FAILED_PRECONDITION while a run of the profile is under way.
+    """Undoes what the curator has changed in the library since before a run, after a backup of what the
+    library has now, and gives jobs the names that they had. What others have changed since stays.
+    Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
+    run of the profile is under way.
     """
 
 class CuratorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -89,9 +90,10 @@ class CuratorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curator_pb2.RollBackRequest,
         context: _aio.ServicerContext[_curator_pb2.RollBackRequest, _abc.Awaitable[_curator_pb2.RollBackResponse]],
     ) -> _abc.Awaitable[_curator_pb2.RollBackResponse]:
-        """Undoes what the curator has changed in the library since before a run, and gives jobs the names that
-        they had. What others have changed since stays. What the library has now is backed up before. Idempotent by `run_id`. Fails with NOT_FOUND, and with
-        FAILED_PRECONDITION while a run of the profile is under way.
+        """Undoes what the curator has changed in the library since before a run, after a backup of what the
+        library has now, and gives jobs the names that they had. What others have changed since stays.
+        Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
+        run of the profile is under way.
         """
 
 def add_CuratorServiceServicer_to_server(servicer: CuratorServiceServicer, server: _aio.Server) -> None: ...

@@ -1,24 +1,49 @@
-"""Makes the changes of a run as one: written down first, and from then on it only goes forward.
+"""Makes many changes of a library as one: they are written down first, and then all are made.
 
 The list of changes, written whole, is the decision. Until it stands the library is as it was; who
 finds it, also after a crash, makes the rest of the changes and takes it away.
 """
 
+import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from agent_service.curation.changes import Change, Move, Remove, Write, digest
 from agent_service.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, ServiceUnavailable
 
-PATH = ".curator_journal.json"
 MAX_BYTES = 256 * 1024 * 1024
 
 _log = logging.getLogger(__name__)
+
+
+class Write(Struct, frozen=True, tag="write"):
+    """A file to write, where it still is as it was."""
+
+    path: str
+    before: str
+    """Digest of what it holds; empty where there is none."""
+    data: bytes
+
+
+class Remove(Struct, frozen=True, tag="remove"):
+    """A file to take away, where it still is as it was; a backup has it."""
+
+    path: str
+    before: str
+
+
+class Move(Struct, frozen=True, tag="move"):
+    """A folder that gets another place."""
+
+    source: str
+    target: str
+
+
+Change = Write | Move | Remove
 
 
 class Entry(Struct, frozen=True):
@@ -33,7 +58,27 @@ Finish = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Tells what was done; the second time changes nothing."""
 
 
-async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str = PATH) -> None:
+def applied(library: Mapping[str, bytes], changes: Iterable[Change]) -> Mapping[str, bytes]:
+    """What a library holds after changes."""
+    there = dict(library)
+    for change in changes:
+        match change:
+            case Write(path, _, data):
+                there[path] = data
+            case Remove(path, _):
+                there.pop(path, None)
+            case Move(source, target):
+                for path in [path for path in there if path.startswith(f"{source}/")]:
+                    there[target + path.removeprefix(source)] = there.pop(path)
+    return there
+
+
+def digest(data: bytes | None) -> str:
+    """By which a file is known to be as it was; empty where there is none."""
+    return "" if data is None else hashlib.sha256(data).hexdigest()
+
+
+async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str) -> None:
     """Make all changes; the library has to be held. `path` is whose journal it is."""
     data = msgspec.json.encode(entry)
     if len(data) > MAX_BYTES:
@@ -47,7 +92,7 @@ async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str = PA
     await recover(files, finish, path)
 
 
-async def recover(files: SkillFiles, finish: Finish, path: str = PATH) -> bool:
+async def recover(files: SkillFiles, finish: Finish, path: str) -> bool:
     """Make the rest of the changes that were decided; whether there were any. It has to be held.
 
     Where they cannot be made it is ServiceUnavailable, never a refusal: what was decided comes to

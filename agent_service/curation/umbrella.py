@@ -1,10 +1,9 @@
-"""A skill that takes others in: their texts as sections or files of its own, and their files."""
+"""A skill that takes others in: their texts, as sections or files, and their files."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from agent_service.curation import texts
-from agent_service.curation.changes import Write, digest
 from agent_service.curation.plan import Form, Merge
 from agent_service.curation.snapshot import Held
 from agent_service.skills.document import (
@@ -16,8 +15,13 @@ from agent_service.skills.document import (
     with_body,
     written,
 )
+from agent_service.skills.journal import Write, digest
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 
+_HEADING = re.compile(r"#{1,5} ")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+POINTERS = "## More on this"
+"""What the list of files stands under that were skills of their own."""
 ROOM_CHARS = MAX_BODY_CHARS // 2
 """From where on what is taken in becomes files: a text that long is read whole each time."""
 
@@ -44,7 +48,7 @@ class Umbrella:
     def new(cls, name: str, description: str, category: str) -> Self:
         """A skill that there will be."""
         fields = {"name": name, "description": description}
-        body = texts.introduction(name, description)
+        body = _introduction(name, description)
         folder = f"{category}/{name}" if category else name
         return cls(folder, SkillDocument(name, description, dict(fields), body), None)
 
@@ -68,14 +72,14 @@ class Umbrella:
         for path, target in paths.items():
             self._files[target] = held.files[path]
         moved = {path: target for path, target in paths.items() if path != target}
-        body, about = texts.renamed(source.body, moved), source.description
-        added = texts.section(name, about, body)
+        body, about = _renamed(source.body, moved), source.description
+        added = _section(name, about, body)
         if merge.form is Form.SECTION and len(self._body) + len(added) <= ROOM_CHARS:
-            self._body = texts.with_section(self._body, added)
+            self._body = _with_section(self._body, added)
             return
         path = self._free(f"references/{name}.md", name)
-        self._files[path] = texts.reference(name, about, body).encode()
-        self._body = texts.with_pointer(self._body, path, about)
+        self._files[path] = _reference(name, about, body).encode()
+        self._body = _with_pointer(self._body, path, about)
 
     def check(self) -> None:
         """BadSkill where it is no skill any more."""
@@ -103,3 +107,62 @@ class Umbrella:
             if each not in self._files and each not in there and support_file(each) == each:
                 return each
         raise BadSkill(f"there is no name left for {path} of {name}")
+
+
+def _section(name: str, description: str, body: str) -> str:
+    """A skill's text as a section of another's."""
+    label = f"## {name}\n\nTaken over from the skill {name}: {description}"
+    return f"{label}\n\n{_deeper(body.strip())}\n"
+
+
+def _reference(name: str, description: str, body: str) -> str:
+    """A skill's text as a file of another's."""
+    return f"# {name}\n\nTaken over from the skill {name}: {description}\n\n{body.strip()}\n"
+
+
+def _with_section(body: str, added: str) -> str:
+    """A text with a section after all others."""
+    return f"{body.rstrip()}\n\n{added}"
+
+
+def _with_pointer(body: str, path: str, description: str) -> str:
+    """A text that names one more of its files, in a list at its end."""
+    line = f"- `{path}`: {description}\n"
+    head, found, tail = body.rpartition(f"\n{POINTERS}\n")
+    is_last = found and all(each.startswith("- `") for each in tail.split("\n") if each.strip())
+    if is_last:
+        return f"{head}{found}\n{tail.strip()}\n{line}"
+    return _with_section(body, f"{POINTERS}\n\n{line}")
+
+
+def _introduction(name: str, description: str) -> str:
+    """What a new skill says before its first section."""
+    return f"# {name.replace('-', ' ').capitalize()}\n\n{description}\n"
+
+
+def _renamed(text: str, paths: Mapping[str, str]) -> str:
+    """A text in which files are called what they are called now."""
+    if not paths:
+        return text
+    names = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    return re.sub(rf"(?<![\w/-])(?:\./)?({names})(?![\w-])", lambda at: paths[at[1]], text)
+
+
+def _deeper(body: str) -> str:
+    """A text with its headings two levels down, as far as there are levels."""
+    return "\n".join(_lines_deeper(body))
+
+
+def _lines_deeper(body: str) -> Iterator[str]:
+    fence = ""
+    for line in body.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            fence = "" if found and found[1].startswith(fence) else fence
+        elif found:
+            fence = found[1]
+        elif heading := _HEADING.match(line):
+            level = min(6, len(heading[0]) - 1 + 2)
+            yield "#" * level + line[len(heading[0]) - 1 :]
+            continue
+        yield line

@@ -1,0 +1,131 @@
+"""How the curator stands, what came of its runs, and what it asks of the libraries of skills."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+MERGED = "merged"
+TRANSITIONS = frozenset({"active", "stale", "archived"})
+
+
+class CuratorSettings(Struct, frozen=True):
+    """When it runs by itself, and how old skills become."""
+
+    is_enabled: bool = True
+    interval: timedelta = timedelta(hours=168)
+    min_idle: timedelta = timedelta(hours=2)
+    stale_after: timedelta = timedelta(days=30)
+    archive_after: timedelta = timedelta(days=90)
+    first_check_s: float = 10.0
+    """After the start. A command that needs the scheduler for a moment does not begin a run."""
+    check_s: float = 60.0
+    """Between two looks at all profiles."""
+
+
+class Curation(Struct, frozen=True):
+    """How curation stands in a profile's home."""
+
+    profile: str
+    is_paused: bool = False
+    last_run_at: datetime | None = None
+    run_count: int = 0
+    last_summary: str = ""
+    last_report_path: str = ""
+    idle_since: datetime | None = None
+    """When somebody last talked to the agent; None is never."""
+    is_busy: bool = False
+    backup_ids: tuple[str, ...] = ()
+    epoch: int = 0
+    """The highest of the runs that have changed the library."""
+
+    def next_run_at(self, settings: CuratorSettings) -> datetime | None:
+        """When it may run by itself at the earliest, if nobody talks to the agent until then."""
+        if not settings.is_enabled or self.is_paused or self.last_run_at is None:
+            return None
+        try:
+            earliest = self.last_run_at + settings.interval
+        except OverflowError:
+            # The time stands in a file that anybody may write: it is after the last that there is.
+            return None
+        if self.idle_since is not None:
+            earliest = max(earliest, self.idle_since + settings.min_idle)
+        return earliest
+
+
+class Change(Struct, frozen=True, omit_defaults=True):
+    """Something that was done to a skill, or was not."""
+
+    kind: str
+    name: str
+    into: str = ""
+    reason: str = ""
+
+
+class Report(Struct, frozen=True, omit_defaults=True):
+    """What came of a run, or of a roll-back."""
+
+    run_id: str = ""
+    time: datetime | None = None
+    summary: str = ""
+    path: str = ""
+    backup_id: str = ""
+    dry_run: bool = False
+    changes: tuple[Change, ...] = ()
+    refusals: tuple[Change, ...] = ()
+    plan_failure: str = ""
+    restored_backup_id: str = ""
+
+    @property
+    def merged(self) -> Mapping[str, str]:
+        """The skills that are part of others now, and of which."""
+        merges = [each for each in self.changes if each.kind == MERGED and not self.dry_run]
+        return {each.name: each.into for each in merges}
+
+
+class Order(Struct, frozen=True):
+    """What is to be done to a library."""
+
+    profile: str
+    run_id: str
+    epoch: int
+    """Of the lease of the run."""
+    job_skills: Collection[str]
+    plan: str = ""
+    plan_failure: str = ""
+    dry_run: bool = False
+
+
+class Libraries(Protocol):
+    """The libraries of all profiles.
+
+    Raises Unavailable, and one of NotFound, FailedPrecondition, StaleEpoch and CallRefused where it
+    is in vain to ask again.
+    """
+
+    async def curations(self, profile: str = "") -> Sequence[Curation]:
+        """How curation stands in one profile, or in all."""
+        ...
+
+    async def update(
+        self, profile: str, *, is_paused: bool | None = None, begins: bool = False
+    ) -> None:
+        """Pause or resume it, or record that it was looked at for the first time."""
+        ...
+
+    async def plan(self, profile: str, job_skills: Collection[str]) -> str:
+        """What a model wants consolidated; empty where there is nothing to ask."""
+        ...
+
+    async def apply(self, order: Order) -> Report:
+        """Do what the rules allow, once for each run."""
+        ...
+
+    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
+        """Undo what was changed since a backup."""
+        ...
+
+    async def reports(self, profile: str, most: int) -> Sequence[Report]:
+        """What came of earlier runs, the latest first."""
+        ...

@@ -1,0 +1,192 @@
+"""What a run of the curator does, and when one begins by itself."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from scheduler_service.curation import (
+    Curation,
+    CuratorSettings,
+    Libraries,
+    Order,
+    Report,
+)
+from scheduler_service.errors import CallRefused
+from scheduler_service.jobs import Claim, RunState
+from scheduler_service.persistence import Persistence
+from scheduler_service.planner import CHANNEL
+from scheduler_service.storage import curation, runs
+from services.clock import Clock
+from services.database import Database
+from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailable
+from services.ids import new_id
+from services.leases import Fenced, LeaseTable
+
+REFUSED = (CallRefused, NotFound, FailedPrecondition, StaleEpoch)
+"""What says that it is in vain to ask again."""
+_LONGEST_RETRY_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Observer(Protocol):
+    """Where the curator's work is counted."""
+
+    def last_run(self, timestamp_s: float) -> None: ...
+
+    def done(self, report: Report) -> None: ...
+
+
+class CuratorRuns:
+    """Works on claimed runs: a plan of the model, then all changes of the library or none."""
+
+    def __init__(
+        self,
+        database: Database,
+        libraries: Libraries,
+        *,
+        leases: LeaseTable,
+        clock: Clock,
+        observer: Observer,
+    ) -> None:
+        self._database = database
+        self._libraries = libraries
+        self._leases = leases
+        self._clock = clock
+        self._persistence = Persistence(clock, _LONGEST_RETRY_S)
+        self._observer = observer
+
+    async def work(self, claim: Claim) -> Claim:
+        """Bring a run to where only its end is to be noted; raises Fenced."""
+        try:
+            report = await self._report(claim)
+        except Fenced:
+            raise
+        except REFUSED as error:
+            _log.warning("run %s of the curator failed: %s", claim.run_id, error)
+            failed = replace(claim, state=RunState.DELIVERING, error=str(error))
+            end = partial(runs.end_run, leases=self._leases, claim=failed)
+            await self._call(claim, partial(self._database.write, end))
+            return failed
+        end = partial(
+            curation.end_run,
+            leases=self._leases,
+            claim=claim,
+            report=report,
+            now=self._clock.now(),
+        )
+        ended = await self._call(claim, partial(self._database.write, end))
+        self._observer.done(report)
+        _log.info("run %s of the curator: %s", claim.run_id, report.summary)
+        return ended
+
+    async def _report(self, claim: Claim) -> Report:
+        profile = claim.job.profile
+        read = partial(curation.skills_of_jobs, profile=profile)
+        of_jobs = await self._call(claim, partial(self._database.read, read))
+        try:
+            ask = partial(self._libraries.plan, profile, of_jobs)
+            plan, failure = await self._call(claim, ask), ""
+        except (CallRefused, FailedPrecondition) as error:
+            plan, failure = "", str(error)
+        order = Order(
+            profile, claim.run_id, claim.lease.epoch, (), plan, failure, dry_run=claim.dry_run
+        )
+        return await self._call(claim, partial(self._apply, claim, order))
+
+    async def _apply(self, claim: Claim, order: Order) -> Report:
+        # A model may have thought for minutes: jobs may use other skills by now, and this scheduler
+        # may have been taken over.
+        held = partial(curation.skills_of_jobs_held, leases=self._leases, claim=claim)
+        of_jobs = await self._database.write(held)
+        return await self._libraries.apply(replace(order, job_skills=of_jobs))
+
+    async def _call(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Call until there is an answer, and note with the run what it waits for."""
+        noted = ""
+
+        async def make() -> _T:
+            nonlocal noted
+            try:
+                return await call()
+            except Unavailable as error:
+                if error.message != noted:
+                    note = partial(runs.note_error, leases=self._leases, claim=claim)
+                    await self._database.write(partial(note, error=error.message))
+                    noted = error.message
+                raise
+
+        return await self._persistence.until_answered(f"run {claim.run_id}", make)
+
+
+class CuratorTimer:
+    """Begins runs in the profiles that are due; any number may share a database."""
+
+    def __init__(
+        self,
+        database: Database,
+        libraries: Libraries,
+        *,
+        clock: Clock,
+        settings: CuratorSettings,
+        observer: Observer,
+    ) -> None:
+        self._database = database
+        self._libraries = libraries
+        self._clock = clock
+        self._settings = settings
+        self._observer = observer
+        self._draining = False
+        self._complaints: dict[str, str] = {}
+        """What is wrong, by profile; empty is all of them."""
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        await self._clock.sleep(self._settings.first_check_s)
+        while True:
+            if not self._draining:
+                await self.check()
+            await self._clock.sleep(self._settings.check_s)
+
+    async def drain(self) -> None:
+        """Begin nothing more."""
+        self._draining = True
+
+    async def check(self) -> None:
+        """Begin runs in the profiles that are due; what is wrong with one holds up no other."""
+        try:
+            curations = await self._libraries.curations()
+        except (Unavailable, *REFUSED) as error:
+            self._complain("", f"libraries of skills are not looked after: {error}")
+            return
+        self._complain("", "")
+        for each in curations:
+            try:
+                await self._begin_if_due(each)
+            except (Unavailable, *REFUSED) as error:
+                why = f"the skills of {each.profile} are not looked after: {error}"
+                self._complain(each.profile, why)
+            else:
+                self._complain(each.profile, "")
+
+    async def _begin_if_due(self, found: Curation) -> None:
+        if found.last_run_at is not None:
+            self._observer.last_run(found.last_run_at.timestamp())
+        elif self._settings.is_enabled:
+            await self._libraries.update(found.profile, begins=True)
+        now, due = self._clock.now(), found.next_run_at(self._settings)
+        if due is None or due > now or found.is_busy:
+            return
+        wanted = curation.Wanted(found.profile, new_id("cur"), now, found.epoch, due=due)
+        await self._database.write(partial(curation.begin, wanted=wanted), notify=CHANNEL)
+
+    def _complain(self, profile: str, why: str) -> None:
+        """Say once what is wrong, however often it is looked at."""
+        if why and self._complaints.get(profile) != why:
+            _log.warning("%s", why)
+        self._complaints[profile] = why

@@ -1,0 +1,217 @@
+"""Statements over the curator's jobs, of which each profile has one, and the skills of other jobs.
+
+Each function takes the connection of a transaction that has begun.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scheduler_service.curation import Report
+from scheduler_service.jobs import Claim, Job, JobKind, JobState, Run, RunState
+from scheduler_service.options import options_of_text, options_to_text
+from scheduler_service.schedule import Once
+from scheduler_service.storage import jobs, runs
+from scheduler_service.storage.schema import job, open_run, run
+from services.errors import FailedPrecondition
+from services.leases import LeaseTable
+
+REST = timedelta(days=1)
+"""After an attempt that has not moved the profile's last run on, before the next one."""
+
+
+class Wanted(Struct, frozen=True):
+    """A run to begin."""
+
+    profile: str
+    run_id: str
+    now: datetime
+    epoch: int
+    """The highest that the library knows: schedulers of other databases may have changed it."""
+    dry_run: bool = False
+    due: datetime | None = None
+    """The due time that it is for; None where somebody asks for it."""
+
+
+class Renamed(Struct, frozen=True):
+    """What the skills of a job were called before a run, and after it."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class Outcome(Struct, frozen=True):
+    """The output of a run, as it is stored."""
+
+    report: Report
+    renamed: Mapping[str, Renamed] = {}
+    """By job."""
+
+
+def job_id_of(profile: str) -> str:
+    """The id of a profile's curator, which nobody can give a job."""
+    return f"curator/{profile}"
+
+
+def begin(connection: sa.Connection, wanted: Wanted) -> Run | None:
+    """Store a run for anybody to take up, and return what is stored under its id.
+
+    None where its due time has had its run, which a stale look at the library does not know, and
+    while another run is under way; FailedPrecondition then to a person who asks.
+    """
+    if (stored := runs.find_run(connection, wanted.run_id)) is not None:
+        return stored
+    job_id = _job(connection, wanted)
+    if wanted.due is None:
+        check_idle(connection, wanted.profile)
+    elif _is_busy(connection, wanted.profile):
+        return None
+    scheduled_for = wanted.due or wanted.now
+    latest = next((r for r in runs.list_runs(connection, job_id, 9) if not r.dry_run), None)
+    if wanted.due is not None and latest is not None and latest.scheduled_for >= wanted.due:
+        if wanted.now - (latest.finished_at or wanted.now) < REST:
+            return None
+        scheduled_for = wanted.now
+    highest = sa.select(sa.func.max(run.c.epoch)).where(run.c.job_id == job_id)
+    return runs.insert_run(
+        connection,
+        job_id,
+        wanted.run_id,
+        wanted.now,
+        scheduled_for=scheduled_for,
+        # Those who work on it are above all who have worked on an earlier one.
+        epoch=max(connection.execute(highest).scalar() or 0, wanted.epoch),
+        dry_run=wanted.dry_run,
+        is_requested=wanted.due is None,
+    )
+
+
+def check_idle(connection: sa.Connection, profile: str) -> None:
+    """Raise FailedPrecondition while a run of a profile is under way."""
+    if _is_busy(connection, profile):
+        raise FailedPrecondition("the curator is at work on these skills; try again later")
+
+
+def _is_busy(connection: sa.Connection, profile: str) -> bool:
+    is_open = sa.select(run.c.id).where(run.c.job_id == job_id_of(profile), open_run).limit(1)
+    return connection.execute(is_open).scalar() is not None
+
+
+def _job(connection: sa.Connection, wanted: Wanted) -> str:
+    """Make the profile's curator where there is none, and hold it until the transaction ends."""
+    curator = Job(
+        id=job_id_of(wanted.profile),
+        kind=JobKind.CURATOR,
+        profile=wanted.profile,
+        name="curator",
+        prompt="",
+        schedule_text="",
+        time_zone="UTC",
+        # When it is due depends on its library and on talk, which the agent knows.
+        schedule=Once(wanted.now),
+        origin=None,
+        state=JobState.COMPLETED,
+        next_run_at=None,
+        created_at=wanted.now,
+    )
+    jobs.insert_job(connection, curator, "")
+    jobs.lock_jobs(connection, [curator.id])
+    return curator.id
+
+
+def end_run(
+    connection: sa.Connection, leases: LeaseTable, claim: Claim, report: Report, now: datetime
+) -> Claim:
+    """Store what came of a run, and let jobs use what their skills are part of now.
+
+    Raises Fenced before anything else, so that an owner that was taken over changes no job.
+    """
+    leases.fence(connection, claim.lease)
+    renamed = _rename(connection, claim.job.profile, report.merged, now)
+    output = msgspec.json.encode(Outcome(report, renamed)).decode()
+    ended = replace(claim, state=RunState.DELIVERING, output=output, error="")
+    runs.end_run(connection, leases, ended)
+    return ended
+
+
+def report_of(output: str) -> Report | None:
+    """The report in the output of a run; None where there is none."""
+    return msgspec.json.decode(output, type=Outcome).report if output else None
+
+
+def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
+    """Return the skills that jobs of a profile use, by their names alone."""
+    rows = connection.execute(_jobs_with_options(profile))
+    return frozenset(_bare(name) for row in rows for name in options_of_text(row.options).skills)
+
+
+def skills_of_jobs_held(
+    connection: sa.Connection, leases: LeaseTable, claim: Claim
+) -> frozenset[str]:
+    """Return the skills that jobs use at this moment, to the holder of a run; raises Fenced."""
+    leases.fence(connection, claim.lease)
+    return skills_of_jobs(connection, claim.job.profile)
+
+
+def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
+    """Call the skills of jobs again what they were called before a backup was made.
+
+    Jobs whose skills somebody has changed since are left alone.
+    """
+    made = runs.list_runs(connection, job_id_of(profile), runs.KEPT_RUNS_PER_JOB)
+    for each in made:
+        outcome = msgspec.json.decode(each.output, type=Outcome) if each.output else None
+        if outcome is None or not outcome.renamed or outcome.report.backup_id < backup_id:
+            continue
+        for job_id, names in outcome.renamed.items():
+            _set_names(connection, profile, job_id, names.after, names.before, now)
+        output = msgspec.json.encode(Outcome(outcome.report)).decode()
+        connection.execute(sa.update(run).where(run.c.id == each.id).values(output=output))
+
+
+def _rename(
+    connection: sa.Connection, profile: str, names: Mapping[str, str], now: datetime
+) -> Mapping[str, Renamed]:
+    """Let jobs use what their skills are part of now."""
+    renamed: dict[str, Renamed] = {}
+    for row in connection.execute(_jobs_with_options(profile).with_for_update()).all():
+        before = options_of_text(row.options).skills
+        after = tuple(dict.fromkeys(names.get(_bare(name), name) for name in before))
+        if after != before and _set_names(connection, profile, row.id, before, after, now):
+            renamed[row.id] = Renamed(before, after)
+    return renamed
+
+
+def _bare(name: str) -> str:
+    """A skill's name, which jobs may say with its category."""
+    return name.rpartition("/")[2]
+
+
+def _set_names(
+    connection: sa.Connection,
+    profile: str,
+    job_id: str,
+    before: Collection[str],
+    after: tuple[str, ...],
+    now: datetime,
+) -> bool:
+    """Let a job use other skills; False where it does not use those from before."""
+    of_job = _jobs_with_options(profile).where(job.c.id == job_id).with_for_update()
+    row = connection.execute(of_job).one_or_none()
+    if row is None or options_of_text(row.options).skills != before:
+        return False
+    options = replace(options_of_text(row.options), skills=after)
+    values = {"options": options_to_text(options), "updated_at": now}
+    connection.execute(sa.update(job).where(job.c.id == job_id).values(values))
+    return True
+
+
+def _jobs_with_options(profile: str) -> sa.Select[Any, Any]:
+    return sa.select(job.c.id, job.c.options).where(
+        job.c.profile == profile, job.c.deleted_at.is_(None), job.c.options.is_not(None)
+    )

@@ -1,0 +1,99 @@
+"""What becomes of skills, over random uses, against the rules as they are written."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from agent_service.curation.ages import Ages, Transition, transition
+from agent_service.skills.usage import SkillState, Usage, timestamp
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+AGES = Ages()
+
+moments = st.integers(-200 * 86_400, 3600).map(lambda s: timestamp(NOW + timedelta(seconds=s)))
+uses = st.builds(
+    Usage,
+    state=st.sampled_from(SkillState),
+    created_at=st.none() | moments,
+    last_used_at=st.none() | moments,
+)
+ages = st.tuples(st.integers(1, 60), st.integers(0, 60)).map(
+    lambda days: Ages(days[0] * DAY, (days[0] + days[1]) * DAY)
+)
+
+
+def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> Transition | None:
+    return transition("a", usage, now, of)
+
+
+def used(days_ago: float, state: SkillState = SkillState.ACTIVE, age: float = 300) -> Usage:
+    used_at = timestamp(NOW - days_ago * DAY)
+    return Usage(created_at=timestamp(NOW - age * DAY), last_used_at=used_at, state=state)
+
+
+@given(uses, ages)
+def test_each_state_follows_from_the_time_without_activity(usage: Usage, of: Ages) -> None:
+    found = only(usage, of=of)
+    if usage.state is SkillState.ARCHIVED:
+        assert found is None
+        return
+    state = found.to if found else usage.state
+    since = usage.active_time or usage.created_time
+    if since is None:
+        assert found is None
+        return
+    idle = NOW - since
+    was_used = usage.active_time is not None
+    if idle >= of.archived and (was_used or idle >= 30 * DAY):
+        assert state is SkillState.ARCHIVED
+    elif idle >= of.stale:
+        assert state is SkillState.STALE
+    else:
+        assert state is SkillState.ACTIVE
+
+
+@given(uses, ages)
+def test_a_skill_that_was_never_used_is_not_archived_in_its_first_30_days(
+    usage: Usage, of: Ages
+) -> None:
+    is_new = usage.created_time is not None and NOW - usage.created_time < 30 * DAY
+    found = only(usage, of=of)
+    if usage.active_time is None and is_new:
+        assert found is None or found.to is not SkillState.ARCHIVED
+
+
+@given(uses, ages)
+def test_what_was_done_once_is_not_to_be_done_again(usage: Usage, of: Ages) -> None:
+    found = only(usage, of=of)
+    if found is not None:
+        assert found.to is not usage.state
+        assert only(replace(usage, state=found.to), of=of) is None
+
+
+def test_the_days_on_which_it_happens() -> None:
+    assert only(used(29.9)) is None
+    stale = only(used(30))
+    assert stale == Transition("a", SkillState.STALE, "not used for 30 days")
+    assert only(used(89.9, SkillState.STALE)) is None
+    archived = only(used(90, SkillState.STALE))
+    assert archived == Transition("a", SkillState.ARCHIVED, "not used for 90 days")
+    assert only(used(90)) == archived
+    back = only(used(1, SkillState.STALE))
+    assert back == Transition("a", SkillState.ACTIVE, "it was used again")
+    never = Usage(created_at=timestamp(NOW - 90 * DAY))
+    assert only(never) == Transition("a", SkillState.ARCHIVED, "never used for 90 days")
+
+
+def test_short_ages_do_not_put_away_what_is_new() -> None:
+    short = Ages(DAY, 2 * DAY)
+    new = Usage(created_at=timestamp(NOW - 29 * DAY))
+    found = only(new, of=short)
+    assert found is not None
+    assert found.to is SkillState.STALE
+    older = Usage(created_at=timestamp(NOW - 30 * DAY), state=SkillState.STALE)
+    found = only(older, of=short)
+    assert found is not None
+    assert found.to is SkillState.ARCHIVED
