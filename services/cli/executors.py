@@ -9,7 +9,8 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
-from typing import Generic, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 import grpc.aio
 from msgspec import Struct
@@ -19,10 +20,11 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.addresses import TcpAddress, parse_address
 from services.auth import Identity
 from services.channels import Channels
+from services.cli.command import Context, Function, pick
 from services.cli.connection import running
 from services.cli.console import complain
 from services.cli.failures import in_short, remedy
-from services.cli.tables import print_table
+from services.cli.output import Column
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import (
@@ -54,11 +56,16 @@ class Executor(Struct, frozen=True):
     channel: grpc.aio.Channel
     capabilities: sandbox_pb2.GetCapabilitiesResponse
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.endpoint or "the executor"
+
 
 class Answers(Struct, Generic[_T], frozen=True):
     """What executors have."""
 
-    told: Sequence[tuple[Executor, _T]]
+    told: list[tuple[Executor, _T]]
     """Each thing with the one that has it."""
     silent: Mapping[str, str]
     """Those of which nothing is known, and what they do instead of telling."""
@@ -68,10 +75,23 @@ class Answers(Struct, Generic[_T], frozen=True):
         for endpoint, instead in self.silent.items():
             complain(f"the executor at {endpoint} {instead}; what it has is missing here")
 
-    def nothing(self, message: str, see: str) -> NotFound:
-        """The error of whoever looked for something that none of them has."""
-        but = [f", but the executor at {name} {instead}" for name, instead in self.silent.items()]
-        return NotFound(f"{message}{''.join(but)}; see: {see}")
+    def pick(
+        self,
+        named: str,
+        ident: Callable[[_T], str],
+        names: Callable[[_T], Sequence[str]] = lambda _: (),
+        *,
+        what: str,
+        see: str,
+    ) -> Sequence[tuple[Executor, _T]]:
+        """What is meant, with each executor that has it; else NotFound or InvalidArgument."""
+        candidates = [one for _, one in self.told]
+        try:
+            found = pick(named, candidates, ident, names=names, what=what, see=see)
+        except NotFound as error:
+            but = [f"; the executor at {name} {why}" for name, why in self.silent.items()]
+            raise NotFound(f"{error.message}{''.join(but)}") from None
+        return [(at, one) for at, one in self.told if ident(one) == ident(found)]
 
 
 class Executors(Struct, frozen=True):
@@ -104,14 +124,18 @@ class Executors(Struct, frozen=True):
             raise failure
         return Answers(told, silent)
 
-    def print_table(
-        self, headings: Sequence[str], rows: Iterable[tuple[Executor, Sequence[str]]]
+    def print_list(
+        self, context: Context, answers: Answers[Any], columns: Sequence[Column], empty: str = ""
     ) -> None:
-        """Rows about what executors have; whose each is, is told where that matters."""
-        if self.are_several:
-            headings = (*headings, "executor")
-            rows = [(one, (*row, one.endpoint)) for one, row in rows]
-        print_table(headings, [row for _, row in rows])
+        """What executors have; the one that has it is a column where that matters."""
+        answers.complain()
+        context.print_list(answers.told, self.columns(columns), empty)
+
+    def columns(self, columns: Sequence[Column]) -> Sequence[Column]:
+        """The columns for pairs of an executor and what it has."""
+        heading = "executor" if self.are_several else ""
+        own = Column("executor", heading, lambda pair: pair[0].endpoint, optional=True)
+        return (*(column.of(itemgetter(1)) for column in columns), own)
 
     def chosen(self, named: str | None) -> "Executors":
         """The one whose endpoint is this or begins so, or all if it is None; fails with NotFound.
@@ -147,6 +171,18 @@ class Executors(Struct, frozen=True):
         if not names:
             return "the only one has no name, and needs none"
         return f"there {'are' if len(names) > 1 else 'is'} {' and '.join(names)}"
+
+
+def at_executors(
+    function: "Callable[[Context, Executors], Awaitable[int | None]]",
+) -> Function:
+    """The function of a command that takes the executors of the deployment as well."""
+
+    async def with_executors(context: Context) -> int | None:
+        async with executors(context.settings) as deployment:
+            return await function(context, deployment)
+
+    return with_executors
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
@@ -122,7 +121,7 @@ def field_value(row: Any, path: str) -> Any:
     return _word(field.enum_type, value)
 
 
-def enum_word(kind: EnumTypeWrapper, number: int) -> str:
+def enum_word(kind: Any, number: int) -> str:
     """The name of an enum's value, such as `ready` of SANDBOX_STATE_READY; empty: unspecified."""
     return _word(kind.DESCRIPTOR, number) or ""
 

@@ -1,19 +1,15 @@
 """See how full the pools of sandboxes are, change their sizes, drain executors, end lost boxes."""
 
-import argparse
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
-from services.cli.arguments import INT32, Actions, up_to
-from services.cli.console import complain, print_json, say
-from services.cli.executors import TELL_S, Executor, Executors, executors
-from services.cli.standard_input import agreed
-from services.cli.startup import load, logged
-from services.config import Settings
-from services.errors import InvalidArgument, NotFound
+from services.cli.arguments import INT32, up_to
+from services.cli.command import YES, Action, Argument, Command, Context, arg, flag
+from services.cli.console import say
+from services.cli.executors import TELL_S, Executor, Executors, at_executors
+from services.cli.output import Column, plural, print_list
 
 EXAMPLES = """\
 examples:
@@ -33,244 +29,185 @@ LOOK_S = 30.0
 """How long an executor may look through all boxes of its backends."""
 REAP_S = 120.0
 """How long boxes may take to end."""
-HEADINGS = ("template", "backend", "ready", "claimed", "waiting", "limit", "state")
+_BOX = "lost box"
 NO_ORPHANS = "There is no box that nobody knows."
 
-Stats = pool_pb2.PoolStats
-Orphan = pool_pb2.OrphanBox
+
+def _ready(pool: pool_pb2.PoolStats) -> str:
+    making = f" +{pool.making_count}" if pool.making_count else ""
+    return f"{pool.ready_count} of {pool.warm_size}{making}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes pools`."""
-    actions = Actions(parser, "list|resize|drain|undrain|orphans|reap")
-    listing = actions.add("list", "how many boxes each template has ready, in use and at most")
-    _add_common(listing, "only of this one", "one JSON list")
-    resize = actions.add("resize", "keep another number ready, until the executor's next start")
-    resize.add_argument("template", metavar="TEMPLATE", help="the template, as list shows it")
-    resize.add_argument("ready", metavar="N", type=up_to(INT32), help="how many are kept ready")
-    resize.add_argument(
-        "--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"
-    )
-    _add_common(resize, "of this one, where there are several", "one JSON object")
-    drain = actions.add("drain", "take no new sessions; those that have a sandbox go on")
-    _add_common(drain, "this one, where there are several", "one JSON object")
-    undrain = actions.add("undrain", "take new sessions again")
-    _add_common(undrain, "this one, where there are several", "one JSON object")
-    orphans = actions.add("orphans", "the boxes of this installation that nobody knows")
-    _add_common(orphans, "only of this one", "one JSON list")
-    reap = actions.add("reap", "end boxes that nobody knows, as happens by itself in a minute")
-    reap.add_argument("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them")
-    reap.add_argument("--yes", action="store_true", help="do not ask")
-    _add_common(reap, "only of this one", "one JSON list of what was ended")
-
-
-def _add_common(parser: argparse.ArgumentParser, which: str, output: str) -> None:
-    parser.add_argument("--executor", metavar="ENDPOINT", help=which)
-    parser.add_argument("--json", action="store_true", help=output)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Shows or changes pools."""
-    settings = load(arguments)
-    settings.home.create()
-    actions = {
-        "list": _list,
-        "resize": _resize,
-        "drain": _drain,
-        "undrain": _undrain,
-        "orphans": _orphans,
-        "reap": _reap,
-    }
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_run(settings, arguments, actions[arguments.action]))
-
-
-async def _run(
-    settings: Settings,
-    arguments: argparse.Namespace,
-    action: Callable[[Executors, argparse.Namespace], Awaitable[int]],
-) -> int:
-    async with executors(settings) as deployment:
-        return await action(deployment, arguments)
+POOL = (
+    Column("template", "template"),
+    Column("backend", "backend"),
+    Column("", "ready", _ready),
+    Column("ready", source="ready_count"),
+    Column("ready_wanted", source="warm_size"),
+    Column("making", source="making_count"),
+    Column("claimed", "claimed", "claimed_count"),
+    Column("waiting", "waiting", "waiting_count"),
+    Column("limit", "limit", "max_size"),
+    Column("hits", source="hit_count"),
+    Column("misses", source="miss_count"),
+    Column("draining", "state", cell=lambda draining: "drained" if draining else "open"),
+)
+ORPHAN = (
+    Column("box_key", "box"),
+    Column("backend", "backend"),
+    Column("native_id", "known there as"),
+    Column("template", "template"),
+)
+DRAINED = (
+    Column("draining", source=lambda _: True),
+    Column("claimed", source="claimed_count"),
+    Column("running_commands", source="running_command_count"),
+)
+UNDRAINED = (Column("draining", source=lambda _: False),)
 
 
 # ---- sizes
 
 
-async def _list(deployment: Executors, arguments: argparse.Namespace) -> int:
-    deployment = deployment.chosen(arguments.executor)
-    answers = await deployment.ask(_stats)
-    answers.complain()
-    if arguments.json:
-        print_json([_described(*pair) for pair in answers.told])
-    else:
-        deployment.print_table(HEADINGS, [(at, _row(pool)) for at, pool in answers.told])
-    return 0
+@at_executors
+async def _list(context: Context, deployment: Executors) -> None:
+    async def ask(at: Executor) -> Sequence[pool_pb2.PoolStats]:
+        request = pool_pb2.GetPoolStatsRequest()
+        return (await PoolServiceStub(at.channel).GetPoolStats(request, timeout=TELL_S)).pools
+
+    chosen = deployment.chosen(context.given.executor)
+    chosen.print_list(context, await chosen.ask(ask), POOL)
 
 
-async def _stats(at: Executor) -> Sequence[Stats]:
-    request = pool_pb2.GetPoolStatsRequest()
-    return (await PoolServiceStub(at.channel).GetPoolStats(request, timeout=TELL_S)).pools
-
-
-async def _resize(deployment: Executors, arguments: argparse.Namespace) -> int:
-    at = deployment.one(arguments.executor)
+@at_executors
+async def _resize(context: Context, deployment: Executors) -> None:
+    at = deployment.one(context.given.executor)
     request = pool_pb2.ResizePoolRequest(
-        template=arguments.template, warm_size=arguments.ready, max_size=arguments.limit
+        template=context.given.template,
+        warm_size=context.given.ready,
+        max_size=context.given.limit,
     )
-    answer = await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)
-    if arguments.json:
-        print_json(_described(at, answer.pool))
-    else:
-        pool = answer.pool
-        say(f"{pool.template} keeps {pool.warm_size} ready of at most {pool.max_size}")
-    return 0
-
-
-def _row(pool: Stats) -> tuple[str, ...]:
-    making = f" +{pool.making_count}" if pool.making_count else ""
-    return (
-        pool.template,
-        pool.backend,
-        f"{pool.ready_count} of {pool.warm_size}{making}",
-        *map(str, (pool.claimed_count, pool.waiting_count, pool.max_size)),
-        "drained" if pool.draining else "open",
-    )
-
-
-def _described(at: Executor, pool: Stats) -> dict[str, Any]:
-    return {
-        "template": pool.template,
-        "executor": at.endpoint or None,
-        "backend": pool.backend,
-        "ready": pool.ready_count,
-        "ready_wanted": pool.warm_size,
-        "making": pool.making_count,
-        "claimed": pool.claimed_count,
-        "waiting": pool.waiting_count,
-        "limit": pool.max_size,
-        "hits": pool.hit_count,
-        "misses": pool.miss_count,
-        "draining": pool.draining,
-    }
+    pool = (await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)).pool
+    sentence = f"{pool.template} keeps {pool.warm_size} ready of at most {pool.max_size}"
+    context.print_one((at, pool), deployment.columns(POOL), sentence)
 
 
 # ---- draining
 
 
-async def _drain(deployment: Executors, arguments: argparse.Namespace) -> int:
-    at = deployment.one(arguments.executor)
+@at_executors
+async def _drain(context: Context, deployment: Executors) -> None:
+    at = deployment.one(context.given.executor)
     left = await PoolServiceStub(at.channel).Drain(pool_pb2.DrainRequest(), timeout=TELL_S)
-    claimed, commands = left.claimed_count, left.running_command_count
-    if arguments.json:
-        described = {"executor": at.endpoint or None, "draining": True}
-        print_json({**described, "claimed": claimed, "running_commands": commands})
-    else:
-        left_there = f"{_count(claimed, 'sandbox', 'sandboxes')}, {_count(commands, 'command')}"
-        say(f"{_name(at)} takes no new sessions; what it still has: {left_there}")
-    return 0
+    boxes = plural(left.claimed_count, "sandbox", "sandboxes")
+    sentence = (
+        f"{at.name} takes no new sessions; what it still has: "
+        f"{boxes}, {plural(left.running_command_count, 'command')}"
+    )
+    context.print_one((at, left), deployment.columns(DRAINED), sentence)
 
 
-async def _undrain(deployment: Executors, arguments: argparse.Namespace) -> int:
-    at = deployment.one(arguments.executor)
-    await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
-    if arguments.json:
-        print_json({"executor": at.endpoint or None, "draining": False})
-    else:
-        say(f"{_name(at)} takes new sessions")
-    return 0
-
-
-def _name(at: Executor) -> str:
-    return at.endpoint or "the executor"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
+@at_executors
+async def _undrain(context: Context, deployment: Executors) -> None:
+    at = deployment.one(context.given.executor)
+    done = await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
+    context.print_one((at, done), deployment.columns(UNDRAINED), f"{at.name} takes new sessions")
 
 
 # ---- orphans
 
 
-async def _orphans(deployment: Executors, arguments: argparse.Namespace) -> int:
-    deployment = deployment.chosen(arguments.executor)
-    answers = await deployment.ask(_lost)
-    answers.complain()
-    if arguments.json:
-        print_json([_described_orphan(*pair) for pair in answers.told])
-    elif answers.told:
-        _print_orphans(deployment, answers.told)
-    else:
-        say(NO_ORPHANS)
-    return 0
+async def _lost(at: Executor) -> Sequence[pool_pb2.OrphanBox]:
+    request = pool_pb2.ListOrphansRequest()
+    return (await PoolServiceStub(at.channel).ListOrphans(request, timeout=LOOK_S)).boxes
 
 
-async def _reap(deployment: Executors, arguments: argparse.Namespace) -> int:
-    deployment = deployment.chosen(arguments.executor)
-    answers = await deployment.ask(_lost)
+@at_executors
+async def _orphans(context: Context, deployment: Executors) -> None:
+    chosen = deployment.chosen(context.given.executor)
+    chosen.print_list(context, await chosen.ask(_lost), ORPHAN, NO_ORPHANS)
+
+
+@at_executors
+async def _reap(context: Context, deployment: Executors) -> int:
+    chosen = deployment.chosen(context.given.executor)
+    answers = await chosen.ask(_lost)
     answers.complain()
-    meant = _meant(answers.told, arguments.boxes)
-    if not arguments.yes and meant:
-        _print_orphans(deployment, meant)
-        question = f"End {_count(len(meant), 'box', 'boxes')} and all that runs there?"
-        if not await agreed(question, "end them with --yes"):
-            complain("nothing was ended")
-            return 1
+    meant = answers.told
+    if context.given.boxes:
+        find = partial(answers.pick, ident=_key, what=_BOX, see="hermes pools orphans")
+        meant = [pair for named in context.given.boxes for pair in find(named)]
+    if meant and not context.given.yes:
+        print_list(meant, chosen.columns(ORPHAN), as_json=False, empty="")
+        question = f"End {plural(len(meant), 'box', 'boxes')} and all that runs there?"
+        await context.confirm(question, "end them with --yes", "nothing was ended")
 
     async def end(at: Executor) -> Sequence[str]:
-        keys = [box.box_key for of, box in meant if of is at]
+        keys = dict.fromkeys(box.box_key for of, box in meant if of is at)
         request = pool_pb2.ReapRequest(box_keys=keys)
         if not keys:
             return ()
         return (await PoolServiceStub(at.channel).Reap(request, timeout=REAP_S)).box_keys
 
-    ended = await Executors(deployment.each, {}).ask(end)
+    ended = await Executors(chosen.each, {}).ask(end)
     ended.complain()
-    if arguments.json:
-        print_json([{"box_key": key, "executor": at.endpoint or None} for at, key in ended.told])
-    elif meant:
-        say(f"{_count(len(ended.told), 'box has', 'boxes have')} ended")
+    if context.given.json or not meant:
+        columns = chosen.columns((Column("box_key", source=str),))
+        context.print_list(ended.told, columns, NO_ORPHANS)
     else:
-        say(NO_ORPHANS)
+        say(f"{plural(len(ended.told), 'box has', 'boxes have')} ended")
     return 1 if ended.silent or answers.silent else 0
 
 
-def _meant(
-    found: Sequence[tuple[Executor, Orphan]], named: Sequence[str]
-) -> Sequence[tuple[Executor, Orphan]]:
-    """Those that are named, by the beginnings of their keys, or all.
-
-    Fails with NotFound, or with InvalidArgument where a name may be each of several.
-    """
-    if not named:
-        return found
-    meant = set[str]()
-    for name in named:
-        keys = {box.box_key for _, box in found if box.box_key.startswith(name)}
-        if not keys:
-            raise NotFound(f"there is no box {name} that nobody knows; see: hermes pools orphans")
-        if len(keys) > 1:
-            listed = ", ".join(sorted(keys))
-            raise InvalidArgument(f"{name} could be each of {listed}; say which")
-        meant |= keys
-    return [(at, box) for at, box in found if box.box_key in meant]
+def _key(box: pool_pb2.OrphanBox) -> str:
+    return box.box_key
 
 
-async def _lost(at: Executor) -> Sequence[Orphan]:
-    request = pool_pb2.ListOrphansRequest()
-    return (await PoolServiceStub(at.channel).ListOrphans(request, timeout=LOOK_S)).boxes
+# ---- the command
 
 
-def _print_orphans(deployment: Executors, found: Sequence[tuple[Executor, Orphan]]) -> None:
-    rows = [(at, (box.box_key, box.backend, box.native_id, box.template)) for at, box in found]
-    deployment.print_table(("box", "backend", "known there as", "template"), rows)
+def _common(which: str, output: str) -> tuple[Argument, Argument]:
+    return arg("--executor", metavar="ENDPOINT", help=which), flag("--json", output)
 
 
-def _described_orphan(at: Executor, box: Orphan) -> dict[str, Any]:
-    return {
-        "box_key": box.box_key,
-        "executor": at.endpoint or None,
-        "backend": box.backend,
-        "native_id": box.native_id,
-        "template": box.template,
-    }
+_ONE = _common("this one, where there are several", "one JSON object")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        Action(
+            "list",
+            "how many boxes each template has ready, in use and at most",
+            _list,
+            _common("only of this one", "one JSON list"),
+        ),
+        Action(
+            "resize",
+            "keep another number ready, until the executor's next start",
+            _resize,
+            (
+                arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
+                arg("ready", metavar="N", type=up_to(INT32), help="how many are kept ready"),
+                arg("--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"),
+                *_ONE,
+            ),
+        ),
+        Action("drain", "take no new sessions; those that have a sandbox go on", _drain, _ONE),
+        Action("undrain", "take new sessions again", _undrain, _ONE),
+        Action(
+            "orphans",
+            "the boxes of this installation that nobody knows",
+            _orphans,
+            _common("only of this one", "one JSON list"),
+        ),
+        Action(
+            "reap",
+            "end boxes that nobody knows, as happens by itself in a minute",
+            _reap,
+            (
+                arg("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them"),
+                YES,
+                *_common("only of this one", "one JSON list of what was ended"),
+            ),
+        ),
+    ),
+)

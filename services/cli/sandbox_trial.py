@@ -1,6 +1,5 @@
 """Try whether sandboxes work: acquire one of each executor, run a command, and give it back."""
 
-import argparse
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,10 @@ from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.addresses import TcpAddress, parse_address
+from services.cli.command import Context
 from services.cli.console import complain, print_json, printable, say
 from services.cli.executors import Executor, executors
+from services.cli.output import enum_word
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.ids import new_id
@@ -57,26 +58,41 @@ class Trial(Struct, frozen=True):
         return self.status == 0 and not self.reached
 
 
-async def try_sandboxes(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Tries each executor in turn; the status is 1 when something is not as it should be."""
-    trials, silent = await trials_of(settings, arguments)
+async def try_sandboxes(context: Context) -> int:
+    """Try each executor in turn; the status is 1 when something is not as it should be."""
+    given = context.given
+    trials, silent = await trials_of(
+        context.settings,
+        profile=context.profile,
+        template=given.template or "",
+        command=given.command or ("id",),
+        probe=given.network_denied,
+    )
     for endpoint, instead in silent.items():
         complain(f"the executor at {endpoint} {instead}")
-    if arguments.json:
+    if given.json:
         print_json([structs.asdict(trial) for trial in trials])
     else:
         for trial in trials:
-            _tell(trial, was_probed=arguments.network_denied)
+            _tell(trial, was_probed=given.network_denied)
     return 0 if all(trial.is_well for trial in trials) and not silent else 1
 
 
 async def trials_of(
-    settings: Settings, arguments: argparse.Namespace
+    settings: Settings,
+    *,
+    profile: str = "",
+    template: str = "",
+    command: Sequence[str] = ("id",),
+    probe: bool,
 ) -> tuple[list[Trial], Mapping[str, str]]:
     """What came of each executor, and what those do instead that do not answer."""
+    request = sandbox_pb2.AcquireSandboxRequest(
+        profile=profile, template=template, wait=Duration(seconds=ACQUIRE_S - 30)
+    )
     async with executors(settings) as deployment:
-        places = await _places(settings, deployment.each) if arguments.network_denied else []
-        trials = [await _trial(at, arguments, places) for at in deployment.each]
+        places = await _places(settings, deployment.each) if probe else []
+        trials = [await _trial(at, request, command, places) for at in deployment.each]
     return trials, deployment.silent
 
 
@@ -92,22 +108,19 @@ def _tell(trial: Trial, *, was_probed: bool) -> None:
         say("nothing outside is reached from there")
 
 
-async def _trial(at: Executor, arguments: argparse.Namespace, places: list[str]) -> Trial:
+async def _trial(
+    at: Executor,
+    request: sandbox_pb2.AcquireSandboxRequest,
+    command: Sequence[str],
+    places: Sequence[str],
+) -> Trial:
     sandboxes = SandboxServiceStub(at.channel)
-    acquired = await sandboxes.AcquireSandbox(
-        sandbox_pb2.AcquireSandboxRequest(
-            request_id=new_id("acq"),
-            profile=arguments.profile or "",
-            session_id=new_id("trial"),
-            template=arguments.template or "",
-            wait=Duration(seconds=ACQUIRE_S - 30),
-        ),
-        timeout=ACQUIRE_S,
-    )
-    named: dict[str, Any] = {"lease": acquired.lease, "profile": arguments.profile or ""}
+    request.request_id, request.session_id = new_id("acq"), new_id("trial")
+    acquired = await sandboxes.AcquireSandbox(request, timeout=ACQUIRE_S)
+    named: dict[str, Any] = {"lease": acquired.lease, "profile": request.profile}
     stub = ExecServiceStub(at.channel)
     try:
-        status, output = await _run(stub, named, arguments.command or ["id"])
+        status, output = await _run(stub, named, command)
         reached = []
         if places:
             probed, found = await _run(stub, named, ["python3", "-c", PROBE, *places])
@@ -115,13 +128,11 @@ async def _trial(at: Executor, arguments: argparse.Namespace, places: list[str])
             reached = found.split("\n")[:-1] if probed == 0 else [f"who knows what: {found}"]
     finally:
         await sandboxes.ReleaseSandbox(sandbox_pb2.ReleaseSandboxRequest(**named))
-    level = sandbox_pb2.IsolationLevel.Name(acquired.sandbox.isolation)
-    launch = sandbox_pb2.LaunchKind.Name(acquired.launch)
     return Trial(
         at.endpoint or None,
         acquired.sandbox.backend,
-        level.removeprefix("ISOLATION_LEVEL_").lower(),
-        launch.removeprefix("LAUNCH_KIND_").lower(),
+        enum_word(sandbox_pb2.IsolationLevel, acquired.sandbox.isolation),
+        enum_word(sandbox_pb2.LaunchKind, acquired.launch),
         status,
         output,
         reached,
@@ -129,7 +140,7 @@ async def _trial(at: Executor, arguments: argparse.Namespace, places: list[str])
 
 
 async def _run(
-    stub: ExecServiceStub, named: dict[str, Any], command: list[str]
+    stub: ExecServiceStub, named: dict[str, Any], command: Sequence[str]
 ) -> tuple[int | None, str]:
     """The status of a command, and what it wrote."""
     exec_id = new_id("exc")

@@ -7,7 +7,7 @@ import asyncio
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
-from services.cli import home_sandboxes, process
+from services.cli import process
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.banner import introduce
 from services.cli.chat.screen import can_talk
@@ -57,7 +57,6 @@ async def _up(settings: Settings, *, talks: bool) -> int:
         raise FailedPrecondition(
             "hermes is running already in this home; talk to it with: hermes chat"
         )
-    await home_sandboxes.offer(settings, may_ask=talks)
     if talks:
         return await _talk(await with_model(settings))
     return await _serve(settings)

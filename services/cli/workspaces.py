@@ -1,23 +1,26 @@
 """List, copy and delete what sandboxes have as /workspace, and keep snapshots of it."""
 
-import argparse
-import asyncio
-from collections.abc import Sequence
-from datetime import UTC
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from hermes.executor.v1 import workspace_pb2
 from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
-from services.cli.arguments import Actions
-from services.cli.console import complain, print_json, printable, say
-from services.cli.executors import TELL_S, Answers, Executor, Executors, executors
-from services.cli.standard_input import agreed
-from services.cli.startup import load, logged
-from services.config import Settings
-from services.errors import InvalidArgument
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    YES,
+    Action,
+    Command,
+    Context,
+    OneOf,
+    arg,
+    flag,
+    pages,
+)
+from services.cli.console import say
+from services.cli.executors import TELL_S, Executor, Executors, at_executors
+from services.cli.output import Column
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -35,206 +38,14 @@ PAGE = 1000
 WORK_S = 3600.0
 """How long a copy or a removal may take while somebody waits for it."""
 
-_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _SNAPSHOT = "snp_"
-
-HEADINGS = ("workspace", "size", "limit", "used", "backend", "of", "name")
+_NONE = {
+    "workspaces": "There are no workspaces; a session has one from its first command on.",
+    "snapshots": "There are no snapshots; take one with: hermes workspaces snapshot WORKSPACE",
+    "orphans": "There is none that nobody has.",
+}
 
 Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes workspaces`."""
-    actions = Actions(parser, "list|fork|delete|snapshot")
-    listing = actions.add("list", "the workspaces of a profile, the oldest first")
-    which = listing.add_mutually_exclusive_group()
-    which.add_argument("--snapshots", action="store_true", help="its snapshots instead")
-    which.add_argument("--orphans", action="store_true", help="those that nobody has, instead")
-    listing.add_argument("--json", action="store_true", help="one JSON list")
-    fork = actions.add("fork", "make a workspace with all that another one or a snapshot has")
-    fork.add_argument("source", metavar="SOURCE", help="the workspace or snapshot to copy")
-    fork.add_argument("--name", default="", help="a name to know it by")
-    fork.add_argument("--json", action="store_true", help="one JSON object")
-    delete = actions.add("delete", "remove a workspace or snapshot that nobody uses, for good")
-    delete.add_argument("source", metavar="WORKSPACE", help="the workspace or snapshot")
-    delete.add_argument("--orphan", action="store_true", help="it is one that nobody has")
-    delete.add_argument("--yes", action="store_true", help="do not ask")
-    snapshot = actions.add("snapshot", "keep what a workspace has now")
-    snapshot.add_argument("source", metavar="WORKSPACE", help="the workspace, as list shows it")
-    snapshot.add_argument("--name", default="", help="a name to know it by")
-    snapshot.add_argument("--json", action="store_true", help="one JSON object")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Lists, copies or removes."""
-    settings = load(arguments)
-    settings.home.create()
-    actions = {"list": _list, "fork": _fork, "delete": _delete, "snapshot": _snapshot}
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(actions[arguments.action](settings, arguments))
-
-
-async def _list(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with executors(settings) as deployment:
-        if arguments.orphans:
-            answers = await deployment.ask(_orphans)
-        else:
-            listed = _snapshots if arguments.snapshots else _workspaces
-            answers = await deployment.ask(partial(listed, profile=arguments.profile or ""))
-    answers.complain()
-    found = sorted(answers.told, key=lambda pair: pair[1].create_time.ToNanoseconds())
-    if arguments.json:
-        print_json([_described(*pair) for pair in found])
-    elif found:
-        deployment.print_table(HEADINGS, [(at, _row(at, one)) for at, one in found])
-    elif arguments.orphans:
-        say("There is none that nobody has.")
-    elif arguments.snapshots:
-        say("There are no snapshots; take one with: hermes workspaces snapshot WORKSPACE")
-    else:
-        say("There are no workspaces; a session has one from its first command on.")
-    return 0
-
-
-async def _fork(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with executors(settings) as deployment:
-        at, source = (await _find(deployment, arguments))[0]
-        request = workspace_pb2.ForkWorkspaceRequest(
-            request_id=new_id("req"),
-            profile=arguments.profile or "",
-            source_id=_ident(source),
-            name=arguments.name,
-        )
-        stub = WorkspaceServiceStub(at.channel)
-        made = (await stub.ForkWorkspace(request, timeout=WORK_S)).workspace
-    if arguments.json:
-        print_json(_described(at, made))
-    else:
-        say(f"{made.workspace_id} has what {_ident(source)} has")
-    return 0
-
-
-async def _snapshot(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with executors(settings) as deployment:
-        at, source = (await _find(deployment, arguments))[0]
-        request = workspace_pb2.CreateSnapshotRequest(
-            request_id=new_id("req"),
-            profile=arguments.profile or "",
-            workspace_id=_ident(source),
-            name=arguments.name,
-        )
-        stub = WorkspaceServiceStub(at.channel)
-        made = (await stub.CreateSnapshot(request, timeout=WORK_S)).snapshot
-    if arguments.json:
-        print_json(_described(at, made))
-    else:
-        say(f"{made.snapshot_id} keeps what {made.workspace_id} has now")
-    return 0
-
-
-async def _delete(settings: Settings, arguments: argparse.Namespace) -> int:
-    async with executors(settings) as deployment:
-        found = await _find(deployment, arguments)
-        ident = _ident(found[0][1])
-        question = f"Delete {ident} and all that is in it?"
-        if not arguments.yes and not await agreed(question, "delete it with --yes"):
-            complain("nothing was deleted")
-            return 1
-        for at, one in found:
-            await _remove(at, one, arguments.profile or "")
-    say(f"{ident} is deleted")
-    return 0
-
-
-async def _remove(at: Executor, one: Kept, profile: str) -> None:
-    stub, ident = WorkspaceServiceStub(at.channel), _ident(one)
-    if isinstance(one, workspace_pb2.Snapshot):
-        snapshot = workspace_pb2.DeleteSnapshotRequest(snapshot_id=ident, profile=profile)
-        await stub.DeleteSnapshot(snapshot, timeout=WORK_S)
-    else:
-        is_orphan = one.state == workspace_pb2.WORKSPACE_STATE_ORPHAN
-        workspace = workspace_pb2.DeleteWorkspaceRequest(
-            workspace_id=ident, profile=profile, orphan=is_orphan
-        )
-        await stub.DeleteWorkspace(workspace, timeout=WORK_S)
-
-
-# ---- which one
-
-
-async def _find(
-    deployment: Executors, arguments: argparse.Namespace
-) -> Sequence[tuple[Executor, Kept]]:
-    """The one that is meant, at each executor that knows it; else NotFound or InvalidArgument.
-
-    Several know it where they share their workspaces. The one whose sandbox has it, or had it last,
-    comes first.
-    """
-    named = arguments.source
-    answers = await _kept(deployment, arguments)
-    meant = [
-        (at, one)
-        for at, one in answers.told
-        if _ident(one).startswith(named) or named in _sessions(one)
-    ]
-    names = {_ident(one) for _, one in meant}
-    if not names:
-        message = f"there is no workspace or snapshot {named!r}"
-        raise answers.nothing(message, "hermes workspaces list")
-    if len(names) > 1:
-        listed = ", ".join(sorted(names))
-        raise InvalidArgument(f"{named!r} may be each of {listed}; say which")
-    return sorted(meant, key=lambda pair: _last_use(pair[1]), reverse=True)
-
-
-async def _kept(deployment: Executors, arguments: argparse.Namespace) -> Answers[Kept]:
-    """All that may be meant."""
-    if vars(arguments).get("orphan"):
-        return await deployment.ask(_orphans)
-    listed = _snapshots if arguments.source.startswith(_SNAPSHOT) else _workspaces
-    return await deployment.ask(partial(listed, profile=arguments.profile or ""))
-
-
-def _last_use(one: Kept) -> tuple[bool, int]:
-    has_users = isinstance(one, workspace_pb2.Workspace) and bool(one.active_session_ids)
-    return has_users, one.use_time.ToNanoseconds()
-
-
-async def _orphans(at: Executor) -> Sequence[Kept]:
-    request = workspace_pb2.ListWorkspacesRequest(orphans=True)
-    stub = WorkspaceServiceStub(at.channel)
-    return (await stub.ListWorkspaces(request, timeout=TELL_S)).workspaces
-
-
-async def _workspaces(at: Executor, profile: str) -> Sequence[Kept]:
-    stub, found = WorkspaceServiceStub(at.channel), list[Kept]()
-    token = ""
-    while True:
-        request = workspace_pb2.ListWorkspacesRequest(
-            profile=profile, page_size=PAGE, page_token=token
-        )
-        page = await stub.ListWorkspaces(request, timeout=TELL_S)
-        found += page.workspaces
-        token = page.next_page_token
-        if not token:
-            return found
-
-
-async def _snapshots(at: Executor, profile: str) -> Sequence[Kept]:
-    stub, found = WorkspaceServiceStub(at.channel), list[Kept]()
-    token = ""
-    while True:
-        request = workspace_pb2.ListSnapshotsRequest(
-            profile=profile, page_size=PAGE, page_token=token
-        )
-        page = await stub.ListSnapshots(request, timeout=TELL_S)
-        found += page.snapshots
-        token = page.next_page_token
-        if not token:
-            return found
-
-
-# ---- how one is shown
 
 
 def _ident(one: Kept) -> str:
@@ -245,52 +56,197 @@ def _sessions(one: Kept) -> Sequence[str]:
     return () if isinstance(one, workspace_pb2.Snapshot) else one.session_ids
 
 
-def _row(at: Executor, one: Kept) -> tuple[str, ...]:
-    described = _described(at, one)
-    of = described["source_id"] or ", ".join(_sessions(one))
-    state = "" if described["state"] in ("ready", "orphan") else f" ({described['state']})"
-    return (
-        f"{_ident(one)}{state}",
-        _size(described["size_bytes"]),
-        _size(described["limit_bytes"]) if "limit_bytes" in described else "",
-        _local(one.use_time),
-        one.backend,
-        printable(of),
-        printable(one.name),
+def _with_state(one: Kept) -> str:
+    usual = (workspace_pb2.WORKSPACE_STATE_READY, workspace_pb2.WORKSPACE_STATE_ORPHAN)
+    name = workspace_pb2.WorkspaceState.Name(one.state).removeprefix("WORKSPACE_STATE_").lower()
+    return _ident(one) if one.state in usual else f"{_ident(one)} ({name})"
+
+
+_COMMON = (
+    Column("backend", "backend"),
+    Column("name", "name"),
+    Column("state"),
+    Column("created_at", source="create_time"),
+)
+WORKSPACE = (
+    Column("", "workspace", _with_state),
+    Column("workspace_id"),
+    Column("size_bytes", "size"),
+    Column("limit_bytes", "limit"),
+    Column("used_at", "used", "use_time"),
+    Column("", "of", lambda one: one.source_id or one.session_ids),
+    *_COMMON,
+    Column("source_id"),
+    Column("template"),
+    Column("session_ids"),
+    Column("active_session_ids"),
+)
+SNAPSHOT = (
+    Column("", "snapshot", _with_state),
+    Column("snapshot_id"),
+    Column("size_bytes", "size"),
+    Column("used_at", "used", "use_time"),
+    Column("source_id", "of", "workspace_id"),
+    *_COMMON,
+)
+
+
+# ---- actions
+
+
+@at_executors
+async def _list(context: Context, deployment: Executors) -> None:
+    kind: str = context.given.kind
+    answers = await deployment.ask(partial(_all, context.profile, kind))
+    answers.told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
+    columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
+    deployment.print_list(context, answers, columns, _NONE[kind])
+
+
+@at_executors
+async def _fork(context: Context, deployment: Executors) -> None:
+    at, source = (await _find(context, deployment))[0]
+    request = workspace_pb2.ForkWorkspaceRequest(
+        request_id=new_id("req"),
+        profile=context.profile,
+        source_id=_ident(source),
+        name=context.given.name,
     )
+    made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
+    sentence = f"{made.workspace_id} has what {_ident(source)} has"
+    context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
 
 
-def _described(at: Executor, one: Kept) -> dict[str, Any]:
-    state = workspace_pb2.WorkspaceState.Name(one.state).removeprefix("WORKSPACE_STATE_").lower()
-    common: dict[str, Any] = {
-        "name": one.name,
-        "state": state,
-        "backend": one.backend,
-        "executor": at.endpoint or None,
-        "created_at": one.create_time.ToJsonString() if one.HasField("create_time") else None,
-        "used_at": one.use_time.ToJsonString() if one.HasField("use_time") else None,
-        "size_bytes": one.size_bytes if one.HasField("size_bytes") else None,
-    }
-    if isinstance(one, workspace_pb2.Snapshot):
-        return {"snapshot_id": one.snapshot_id, "source_id": one.workspace_id, **common}
-    return {
-        "workspace_id": one.workspace_id,
-        "source_id": one.source_id,
-        "template": one.template,
-        "session_ids": list(one.session_ids),
-        "active_session_ids": list(one.active_session_ids),
-        "limit_bytes": one.limit_bytes if one.HasField("limit_bytes") else None,
-        **common,
-    }
+@at_executors
+async def _snapshot(context: Context, deployment: Executors) -> None:
+    at, source = (await _find(context, deployment))[0]
+    request = workspace_pb2.CreateSnapshotRequest(
+        request_id=new_id("req"),
+        profile=context.profile,
+        workspace_id=_ident(source),
+        name=context.given.name,
+    )
+    made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
+    sentence = f"{made.snapshot_id} keeps what {made.workspace_id} has now"
+    context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
 
 
-def _size(size: int | None) -> str:
-    if size is None:
-        return "—"
-    return next((f"{size / unit:.1f} {name}" for name, unit in _UNITS if size >= unit), f"{size} B")
+@at_executors
+async def _delete(context: Context, deployment: Executors) -> None:
+    found = await _find(context, deployment)
+    ident = _ident(found[0][1])
+    question = f"Delete {ident} and all that is in it?"
+    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    for at, one in found:
+        if isinstance(one, workspace_pb2.Snapshot):
+            snapshot = workspace_pb2.DeleteSnapshotRequest(
+                snapshot_id=ident, profile=context.profile
+            )
+            await _stub(at).DeleteSnapshot(snapshot, timeout=WORK_S)
+        else:
+            is_orphan = one.state == workspace_pb2.WORKSPACE_STATE_ORPHAN
+            workspace = workspace_pb2.DeleteWorkspaceRequest(
+                workspace_id=ident, profile=context.profile, orphan=is_orphan
+            )
+            await _stub(at).DeleteWorkspace(workspace, timeout=WORK_S)
+    say(f"{ident} is deleted")
 
 
-def _local(moment: Timestamp) -> str:
-    if not moment.seconds:
-        return "—"
-    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M}"
+# ---- which one
+
+
+async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Executor, Kept]]:
+    """The one that is meant, at each executor that knows it; else NotFound or InvalidArgument.
+
+    Several know it where they share their workspaces. The one whose sandbox has it, or had it last,
+    comes first.
+    """
+    named: str = context.given.source
+    kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
+    kind = "orphans" if vars(context.given).get("orphan") else kind
+    answers = await deployment.ask(partial(_all, context.profile, kind))
+    what, see = "workspace or snapshot", "hermes workspaces list"
+    found = answers.pick(named, _ident, _sessions, what=what, see=see)
+    return sorted(found, key=lambda pair: _last_use(pair[1]), reverse=True)
+
+
+def _last_use(one: Kept) -> tuple[bool, int]:
+    has_users = isinstance(one, workspace_pb2.Workspace) and bool(one.active_session_ids)
+    return has_users, one.use_time.ToNanoseconds()
+
+
+async def _all(profile: str, kind: str, at: Executor) -> Sequence[Kept]:
+    """All workspaces, snapshots or orphans that an executor knows."""
+    method: Callable[..., Any] = _stub(at).ListWorkspaces
+    request: Any = workspace_pb2.ListWorkspacesRequest(profile=profile, page_size=PAGE)
+    if kind == "orphans":
+        request = workspace_pb2.ListWorkspacesRequest(orphans=True)
+    elif kind == "snapshots":
+        method = _stub(at).ListSnapshots
+        request = workspace_pb2.ListSnapshotsRequest(profile=profile, page_size=PAGE)
+    field = "snapshots" if kind == "snapshots" else "workspaces"
+    return [one async for page in pages(method, request, TELL_S) for one in getattr(page, field)]
+
+
+def _stub(at: Executor) -> WorkspaceServiceStub:
+    return WorkspaceServiceStub(at.channel)
+
+
+# ---- the command
+
+
+def _kind(name: str, meaning: str) -> Any:
+    options = {"dest": "kind", "action": "store_const", "const": name[2:], "default": "workspaces"}
+    return arg(name, help=meaning, **options)
+
+
+_NAME = arg("--name", default="", help="a name to know it by")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        Action(
+            "list",
+            "the workspaces of a profile, the oldest first",
+            _list,
+            (
+                OneOf(
+                    (
+                        _kind("--snapshots", "its snapshots instead"),
+                        _kind("--orphans", "those that nobody has, instead"),
+                    )
+                ),
+                JSON_LIST,
+            ),
+        ),
+        Action(
+            "fork",
+            "make a workspace with all that another one or a snapshot has",
+            _fork,
+            (
+                arg("source", metavar="SOURCE", help="the workspace or snapshot to copy"),
+                _NAME,
+                JSON_OBJECT,
+            ),
+        ),
+        Action(
+            "delete",
+            "remove a workspace or snapshot that nobody uses, for good",
+            _delete,
+            (
+                arg("source", metavar="WORKSPACE", help="the workspace or snapshot"),
+                flag("--orphan", "it is one that nobody has"),
+                YES,
+            ),
+        ),
+        Action(
+            "snapshot",
+            "keep what a workspace has now",
+            _snapshot,
+            (
+                arg("source", metavar="WORKSPACE", help="the workspace, as list shows it"),
+                _NAME,
+                JSON_OBJECT,
+            ),
+        ),
+    ),
+)

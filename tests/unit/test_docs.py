@@ -183,7 +183,7 @@ def test_every_command_that_is_named_exists() -> None:
 
 def test_every_example_of_the_help_is_accepted() -> None:
     for name in COMMANDS:
-        examples = importlib.import_module(f"services.cli.{name}").EXAMPLES
+        examples = parser_of(name).epilog or ""
         lines = [re.split(r" {3,}", line.strip())[0] for line in examples.splitlines()[1:]]
         text = "\n".join(line for line in lines if "hermes " in line and " or " not in line)
         shown = [*hermes_lines(Block(name, "sh", text, ""))]

@@ -144,10 +144,6 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
         await reach(settings, ("agent",))  # the gateway here would wait for it without a word
     if "agent" in needed and not await has_services(settings, needed):
         settings = await with_model(settings, may_ask=not arguments.json)
-    if question is None and "executor" in needed:
-        # With its libraries, which one question has no use for.
-        offering = importlib.import_module("services.cli.home_sandboxes")
-        await offering.offer(settings, may_ask=True)
     async with connected(settings, needed) as channels:
         if "executor" in needed:
             await warn_of_host(settings, channels)
