@@ -4,6 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory --no-builtin-rules
+# Without compiled modules every process of the tests takes seconds longer to start.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,14 +47,28 @@ compose-up: install ## start the stack of docker/compose.yaml; ENGINE=socket nam
 	stack=(docker compose --env-file "$$settings" --file docker/compose.yaml); \
 	"$${stack[@]}" up --detach && "$${stack[@]}" up --detach --wait agent executor gateway scheduler
 
+# Without what measures a promised time, which needs the machine for itself.
+TESTS := $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+
 .PHONY: test
-test: $(TESTABLE) ## run all tests; ARGS="-k name" selects
+test: $(TESTABLE) ## run the tests in about ten minutes; ARGS="-k name" selects
 	@$(IMAGE_IF_ENGINE)
-	@$(BIN)/pytest $(ARGS)
+	@$(TESTS) -m 'not slow and not alone' $(ARGS)
+
+.PHONY: test-all
+test-all: $(TESTABLE) ## run every test, also the long ones and those of rare parts
+	@$(IMAGE_IF_ENGINE)
+	@$(TESTS) -m 'not alone' $(ARGS)
+	@$(BIN)/pytest -m alone $(ARGS)
+	@$(MAKE) soak MINUTES=$(or $(MINUTES),10)
+
+.PHONY: test-parts
+test-parts: $(TESTABLE) ## install the rare parts that `make test-all` can use; needs root and Debian
+	@tests/install-parts
 
 .PHONY: check
 check: $(TESTABLE) ## what every change must pass: lint, types, contracts, architecture and unit tests
-	@$(MAKE) --jobs=4 --keep-going --output-sync=target check-lint check-types check-protos check-rules
+	@$(MAKE) --jobs=2 --keep-going --output-sync=target check-types check-lint check-protos check-rules
 
 .PHONY: check-lint
 check-lint: $(TESTABLE)
@@ -61,7 +77,11 @@ check-lint: $(TESTABLE)
 
 .PHONY: check-types
 check-types: $(TESTABLE)
-	@$(BIN)/pyright
+	@$(BIN)/pyright services *_service
+
+.PHONY: check-test-types
+check-test-types: $(TESTABLE) ## check the types of the tests as well
+	@$(BIN)/pyright tests
 
 .PHONY: check-protos
 check-protos: $(TESTABLE)
@@ -74,7 +94,7 @@ check-protos: $(TESTABLE)
 
 .PHONY: check-rules
 check-rules: $(TESTABLE)
-	@$(BIN)/pytest --quiet --numprocesses=2 --dist=loadfile tests/architecture tests/unit
+	@$(TESTS) --quiet --numprocesses=2 -m 'not slow' tests/architecture tests/unit
 
 .PHONY: format
 format: $(TESTABLE) ## format the code and apply the safe fixes

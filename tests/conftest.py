@@ -1,6 +1,7 @@
 """Fixtures that the whole suite shares."""
 
 import importlib
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,10 +12,39 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from services.database import Database
+from tests.leftovers import Leftovers
 from tests.postgres import PostgresServer, postgres_server
+
+ROOT = Path(__file__).parent
 
 # The code under test imports it late, which would block the loop of whichever test is first.
 importlib.import_module("httpx")
+
+
+_LONGEST_FIRST = ("chaos", "security", "e2e", "contract", "integration")
+"""Folders whose files begin first, so that no process is left alone with a long one."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the process that leads the run clean up at its end."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Leftovers())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each processor, as most tests wait."""
+    return min(2 * (os.cpu_count() or 1), 6)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that take long first."""
+
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT).parts[0]
+        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session", autouse=True)

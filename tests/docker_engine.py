@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import docker
 from docker.errors import DockerException, ImageNotFound
@@ -26,26 +28,40 @@ SANDBOX_IMAGE = "hermes-sandbox:latest"
 
 def docker_client() -> docker.DockerClient:
     """A client of the engine, which has the sandbox image."""
-    client, obstacle = None, ""
+    require("docker", *engine_answers())
+    client = docker.from_env(timeout=30)
     try:
-        client = docker.from_env(timeout=30)
-        client.ping()
         client.images.get(SANDBOX_IMAGE)
     except ImageNotFound:
-        obstacle = f"the engine has no image {SANDBOX_IMAGE}: run `make sandbox-image`"
-    except DockerException as error:
-        obstacle = f"no engine answers: {error}"
-    require("docker", not obstacle, obstacle)
-    assert client is not None
+        client.close()
+        require("docker", False, f"there is no image {SANDBOX_IMAGE}: run `make sandbox-image`")
     return client
+
+
+@cache
+def engine_answers() -> tuple[bool, str]:
+    """Whether an engine answers, and if not, why."""
+    url = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+    # The SDK leaves a socket behind where nobody listens.
+    if url.scheme == "unix" and not Path(url.path).exists():
+        return False, f"no engine listens at {url.path}"
+    try:
+        with closing(docker.from_env(timeout=30)) as client:
+            client.ping()
+    except DockerException as error:
+        return False, f"no engine answers: {error}"
+    return True, ""
 
 
 def machine_address() -> str:
     """At which address containers of the engine reach this machine."""
     client = docker_client()
-    bridge: Any = client.networks.get("bridge")
-    client.close()
-    return bridge.attrs["IPAM"]["Config"][0]["Gateway"]
+    with closing(client):
+        bridge: Any = client.networks.get("bridge")
+    configs: list[dict[str, str]] = bridge.attrs["IPAM"]["Config"] or [{}]
+    gateway = configs[0].get("Gateway", "")
+    require("docker", bool(gateway), "the engine's bridge has no gateway")
+    return gateway
 
 
 def run_in(client: docker.DockerClient, container: str, *argv: str) -> tuple[int, str]:

@@ -124,6 +124,8 @@ async def end_boxes(settings: Settings) -> None:
     try:
         for box in await backend.list_boxes():
             await backend.destroy(box)
+    except BackendUnavailable:
+        return  # its tests were skipped
     finally:
         await backend.close()
 

@@ -173,7 +173,7 @@ def require_postgres() -> Path:
 def postgres_server(settings: Mapping[str, str] | None = None) -> Generator[PostgresServer]:
     """Run a server on a free port for the time of the block."""
     programs = require_postgres()
-    with tempfile.TemporaryDirectory(prefix="hermes-postgres-", dir="/tmp") as name:
+    with tempfile.TemporaryDirectory(prefix="hermes-postgres-") as name:
         folder = Path(name)
         if os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)

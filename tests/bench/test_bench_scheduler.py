@@ -35,6 +35,7 @@ def test_only_a_takeover_may_be_without_a_figure() -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_tenth_of_the_jobs_while_schedulers_are_killed(tmp_path: Path) -> None:
     require_postgres()

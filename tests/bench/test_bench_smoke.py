@@ -16,6 +16,7 @@ DIFFERENCES = {"first_token_added_ms", "review_added_ms"}
 BUBBLEWRAP = {"exec_bubblewrap_ms"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # two minutes of work, however many share the machine
 async def test_the_bench_measures_every_figure(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
@@ -39,6 +40,7 @@ async def test_the_bench_measures_every_figure(tmp_path: Path) -> None:
     require("bubblewrap", not missing & BUBBLEWRAP, "its figure was not measured")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_the_bench_of_the_executor_measures_what_is_here(tmp_path: Path) -> None:
     measured = ("acquire_warm_ms", "exec_docker_ms", "exec_bubblewrap_ms")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chaos.crashes import RULES
-from tests.e2e.backends import BACKENDS, need_backend, sandboxed
+from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
 from tests.e2e.model import ModelProcess, model_process
 
@@ -17,7 +17,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelProcess]:
         yield process
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(
+    scope="module", params=["bubblewrap", pytest.param("docker", marks=pytest.mark.slow)]
+)
 def up(
     request: pytest.FixtureRequest, model: ModelProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployment]:

@@ -43,6 +43,7 @@ async def hermes(tmp_path: Path, postgres_url: str) -> AsyncIterator[Linked]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if FULL else 300)
 async def test_a_link_in_trouble_loses_nothing(
     hermes: Linked, record_property: Callable[[str, str], None]

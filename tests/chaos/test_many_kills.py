@@ -1,4 +1,4 @@
-"""A hundred kills at seeded points, in the middle of work: nothing is lost, nothing is twice.
+"""Kills at seeded points, in the middle of work: nothing is lost, nothing is twice.
 
 Hermes is one process on SQLite, or four over mutual TLS on PostgreSQL, which is killed as well.
 What is killed is started again under its name, with the leases that users have. The next kill comes
@@ -30,7 +30,7 @@ from tests.postgres import PostgresServer, postgres_server
 from tests.security.scale import scale_name
 
 SEEDS = range(10 if scale_name() == "full" else 1)
-KILLS_OF_ONE, KILLS_OF_FOUR = 15, 85
+KILLS_OF_ONE, KILLS_OF_FOUR = 6, 85
 """With each seed; one process takes the longest to start again."""
 
 Victims: TypeAlias = Mapping[str, Callable[[], None]]
@@ -97,6 +97,7 @@ async def test_one_process_is_killed_again_and_again(
     record_property("figure", figure)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_every_service_and_the_database_are_killed_again_and_again(

@@ -52,6 +52,7 @@ def _age(home: Path) -> None:
         database.execute("UPDATE chat_session SET last_used_at = last_used_at - 61000000")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_kill_between_the_last_look_and_the_reset_makes_neither_twice(
     tmp_path: Path,

@@ -17,7 +17,7 @@ import pytest
 from tests.fakes.model import answers, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 
-CHATS, MESSAGES, KILLS = 40, 5, 5
+CHATS, MESSAGES, KILLS = 20, 4, 3
 LIMIT_S = 150.0
 PLACEHOLDER = "…"
 

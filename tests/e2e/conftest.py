@@ -12,6 +12,22 @@ from tests.e2e.model import ModelProcess, model_process
 LAYOUTS = ("one-process", "four-processes", "postgres")
 
 
+USUAL = {("one-process", "docker"), ("four-processes", "bubblewrap"), ("postgres", "bubblewrap")}
+"""Each layout and each backend once; the other pairs are tested in full runs only."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the unusual pairs as slow."""
+    for item in items:
+        params = (
+            item.callspec.params
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else {}
+        )
+        if "deployment" in params and (params["deployment"], params["backend"]) not in USUAL:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelProcess]:
     """The scripted model."""

@@ -177,7 +177,12 @@ def repeated(key: str) -> str:
     return " ".join((key, data.hex(), base64.urlsafe_b64encode(data).decode(), basic))
 
 
-@pytest.fixture(params=LAYOUTS)
+@pytest.fixture(
+    params=[
+        *(pytest.param(name, marks=pytest.mark.slow) for name in LAYOUTS[:-1]),
+        LAYOUTS[-1],
+    ]
+)
 async def planted(
     request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path
 ) -> AsyncGenerator[Planted]:
