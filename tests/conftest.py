@@ -3,6 +3,7 @@
 import importlib
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,21 @@ from tests.postgres import PostgresServer, postgres_server
 
 ROOT = Path(__file__).parent
 
-# The code under test imports it late, which would block the loop of whichever test is first.
+# What is done once, and late, would block the loop of whichever test is first.
 importlib.import_module("httpx")
+tempfile.gettempdir()
 
 
 _LONGEST_FIRST = ("chaos", "security", "e2e", "contract", "integration")
 """Folders whose files begin first, so that no process is left alone with a long one."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Have the process that leads the run clean up at its end."""
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Leftovers())
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Give the run a folder for its files, and have it cleaned up at the end."""
+    leftovers = Leftovers()
+    config.pluginmanager.register(leftovers)
+    config.option.basetemp = config.option.basetemp or leftovers.folder / "t"
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,7 +1,7 @@
 """Ends what a run of tests leaves behind, also after Ctrl-C or the crash of a worker.
 
 Each run has a folder of its own for temporary files. At its end, every process that descends from
-the run is killed, and so is every container whose files are in that folder.
+the run is killed, and every container whose files are in that folder is removed.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from docker.errors import DockerException
 
 from executor_service.backends.docker.container import OWNER
+from executor_service.backends.docker.supervisor_volume import HOLDER, ROLE
 from tests.docker_engine import engine_answers
 
 _SET_CHILD_SUBREAPER = 36
@@ -28,11 +30,13 @@ class Leftovers:
     """The folder of a run, and the end of what the run has started."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="hermes-tests-"))
-        self.folder.chmod(0o711)  # PostgreSQL's files in it belong to another user
+        self.folder = Path(tempfile.mkdtemp(prefix="ht-"))
+        # Short, as paths of sockets may have 107 bytes; open to PostgreSQL's user.
+        self.folder.chmod(0o711)
+        self._began_at = time.time()
         self._failed = False
         os.environ["TMPDIR"] = str(self.folder)
-        tempfile.tempdir = None
+        tempfile.tempdir = str(self.folder)
         if sys.platform == "linux":
             # Orphans of the run become children of this process, so it can find them.
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -45,7 +49,7 @@ class Leftovers:
     def pytest_unconfigure(self) -> None:
         """Clean up."""
         _kill_descendants()
-        _remove_containers(str(self.folder))
+        _remove_containers(str(self.folder), self._began_at)
         if self._failed:
             sys.stderr.write(f"The files of failed tests are in {self.folder}.\n")
         else:
@@ -71,7 +75,7 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _remove_containers(folder: str) -> None:
+def _remove_containers(folder: str, began_at: float) -> None:
     if not engine_answers()[0]:
         return
 
@@ -83,6 +87,9 @@ def _remove_containers(folder: str) -> None:
         for container in api.containers(all=True, filters={"label": OWNER}):
             if is_ours(container["Labels"]):
                 api.remove_container(container["Id"], force=True, v=True)
+        for holder in api.containers(all=True, filters={"label": f"{ROLE}={HOLDER}"}):
+            if holder["Created"] >= began_at:
+                api.remove_container(holder["Id"], force=True)
         for volume in api.volumes(filters={"label": OWNER})["Volumes"] or ():
             if is_ours(volume["Labels"]):
                 api.remove_volume(volume["Name"], force=True)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 FOLDER = "/opt/hermes"
 """Where containers mount the volume."""
 _PREFIX = "hermes-supervisor-"
-_ROLE = "org.hermes.role"
-_HOLDER = "supervisor-volume"
+ROLE = "org.hermes.role"
+HOLDER = "supervisor-volume"
 _VOLUME = "org.hermes.volume"
 _KEEP_OLD_S = 3600
 
@@ -53,7 +53,7 @@ def _fill(sdk: "docker.DockerClient", image: str, name: str, supervisor: bytes) 
         image,
         ["true"],
         name=volume,
-        labels={_ROLE: _HOLDER, _VOLUME: volume},
+        labels={ROLE: HOLDER, _VOLUME: volume},
         host_config=sdk.api.create_host_config(
             mounts=[Mount(FOLDER, volume, type="volume")], network_mode="none"
         ),
@@ -88,7 +88,7 @@ def _remove_old_ones(sdk: "docker.DockerClient", name: str) -> None:
     from docker.errors import APIError
 
     api = cast("Any", sdk.api)
-    for holder in api.containers(all=True, filters={"label": f"{_ROLE}={_HOLDER}"}):
+    for holder in api.containers(all=True, filters={"label": f"{ROLE}={HOLDER}"}):
         if time.time() - holder["Created"] > _KEEP_OLD_S and f"/{name}" not in holder["Names"]:
             with contextlib.suppress(APIError):
                 api.remove_container(holder["Id"], force=True)
