@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from time import monotonic
 
+from opentelemetry.trace import SpanKind
+
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import (
@@ -18,7 +20,7 @@ from agent_service.models.base import (
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolArguments, ToolResult
 from agent_service.tools.clarify import ClarificationRequired
-from services.tracing import CANCELLED, ERROR, Attributes, Kind, Span, span
+from services.tracing import CANCELLED, ERROR, Attributes, Span, span
 
 AGENT = "hermes"
 
@@ -97,7 +99,7 @@ class Traced:
             _REQUEST_MODEL: request.model,
             _MAX_TOKENS: request.max_tokens,
         }
-        with span(f"chat {request.model}", about, kind=Kind.CLIENT) as current:
+        with span(f"chat {request.model}", about, kind=SpanKind.CLIENT) as current:
             async with (
                 self._inner.stream(request) as events,
                 aclosing(_noted(current, request, events)) as noted,

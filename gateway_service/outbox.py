@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
+from opentelemetry.trace import SpanKind
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
@@ -29,7 +30,6 @@ from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, NotFound
 from services.lifecycle import Workers
-from services.tracing import Kind as SpanKind
 from services.tracing import span
 
 _log = logging.getLogger(__name__)

@@ -1,22 +1,31 @@
-"""Spans: what a piece of work consisted of and where its time went, across tasks and services.
+"""Traces: what a piece of work consisted of and where its time went, across tasks and services.
 
-A process that is told where traces go binds its tracer once, with `traced_by`, and its tasks have
-it from there; in any other process all of this is one look at a context variable. Work that nobody
-traces further up begins a trace at an entrance: a message, a run of a job, a turn taken up.
+A process with `services.tracing.endpoint` has its spans sent there by OpenTelemetry's SDK; in any
+other, all of this is one look at a context variable. A trace begins at an entrance: a message, a
+run of a job, a turn taken up.
 """
 
-from asyncio import CancelledError
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from enum import StrEnum
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import grpc
 from msgspec import Struct
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import Span as ApiSpan
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from services.calls import Metadata
+from services.config_models import TracingConfig
+from services.errors import FailedPrecondition
+from services.redact import Redactor
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
 
 TRACEPARENT = "traceparent"
 """W3C's name of the metadata that says which span a call belongs to."""
@@ -25,100 +34,114 @@ STATUS = "rpc.response.status_code"
 ERROR = "error.type"
 CANCELLED = "hermes.cancelled"
 """Of what was stopped from outside, which is no failure."""
+EXPORT_TIMEOUT_S = 3.0
+"""How long one batch may take, and so about how long the end of a process waits for the last."""
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
 
-NONE: Attributes = MappingProxyType({})
-
+_NONE: Attributes = MappingProxyType({})
 _SYSTEM = {"rpc.system.name": "grpc"}
-# What a caller does wrong is no error of whoever serves it.
+_W3C = TraceContextTextMapPropagator()
+# What a caller does wrong is no error of the service.
 _SERVERS_FAULTS = frozenset(
     {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 )
 
 
-class Kind(StrEnum):
-    """Which end of a conversation a span is."""
+class Tracing(Struct, frozen=True):
+    """Where the spans of a process go; `text` says whether they have what people and models say."""
 
-    INTERNAL = "internal"
-    SERVER = "server"
-    CLIENT = "client"
+    tracer: Tracer
+    redactor: Redactor
+    text: bool = False
 
 
-class Span(Protocol):
-    """A piece of work while it goes on."""
+class Span:
+    """A piece of work while it goes on: a span of OpenTelemetry that no secret gets into."""
+
+    def __init__(self, api: ApiSpan, tracing: Tracing | None) -> None:
+        self.api = api
+        self.tracing = tracing
 
     @property
     def traceparent(self) -> str:
         """Names it to other processes; empty where nothing is traced."""
-        ...
+        carrier: dict[str, str] = {}
+        if self.tracing is not None:
+            _W3C.inject(carrier, set_span_in_context(self.api, Context()))
+        return carrier.get(TRACEPARENT, "")
 
     def set(self, attributes: Attributes) -> None:
         """Add what is known of it by now; strings lose their secrets."""
-        ...
+        if attributes and self.tracing is not None and self.api.is_recording():
+            self.api.set_attributes(_clean(self.tracing.redactor, attributes))
 
     def set_text(self, said: Callable[[], Attributes]) -> None:
         """Add what people or models have said, where that is wanted in traces."""
-        ...
+        if self.tracing is not None and self.tracing.text and self.api.is_recording():
+            self.set(said())
 
-    def happened(self, name: str, attributes: Attributes = NONE) -> None:
+    def happened(self, name: str, attributes: Attributes = _NONE) -> None:
         """Note what has just happened in it."""
-        ...
+        if self.tracing is not None and self.api.is_recording():
+            self.api.add_event(name, _clean(self.tracing.redactor, attributes))
 
     def failed(self, kind: str) -> None:
         """Say that it failed, and how in one word."""
-        ...
-
-    def end(self) -> None:
-        """It is over."""
-        ...
+        self.set({ERROR: kind})
+        self.api.set_status(StatusCode.ERROR)
 
 
-class Tracer(Protocol):
-    """Where the spans of a process go."""
-
-    def start(self, name: str, kind: Kind, parent: "Span | str", attributes: Attributes) -> Span:
-        """Begin a span below another one, or below the one of this `traceparent`, if any."""
-        ...
+NOTHING = Span(INVALID_SPAN, None)
+"""The span of what nobody traces."""
+_HERE: ContextVar[Span] = ContextVar("span", default=NOTHING)
 
 
-class _Nothing:
-    """The span of what nobody traces."""
+@asynccontextmanager
+async def exporting(
+    config: TracingConfig, redactor: Redactor, resource: Mapping[str, str]
+) -> AsyncGenerator[None]:
+    """Trace what is done inside and send it to the configured endpoint, if there is one.
 
-    traceparent = ""
-
-    def set(self, attributes: Attributes) -> None:
-        pass
-
-    def set_text(self, said: Callable[[], Attributes]) -> None:
-        pass
-
-    def happened(self, name: str, attributes: Attributes = NONE) -> None:
-        pass
-
-    def failed(self, kind: str) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
-NOTHING: Span = _Nothing()
+    Raises FailedPrecondition where the SDK is not installed.
+    """
+    if not config.endpoint:
+        yield
+        return
+    # In a thread: importing the SDK takes a fifth of a second.
+    provider = await asyncio.to_thread(_provider, config, resource)
+    try:
+        with traced_by(Tracing(provider.get_tracer("hermes"), redactor, config.text)):
+            yield
+    finally:
+        await asyncio.to_thread(provider.shutdown)
 
 
-class _Here(Struct, frozen=True):
-    tracer: Tracer
-    span: Span
-
-
-_HERE: ContextVar[_Here | None] = ContextVar("trace", default=None)
+def _provider(config: TracingConfig, resource: Mapping[str, str]) -> "TracerProvider":
+    try:
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+    except ImportError as error:
+        raise FailedPrecondition(
+            "services.tracing.endpoint is set, and OpenTelemetry is not installed: "
+            "pip install 'hermes-services[tracing]'"
+        ) from error
+    sampler = ParentBased(TraceIdRatioBased(config.sample_ratio))
+    provider = TracerProvider(sampler, Resource.create(dict(resource)), shutdown_on_exit=False)
+    headers = None if config.headers is None else config.headers.get_secret_value()
+    exporter = OTLPSpanExporter(config.endpoint, headers=headers, timeout=EXPORT_TIMEOUT_S)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
 
 @contextmanager
-def traced_by(tracer: Tracer) -> Generator[None]:
+def traced_by(tracing: Tracing) -> Generator[None]:
     """Trace what is done inside, also by tasks begun there."""
-    token = _HERE.set(_Here(tracer, NOTHING))
+    token = _HERE.set(Span(INVALID_SPAN, tracing))
     try:
         yield
     finally:
@@ -127,33 +150,31 @@ def traced_by(tracer: Tracer) -> Generator[None]:
 
 def traceparent() -> str:
     """The name of the span that this is done in; empty where nothing is traced."""
-    here = _HERE.get()
-    return "" if here is None else here.span.traceparent
+    return _HERE.get().traceparent
 
 
 @contextmanager
 def span(
     name: str,
-    attributes: Attributes = NONE,
+    attributes: Attributes = _NONE,
     *,
-    kind: Kind = Kind.INTERNAL,
+    kind: SpanKind = SpanKind.INTERNAL,
     parent: str = "",
     expected: tuple[type[Exception], ...] = (),
 ) -> Generator[Span]:
     """Trace what is done inside, below the span of `parent` or else below the one around it.
 
-    What is raised through it makes it a failed one, where that is not `expected`; what is stopped
-    from outside is a cancelled one.
+    An exception that is not `expected` makes it a failed one; a stop from outside, a cancelled one.
     """
     here = _HERE.get()
-    if here is None:
+    if here.tracing is None:
         yield NOTHING
         return
-    started = here.tracer.start(name, kind, parent or here.span, attributes)
-    token = _HERE.set(_Here(here.tracer, started))
+    started = _start(here.tracing, name, kind, parent or here, attributes)
+    token = _HERE.set(started)
     try:
         yield started
-    except (CancelledError, GeneratorExit):
+    except (asyncio.CancelledError, GeneratorExit):
         started.set({CANCELLED: True})
         raise
     except BaseException as error:
@@ -162,25 +183,29 @@ def span(
         raise
     finally:
         _HERE.reset(token)
-        started.end()
+        started.api.end()
 
 
 @contextmanager
 def serving(method: str, metadata: Metadata) -> Generator[Span]:
     """Trace a call that is served, where its caller does so; `end_served` says how it went."""
-    came = _came_with(metadata) if _HERE.get() is not None else ""
+    came = ""
+    if _HERE.get().tracing is not None:
+        named = (value for key, value in metadata if key == TRACEPARENT)
+        came = next((value for value in named if isinstance(value, str)), "")
     if not came:
         yield NOTHING
         return
-    with span(method[1:], _of(method), kind=Kind.SERVER, parent=came) as served:
+    with span(method[1:], _of(method), kind=SpanKind.SERVER, parent=came) as served:
         yield served
 
 
 def end_served(served: Span, status: str) -> None:
     """Say how a call that was served has ended."""
-    served.set({STATUS: status})
-    if status in _SERVERS_FAULTS:
-        served.failed(status)
+    if served is not NOTHING:
+        served.set({STATUS: status})
+        if status in _SERVERS_FAULTS:
+            served.failed(status)
 
 
 def calling(method: str) -> Span:
@@ -189,30 +214,47 @@ def calling(method: str) -> Span:
     Services look after each other all the time; only what belongs to some work is worth a trace.
     """
     here = _HERE.get()
-    if here is None or here.span is NOTHING:
+    if here.tracing is None or here.api is INVALID_SPAN:
         return NOTHING
-    return here.tracer.start(method[1:], Kind.CLIENT, here.span, _of(method))
+    return _start(here.tracing, method[1:], SpanKind.CLIENT, here, _of(method))
 
 
 def as_metadata(called: Span) -> Metadata:
-    """What tells whoever serves a call to which span it belongs."""
+    """What tells the service to which span a call belongs."""
     return ((TRACEPARENT, called.traceparent),) if called is not NOTHING else ()
 
 
 def end_call(called: Span, code: grpc.StatusCode) -> None:
     """Say how a call that was made has ended."""
     called.set({STATUS: code.name})
-    # What reads a stream to where it has all that it wants ends the call, and has not failed.
+    # A client that has read all it wants from a stream ends the call, which has not failed.
     if code not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
         called.failed(code.name)
-    called.end()
+    called.api.end()
 
 
-def _came_with(metadata: Metadata) -> str:
-    for key, value in metadata:
-        if key == TRACEPARENT and isinstance(value, str):
+def _start(
+    tracing: Tracing, name: str, kind: SpanKind, parent: Span | str, attributes: Attributes
+) -> Span:
+    if isinstance(parent, Span):
+        context = set_span_in_context(parent.api, Context())
+    else:
+        context = _W3C.extract({TRACEPARENT: parent}, Context())
+    api = tracing.tracer.start_span(tracing.redactor.redact(name), context, kind)
+    started = Span(api, tracing)
+    started.set(attributes)
+    return started
+
+
+def _clean(redactor: Redactor, attributes: Attributes) -> dict[str, Value]:
+    def clean(value: Value) -> Value:
+        if isinstance(value, str):
+            return redactor.redact(value)
+        if isinstance(value, bool | int | float):
             return value
-    return ""
+        return [redactor.redact(part) for part in value]
+
+    return {name: clean(value) for name, value in attributes.items()}
 
 
 def _of(method: str) -> Attributes:

@@ -90,8 +90,8 @@ RULES: Sequence[tuple[str, Sequence[Step]]] = (
                 "  write a file                 writes a file and reads it back\n"
                 "  run four in parallel         four commands side by side\n"
                 "  something slow               a long command to interrupt with Ctrl-C\n\n"
-                "For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and start\n"
-                "`hermes chat`."
+                "For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and "
+                "start\n`hermes chat`."
             ),
         ),
     ),

@@ -31,8 +31,8 @@ from services.metrics import (
     process_registry,
     serve_metrics,
 )
-from services.otlp import Resource, exporting
 from services.server import Listen, serve
+from services.tracing import exporting
 
 BUILDERS = {
     "agent": "agent_service.app:build",
@@ -151,7 +151,8 @@ def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Ch
 
 class _Assembled(Struct, frozen=True):
     config: ServiceConfig
-    about: Resource
+    about: dict[str, str]
+    """What spans say of the process, in OpenTelemetry's names."""
     components: list[Component]
     channels: list[Channels]
     exposition: Exposition
@@ -163,7 +164,12 @@ def _assemble(settings: Settings, plan: Plan) -> _Assembled:
     config = settings.load(ServiceConfig)
     release = version("hermes-services")
     name = f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes"
-    own, about = process_registry(release), Resource(name, release, config.instance)
+    own = process_registry(release)
+    about = {
+        "service.name": name,
+        "service.version": release,
+        "service.instance.id": config.instance,
+    }
     grpc, in_process = GrpcMetrics.create(Meter(own)), InProcessServer()
     assembled = _Assembled(config, about, [], [], Exposition(own), grpc, in_process)
     registries: dict[str, CollectorRegistry] = {}

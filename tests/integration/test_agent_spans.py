@@ -8,9 +8,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.trace import StatusCode
 
 from hermes.agent.v1 import turn_pb2
-from services.otlp import OtlpTracer
 from services.redact import Redactor
-from services.tracing import CANCELLED, ERROR, traced_by
+from services.tracing import CANCELLED, ERROR, Tracing, traced_by
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent
 
@@ -39,7 +38,7 @@ async def spans(
 ) -> dict[str, ReadableSpan]:
     """The spans of a turn by their names, of one that is stopped where `stop` says so."""
     provider.add_span_processor(kept := Kept())
-    tracer = OtlpTracer(provider.get_tracer("test"), Redactor(), text=False)
+    tracer = Tracing(provider.get_tracer("test"), Redactor(), text=False)
     with traced_by(tracer):
         async with fake_model(answers(reply)) as model, agent(home, model.url) as client:
             turn = await client.start("hi")

@@ -15,9 +15,8 @@ from opentelemetry.trace import SpanContext, StatusCode
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1.job_pb2 import CreateJobRequest
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.otlp import OtlpTracer
 from services.redact import Redactor
-from services.tracing import traced_by
+from services.tracing import Tracing, traced_by
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, Hermes, hermes
@@ -45,7 +44,7 @@ class Spans:
         self._kept = InMemorySpanExporter()
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._kept))
-        self.tracer = OtlpTracer(provider.get_tracer("test"), Redactor(), text=False)
+        self.tracer = Tracing(provider.get_tracer("test"), Redactor(), text=False)
 
     def named(self, name: str, **attributes: str) -> list[ReadableSpan]:
         """Those that have ended and say so of themselves, oldest first."""
