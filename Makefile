@@ -106,9 +106,9 @@ protos: $(TESTABLE) ## generate protos/gen from the contracts
 	@$(BIN)/python protos/generate
 
 .PHONY: docs
-docs: $(TESTABLE) ## write what the documentation has from the code; tries every backend for its table
+docs: $(TESTABLE) ## write what the documentation has from the code
 	@$(BIN)/python -m tests.unit.docs_reference
-	@$(BIN)/python -m tests.capability_table
+	@$(BIN)/python -m tests.unit.services.test_config_docs
 
 .PHONY: dashboards
 dashboards: $(TESTABLE) ## write Grafana's dashboards, which the chart and compose read
@@ -142,9 +142,9 @@ soak: $(TESTABLE) ## a turn a second for a day: do memory and descriptors stay a
 	@$(BIN)/python -m tests.bench.soak $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(JSON),--json "$(JSON)")
 
 .PHONY: soak-attacks
-soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; writes docs/security-tests.md
+soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; JUnit XML in build/soak-attacks.xml
 	@$(IMAGE_IF_ENGINE)
-	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/python -m pytest --timeout=7200 -p tests.security.report tests/security \
+	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/python -m pytest --timeout=7200 --junit-xml=build/soak-attacks.xml tests/security \
 	  tests/contract/test_backends.py tests/integration/test_executor_output.py \
 	  tests/unit/executor/test_docker_probe.py $(ARGS)
 

@@ -1,24 +1,13 @@
-"""The table of what each backend can do, made from what its probe has found.
-
-`python -m tests.capability_table` writes it anew, by trying every backend on this machine: all that
-continuous integration has must be here.
-"""
-
-import asyncio
+"""The table of what each backend can do, as docs/backends/README.md has it and probes find it."""
 
 from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
-from tests.boxes import BACKENDS, Yard, open_yard
+from tests.boxes import Yard
 from tests.markdown import ROOT
-from tests.users import users_folder
 
 PAGE = ROOT / "docs/backends/README.md"
-BEGIN, END = "<!-- made from what the backends say: capabilities -->", "<!-- end -->"
+BEGIN, END = "<!-- capabilities -->", "<!-- end -->"
 
-_HEADINGS = (
-    *("backend", "isolation", "terminal", "memory", "processors", "processes", "/tmp"),
-    *("workspace quota", "workspace", "its copies", "network"),
-)
 _LIMITS = range(3, 8)
 _NOT_HELD = "no"
 _ISOLATION = {
@@ -84,29 +73,3 @@ def is_no_better(found: Row, said: Row) -> bool:
         mine == theirs or (number in _LIMITS and mine == _NOT_HELD)
         for number, (mine, theirs) in enumerate(zip(found, said, strict=True))
     )
-
-
-def with_table(document: str, rows: list[Row]) -> str:
-    """A page with the table as it is to be."""
-    before, found, rest = document.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not (found and closed):
-        raise ValueError(f"{PAGE} has no place for the table: {BEGIN} … {END}")
-    lines = [f"| {' | '.join(cells)} |" for cells in (_HEADINGS, *rows)]
-    lines.insert(1, "|---" * len(_HEADINGS) + "|")
-    table = "\n".join(lines)
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
-
-
-async def _main() -> None:
-    rows: list[Row] = []
-    for name in BACKENDS:
-        with users_folder() as folder:
-            async with open_yard(name, folder) as yard:
-                rows.append(row(name, yard))
-    written = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(with_table(written, rows), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    asyncio.run(_main())

@@ -24,7 +24,7 @@ from tests.images import READY_S, STARTS
 from tests.markdown import pages
 from tests.printed import printed
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 NAP_S = "7.39125"
 """Seconds that no other sleep on this machine takes: by them the command is found."""

@@ -39,8 +39,6 @@ ELSEWHERE = (
     (r"make bench-ex.*|.*\.executor .*", "tests/bench/test_bench_smoke.py", "tests.bench.executor"),
     (r"make bench-sch.*|.*\.scheduler .*", "tests/bench/test_bench_scheduler.py", "tests.bench"),
     (r".*-m tests\.fakes\.model .*", "tests/e2e/model.py", "tests.fakes.model"),
-    (r".*-m tests\.unit\.docs_reference", "tests/unit/test_docs.py", "docs_reference"),
-    (r".*\.test_config_docs", "tests/unit/services/test_config_docs.py", "__main__"),
     (r"hermes up.*", "tests/e2e/deployment.py", '"up", "--no-chat"'),
     (r"hermes serve .*", "tests/e2e/deployment.py", '"serve", name'),
     (r"hermes demo.*", "tests/e2e/test_demo.py", '"demo"'),

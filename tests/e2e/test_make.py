@@ -48,7 +48,7 @@ def test_format_formats(tmp_path: Path) -> None:
 
 
 def test_test_runs_what_is_chosen() -> None:
-    said = run_make("test", "ARGS=-q -p no:cacheprovider tests/unit/test_tests_named.py")
+    said = run_make("test", "ARGS=-q -p no:cacheprovider tests/unit/test_service_requirements.py")
     assert " passed" in said
 
 

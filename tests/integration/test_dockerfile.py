@@ -23,6 +23,7 @@ def test_hadolint_finds_nothing() -> None:
     assert (found.returncode, found.stdout) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_checkov_finds_nothing_that_is_not_justified() -> None:
     """It knows Dockerfiles, and has no checks of compose files."""

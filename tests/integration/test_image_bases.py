@@ -14,7 +14,7 @@ from tests.images import REPOSITORY, base_of, make_images
 from tests.requirements import require
 from tests.ssh_to_engine import ssh_to_engine
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 HERMES = 10000
 BASE, MADE = "hermes-test/base-with-pip", "hermes-test/plain"

@@ -30,7 +30,7 @@ from tests.images import (
 from tests.markdown import pages
 from tests.printed import printed
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 OURS_MB = 130
 """Megabytes that an image may have above its base, uncompressed."""

@@ -37,24 +37,6 @@ class Scale:
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
 
-    def described(self) -> list[str]:
-        """The sizes in words."""
-        slower = "on slower backends"
-        return [
-            f"a flood that nobody reads: {self.flood_s:g} s",
-            f"a reader that sleeps: {self.slow_reader_s:g} s",
-            f"output that is read: {self.output_mib:,} MiB, {slower} {self.output_elsewhere_mib:,}",
-            f"kills of an executor: {self.kills}, {slower} {self.kills_elsewhere}",
-            f"sandboxes that look for what others have left: {self.claims}",
-            f"sandboxes that come and go: {self.cycles:,}",
-            f"reads through a link that is swapped: {self.swaps:,}",
-            f"empty files: {self.files:,}",
-            f"random answers of a hostile supervisor: {self.fuzzed:,}",
-            f"planned answers of one: all, {slower} 1 in {self.every_nth}",
-            f"changes of a memory by each of 16 writers: {self.memory_operations:,}",
-            f"measurements of a neighbour: {self.rounds}",
-        ]
-
 
 _SCALES = {
     "ci": Scale(

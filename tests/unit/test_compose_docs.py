@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from services.certs import CERTIFICATE_LIFETIME
 from tests.markdown import ROOT, Page, page, pages
 from tests.requirements import require
 
@@ -101,6 +100,7 @@ def refusal(home: Path, given: list[str], command: list[str]) -> str:
     return f"there is no service {unknown}" if unknown else ""
 
 
+@pytest.mark.slow
 def test_compose_takes_each_call_of_the_documentation(home: Path) -> None:
     require("images", has_compose(), "docker/get-plugins")
     found = [(each.name, *call) for each in pages() for call in calls(each)]
@@ -110,18 +110,3 @@ def test_compose_takes_each_call_of_the_documentation(home: Path) -> None:
         if said := refusal(home, given, command):
             refused[name, *given, *command] = said
     assert refused == {}
-
-
-def test_certificates_last_as_long_as_is_said() -> None:
-    text = " ".join(page(ROOT / "docs/compose.md").text.split())
-    assert f"They last {CERTIFICATE_LIFETIME.days} days. Those older than nine months" in text
-    assert f"-mtime -{9 * 30}" in (ROOT / OURS).read_text(encoding="utf-8")
-
-
-def test_a_call_that_compose_refuses_is_noticed(home: Path) -> None:
-    require("images", has_compose(), "docker/get-plugins")
-    assert "HERMES_" in refusal(home, ["--file", OURS], ["ps"])
-    whole = ["--env-file", "~/.hermes/compose/settings", "--file", OURS]
-    assert refusal(home, whole, ["logs", "--tail", "50", "agents"]) == (
-        "there is no service {'agents'}"
-    )

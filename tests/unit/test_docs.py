@@ -26,6 +26,7 @@ FILE_ENDINGS = ("db", "py", "yaml", "crt", "key", "md")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 METRIC = re.compile(r"(?:hermes|grpc)_[a-z]+(?:_[a-z]+)+")
 TARGET = re.compile(r"\bmake ([a-z-]+)\b")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 ASSIGNMENT = re.compile(r"[A-Z_]+=.*")
 EXCERPT = "from "
 
@@ -258,6 +259,18 @@ def missing_paths(document: Page) -> Iterator[str]:
 def test_every_path_exists() -> None:
     assert found_by(missing_paths) == []
     assert list(missing_paths(sample("`docs/none.md`, `tests/`, `executor_service/backends/`")))
+
+
+def missing_tests(document: Page) -> Iterator[str]:
+    for file, function in TEST.findall(document.text):
+        path = ROOT / file
+        if not path.exists() or f"def {function}(" not in path.read_text(encoding="utf-8"):
+            yield f"there is no {file}::{function}"
+
+
+def test_every_test_exists() -> None:
+    assert found_by(missing_tests) == []
+    assert list(missing_tests(sample("`tests/unit/test_docs.py::test_nothing`")))
 
 
 def test_every_metric_exists() -> None:
