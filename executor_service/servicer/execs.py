@@ -28,9 +28,7 @@ from services.slow_readers import PatientWriter
 from services.validation import check_id
 
 _log = logging.getLogger(__name__)
-
 Context = grpc.aio.ServicerContext[Any, Any]
-
 _DEFAULT_WAIT_S = 60.0
 _LONGEST_WAIT_S = 600.0
 _DEFAULT_LENGTH_BYTES = 64 * 1024
@@ -38,6 +36,15 @@ _MOST_LENGTH_BYTES = 1024 * 1024
 _HIGHEST_SIGNAL = 31
 _FAREWELL_S = 5.0
 """How long a stream stays open for a client that has been sent everything."""
+_DEFAULT_RUN_S = 180.0
+_LONGEST_RUN_S = 24 * 3600.0
+_DEFAULT_GRACE_S = 2.0
+_LONGEST_GRACE_S = 30.0
+_MOST_CHARACTERS = 512 * 1024
+"""Of a command and its variables; the kernel takes no single argument of more than 128 KiB."""
+_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
+_PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
+_LIMITS = frozenset({"NO_PROCESSES", "TOO_MANY_COMMANDS"})
 
 
 class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
@@ -188,15 +195,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         return sandbox, await sandbox.command(request.exec_id)
 
 
-_DEFAULT_RUN_S = 180.0
-_LONGEST_RUN_S = 24 * 3600.0
-_DEFAULT_GRACE_S = 2.0
-_LONGEST_GRACE_S = 30.0
-_MOST_CHARACTERS = 512 * 1024
-"""Of a command and its variables; the kernel takes no single argument of more than 128 KiB."""
-_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
-
-
 def _start_commands(
     request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]
 ) -> Sequence[StartCommand]:
@@ -303,10 +301,6 @@ def _exit(ended: CommandExit) -> exec_pb2.Exit:
         survivor_count=ended.survivors,
         duration=duration(ended.duration_ms / 1000),
     )
-
-
-_PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
-_LIMITS = frozenset({"NO_PROCESSES", "TOO_MANY_COMMANDS"})
 
 
 def _start_refused(why: StartRefused) -> HermesError:

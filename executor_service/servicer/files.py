@@ -21,9 +21,10 @@ from services.errors import InvalidArgument, LimitExceeded
 from services.validation import page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
-
 _CHUNK_BYTES = 32 * 1024
 _FARTHEST = 1 << 62
+_SHA256_BYTES = 32
+_PERMISSIONS = 0o777
 
 
 class FileServicer(file_pb2_grpc.FileServiceServicer):
@@ -134,10 +135,6 @@ async def _chunks(
             wanted = "chunks of up to 32 KiB"
             raise InvalidArgument(f"{wanted} follow the header", fields={"chunk": wanted})
         yield message.chunk
-
-
-_SHA256_BYTES = 32
-_PERMISSIONS = 0o777
 
 
 def _upload(header: file_pb2.UploadFileRequest.Header) -> Upload:

@@ -12,6 +12,8 @@ from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
+_MOST_WARM = 1000
+_MOST = 10_000
 
 
 class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
@@ -69,10 +71,6 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
                     await template.strays.end(box)
                     ended.append(box.key)
         return pool_pb2.ReapResponse(box_keys=ended)
-
-
-_MOST_WARM = 1000
-_MOST = 10_000
 
 
 def _pool(template: Template) -> pool_pb2.PoolStats:

@@ -19,6 +19,24 @@ from services.errors import HermesError, InvalidArgument, PermissionDenied
 from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
+_DEFAULT_WAIT_S = 60.0
+_LONGEST_WAIT_S = 300.0
+_LONGEST_LIFE_S = 30 * 24 * 3600.0
+ISOLATION = {
+    level: sandbox_pb2.IsolationLevel.Value(f"ISOLATION_LEVEL_{level.upper()}")
+    for level in Isolation
+}
+_WISHES = {wire: isolation for isolation, wire in ISOLATION.items()}
+_ENFORCEMENT = {
+    Enforcement.NONE: sandbox_pb2.LIMIT_ENFORCEMENT_NONE,
+    Enforcement.WATCHED: sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED,
+    Enforcement.ENFORCED: sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL,
+}
+_MOST_PORTS = 32
+_MODES = {
+    mode: network_pb2.NetworkMode.Value(f"NETWORK_MODE_{mode.upper()}") for mode in NetworkMode
+}
+_MODE_WISHES = {wire: mode for mode, wire in _MODES.items()}
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
@@ -115,22 +133,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         labels = (backend or "", template if backend else "", str(launch), outcome)
         seconds = self._clock.monotonic() - started_s
         self._metrics.acquire_seconds.labels(*labels).observe(seconds)
-
-
-_DEFAULT_WAIT_S = 60.0
-_LONGEST_WAIT_S = 300.0
-_LONGEST_LIFE_S = 30 * 24 * 3600.0
-
-ISOLATION = {
-    level: sandbox_pb2.IsolationLevel.Value(f"ISOLATION_LEVEL_{level.upper()}")
-    for level in Isolation
-}
-_WISHES = {wire: isolation for isolation, wire in ISOLATION.items()}
-_ENFORCEMENT = {
-    Enforcement.NONE: sandbox_pb2.LIMIT_ENFORCEMENT_NONE,
-    Enforcement.WATCHED: sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED,
-    Enforcement.ENFORCED: sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL,
-}
 
 
 def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
@@ -235,14 +237,6 @@ def _capabilities(
 def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
     """A template whose backend cannot be used now."""
     return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)
-
-
-_MOST_PORTS = 32
-
-_MODES = {
-    mode: network_pb2.NetworkMode.Value(f"NETWORK_MODE_{mode.upper()}") for mode in NetworkMode
-}
-_MODE_WISHES = {wire: mode for mode, wire in _MODES.items()}
 
 
 def _policy(field: str, wire: network_pb2.NetworkPolicy) -> NetworkPolicy:

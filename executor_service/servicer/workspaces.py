@@ -23,8 +23,13 @@ from services.errors import InvalidArgument, PermissionDenied
 from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
-
 _PAGE_ENTRIES = 100
+_MAX_NAME_CHARS = 200
+_STATES = {
+    WorkspaceState.MAKING: workspace_pb2.WORKSPACE_STATE_MAKING,
+    WorkspaceState.READY: workspace_pb2.WORKSPACE_STATE_READY,
+    WorkspaceState.GOING: workspace_pb2.WORKSPACE_STATE_REMOVING,
+}
 
 
 class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
@@ -146,14 +151,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
 def _check_operator() -> None:
     if caller() is not Identity.OPERATOR:
         raise PermissionDenied("only an operator looks after what nobody has")
-
-
-_MAX_NAME_CHARS = 200
-_STATES = {
-    WorkspaceState.MAKING: workspace_pb2.WORKSPACE_STATE_MAKING,
-    WorkspaceState.READY: workspace_pb2.WORKSPACE_STATE_READY,
-    WorkspaceState.GOING: workspace_pb2.WORKSPACE_STATE_REMOVING,
-}
 
 
 def _order(

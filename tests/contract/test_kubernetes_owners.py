@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.kubernetes.abandoned import Abandoned
 from executor_service.backends.kubernetes.api import Cluster, ClusterAddress
 from executor_service.backends.kubernetes.backend import KubernetesBackend
+from executor_service.backends.kubernetes.ordered import Abandoned
 from executor_service.backends.kubernetes.pod import KubernetesOptions, pod_name
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.reading import Json

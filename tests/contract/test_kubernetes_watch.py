@@ -4,7 +4,6 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,8 +42,6 @@ async def backend(stand_in: StandIn, owner: str) -> AsyncIterator[KubernetesBack
     for box in await backend.list_boxes():
         await backend.destroy(box)
     await backend.close()
-    # Which the stand-in sees when it has something to say.
-    await until(lambda: stand_in.cluster.store.watches.open_count == 0)
 
 
 @pytest.fixture
@@ -53,16 +50,8 @@ def spec(owner: str, tmp_path: Path) -> BoxSpec:
 
 
 @pytest.fixture
-async def box(backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec) -> Box:
-    box = await backend.create(spec)
-    await until(lambda: stand_in.cluster.store.watches.open_count == 1)
-    return box
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - it is noticed in another thread
-            await asyncio.sleep(0.01)
+async def box(backend: KubernetesBackend, spec: BoxSpec) -> Box:
+    return await backend.create(spec)
 
 
 async def told(backend: KubernetesBackend, box: Box, console: Console) -> tuple[BoxLost, float]:
@@ -114,38 +103,16 @@ async def test_other_pods_are_left_alone(
         assert await console.output("echo still here") == "still here"
 
 
-async def test_a_watch_that_is_cut_goes_on_where_it_was(
+async def test_a_server_that_fails_for_a_moment_loses_nothing(
     backend: KubernetesBackend, stand_in: StandIn, box: Box
 ) -> None:
-    watches = stand_in.cluster.store.watches
     async with open_console(backend, box) as console:
-        for _ in range(2):
-            served = watches.served
-            assert await stand_in.tell(lambda there: there.store.watches.cut()) == 1
-            await until(lambda served=served: watches.served > served)
+        stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=1))
+        async with asyncio.timeout(10):
+            while stand_in.cluster.faults:  # noqa: ASYNC110 - it is noticed in another thread
+                await asyncio.sleep(0.01)
         assert await console.output("echo still here") == "still here"
-
-        def lose_unseen(there: Cluster) -> None:
-            there.store.watches.cut()
-            erase(there, pod_name(box.key))
-
-        stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=2))
-        await stand_in.tell(lose_unseen)
-        _, after_s = await told(backend, box, console)
-    assert after_s < SOON_S
-    assert stand_in.cluster.faults == []
-
-
-async def test_where_the_past_is_forgotten_the_present_is_looked_at(
-    backend: KubernetesBackend, stand_in: StandIn, box: Box
-) -> None:
-    def lose(there: Cluster) -> None:
-        erase(there, pod_name(box.key))
-        there.store.watches.forget()
-        there.store.watches.cut()
-
-    async with open_console(backend, box) as console:
-        await stand_in.tell(lose)
+        await stand_in.tell(lambda there: erase(there, pod_name(box.key)))
         _, after_s = await told(backend, box, console)
     assert after_s < SOON_S
 
@@ -160,18 +127,3 @@ async def test_memory_is_told_as_the_reason(
     assert isinstance(error, BoxOutOfMemory)
     assert "OOMKilled" in str(error)
     assert after_s < SOON_S
-
-
-async def test_one_watch_is_enough_for_all_and_ends_with_the_backend(
-    backend: KubernetesBackend, stand_in: StandIn, box: Box, owner: str, tmp_path: Path
-) -> None:
-    watches = stand_in.cluster.store.watches
-    other = await backend.create(await asyncio.to_thread(new_spec, owner, tmp_path))
-    async with open_console(backend, box), open_console(backend, other):
-        assert watches.open_count == 1
-    later = backend_of(stand_in, owner)
-    with suppress(LinkClosed):
-        await (await later.connect(box)).close()
-    await until(lambda: watches.open_count == 2)
-    await later.close()
-    await until(lambda: watches.open_count == 1)

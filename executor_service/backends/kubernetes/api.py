@@ -19,8 +19,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from executor_service.backends.kubernetes.events import events_at
-from executor_service.backends.kubernetes.reading import Json, message_of
+from executor_service.backends.kubernetes.reading import message_of
 from executor_service.backends.kubernetes.socket import approach_to, open_stream
 from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.errors import BackendUnavailable, EngineRefused
@@ -130,32 +129,6 @@ class Cluster:
             # A token may have to be fetched anew.
             approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
             return await open_stream(approach)
-
-    async def watch_pods(
-        self, namespace: str, selector: str, version: str, lasts_s: int
-    ) -> AsyncGenerator[Json]:
-        """What becomes of pods from a version of their list on; raises as call does.
-
-        The server ends it after so many seconds.
-        """
-        query = {
-            "watch": "true",
-            "labelSelector": selector,
-            "resourceVersion": version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(lasts_s),
-        }
-        path = f"/api/v1/namespaces/{namespace}/pods?{urlencode(query)}"
-        async with self._answering(CALL_DEADLINE_S):
-            approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
-        try:
-            async with contextlib.aclosing(
-                events_at(approach, lasts_s + _ANSWER_DEADLINE_S)
-            ) as events:
-                async for event in events:
-                    yield event
-        except OSError as error:
-            raise _silent(str(error)) from error
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)

@@ -6,7 +6,9 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Protocol
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
 from executor_service.backends.folder_store import FolderStore
@@ -21,8 +23,8 @@ from executor_service.backends.kubernetes.pod import (
     SUPERVISOR,
     KubernetesOptions,
 )
+from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.reading import Json
-from executor_service.backends.kubernetes.source import Source
 from executor_service.backends.kubernetes.status import (
     is_out_of_memory,
     is_over_its_size,
@@ -48,6 +50,35 @@ _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
 
 
+class Source(Protocol):
+    """Where the pods of boxes come from."""
+
+    @property
+    def selector(self) -> str:
+        """Labels that all of its pods have."""
+        ...
+
+    async def order(self, spec: BoxSpec, secret: str) -> Box:
+        """Ask the cluster for a pod; the box has no native id as long as its pod is not known."""
+        ...
+
+    async def ordered(self, box: Box, spec: BoxSpec) -> Box | str:
+        """The box once its pod runs, else what it waits for; BoxCreateFailed when it never will."""
+        ...
+
+    async def pod(self, box: Box) -> Json | None:
+        """The pod of a box of ours, if there is one."""
+        ...
+
+    async def end(self, box: Box) -> None:
+        """Have the pod of a box of ours end; returns when it is gone."""
+        ...
+
+    async def boxes(self) -> Sequence[Box]:
+        """All boxes of ours that nobody is ending."""
+        ...
+
+
 class KubernetesBackend:
     """Makes boxes in a Kubernetes cluster, one pod each."""
 
@@ -58,7 +89,7 @@ class KubernetesBackend:
         make = ClaimedPods if options.warm_pool else OrderedPods
         self._source: Source = make(self._cluster, options, owner, supervisor)
         self._store = claim_store(self._cluster, options, owner, supervisor)
-        self._watch = PodWatch(self._cluster, options.namespace, self._source.selector)
+        self._watch = PodWatch(Pods(self._cluster, options.namespace), self._source.selector)
 
     async def probe(self) -> Capabilities:
         """What the cluster allows here, and what it is said to enforce."""

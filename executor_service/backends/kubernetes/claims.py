@@ -1,28 +1,18 @@
 """Pods that agent-sandbox keeps ready in a SandboxWarmPool: each box is a claim on one of them.
 
 The pods are as a template of the cluster's administrator describes them. So each is looked at when
-it has been claimed, and handed out only if it is walled in as our own are.
-"""
+it has been claimed, and handed out only if it is walled in as our own are."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
 from msgspec.structs import replace
 
 from executor_service.backends.base import Box, BoxSpec
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, RAW, Cluster
-from executor_service.backends.kubernetes.claim import (
-    CLAIMS,
-    GROUP,
-    VERSION,
-    claim_for,
-    is_hopeless,
-    is_pod_of,
-    sandbox_of,
-    why_unready,
-)
 from executor_service.backends.kubernetes.objects import (
     ensure_owner,
     keep_secret,
@@ -34,28 +24,48 @@ from executor_service.backends.kubernetes.pod import (
     KubernetesOptions,
     box_of,
     is_box_of,
+    labels_of,
+    notes_of,
     owned_by,
     pod_name,
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.policies import holes
-from executor_service.backends.kubernetes.reading import Json, parts
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.backends.kubernetes.walls import gaps
-from executor_service.errors import (
-    BackendError,
-    BackendUnavailable,
-    BoxCreateFailed,
-    EngineRefused,
-)
+from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, EngineRefused
 
 _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
+GROUP = "extensions.agents.x-k8s.io"
+VERSION = "v1beta1"
+CLAIMS = "sandboxclaims"
+WARM_POOLS = "sandboxwarmpools"
+TEMPLATES = "sandboxtemplates"
+SANDBOX = "Sandbox"
+TEMPLATE_LABEL = "agents.x-k8s.io/sandbox-template-ref-hash"
+"""Of every pod from a template; the network policy that a template brings selects by it."""
+_FINISHED_KEPT_S = 600
+_HOPELESS = frozenset(
+    {
+        "ClaimExpired",
+        "EnvVarsInjectionRejected",
+        "InvalidMetadata",
+        "PodFailed",
+        "PodSucceeded",
+        "SandboxExpired",
+        "TemplateNotFound",
+        "VolumeClaimTemplatesError",
+        "WarmPoolNotFound",
+    }
+)
+"""Why a claim is not ready that waiting does not change."""
 
 
 class ClaimedPods:
-    """The source of pods that are claimed from a warm pool; see kubernetes_source."""
+    """The source of pods that are claimed from a warm pool; see `Source`."""
 
     def __init__(
         self, cluster: Cluster, options: KubernetesOptions, owner: str, supervisor: bytes
@@ -197,3 +207,62 @@ class ClaimedPods:
                 *place, *what, **more, **RAW
             )
         )
+
+
+def claim_for(spec: BoxSpec, options: KubernetesOptions, owner: Json) -> Json:
+    """The claim, as the API wants it; whatever is in its `env` would forbid a ready pod."""
+    expires = datetime.now(UTC) + timedelta(seconds=options.max_age_s)
+    notes = notes_of(spec)
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "SandboxClaim",
+        "metadata": {
+            "name": pod_name(spec.box_key),
+            "namespace": options.namespace,
+            "labels": labels_of(spec.owner, spec.pool, spec.box_key),
+            "annotations": notes,
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "warmPoolRef": {"name": options.warm_pool},
+            "lifecycle": {
+                "shutdownTime": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "ttlSecondsAfterFinished": _FINISHED_KEPT_S,
+                "shutdownPolicy": "Delete",
+            },
+        },
+    }
+
+
+def sandbox_of(claim: Json) -> str:
+    """The name of the sandbox that a claim has got, which is its pod's, too; empty without one."""
+    return part(claim, "status", "sandbox").get("name") or ""
+
+
+def why_unready(claim: Json) -> str:
+    """What a claim waits for; empty once it has a sandbox that runs."""
+    ready = _ready(claim)
+    if ready.get("status") == "True" and sandbox_of(claim):
+        return ""
+    said = (str(ready.get(name) or "") for name in ("reason", "message"))
+    text = " ".join(": ".join(filter(None, said)).split())
+    return text or "agent-sandbox's controller has not looked at the claim"
+
+
+def is_hopeless(claim: Json) -> bool:
+    """Whether a claim will never have a sandbox."""
+    return _ready(claim).get("reason") in _HOPELESS
+
+
+def is_pod_of(pod: Json, sandbox: str) -> bool:
+    """Whether a pod belongs to the sandbox of that name."""
+    owners = parts(pod, "metadata", "ownerReferences")
+    return any(
+        owner.get("controller") and (owner["kind"], owner["name"]) == (SANDBOX, sandbox)
+        for owner in owners
+    )
+
+
+def _ready(claim: Json) -> Json:
+    found = parts(claim, "status", "conditions")
+    return next((each for each in found if each.get("type") == "Ready"), Json())

@@ -1,17 +1,14 @@
 """Pods that are made for one box each."""
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 
 from executor_service.backends.base import Box, BoxSpec
-from executor_service.backends.kubernetes.abandoned import Abandoned
 from executor_service.backends.kubernetes.api import Cluster
-from executor_service.backends.kubernetes.objects import (
-    ensure_objects,
-    keep_secret,
-    kept_secrets,
-)
+from executor_service.backends.kubernetes.objects import ensure_objects, keep_secret, kept_secrets
 from executor_service.backends.kubernetes.pod import (
+    OWNER,
     SELECTED,
     KubernetesOptions,
     box_of,
@@ -22,15 +19,17 @@ from executor_service.backends.kubernetes.pod import (
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.reading import Json, part, parts
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.errors import BackendError, BoxCreateFailed
 
 log = logging.getLogger(__name__)
+_UNBEGUN_FACTOR = 6
+"""A pod may wait for its node for longer than what has ended may be left."""
 
 
 class OrderedPods:
-    """The source of pods where nothing else makes any; see kubernetes_source."""
+    """The source of pods where nothing else makes any; see `Source`."""
 
     def __init__(
         self, cluster: Cluster, options: KubernetesOptions, owner: str, supervisor: bytes
@@ -95,3 +94,44 @@ class OrderedPods:
         ]
         known = await kept_secrets(self._cluster, mine)
         return [box_of(pod, known.get(pod["metadata"]["uid"], "")) for pod in mine]
+
+
+class Abandoned:
+    """Tells them by having seen each of them in the same state for long enough.
+
+    So no clock of the cluster has to agree with this machine's.
+    """
+
+    def __init__(self, owner: str, options: KubernetesOptions) -> None:
+        self._owner = owner
+        self._release = options.release
+        self._patience_s = {
+            "Succeeded": options.abandoned_after_s,
+            "Failed": options.abandoned_after_s,
+            "Pending": _UNBEGUN_FACTOR * options.abandoned_after_s,
+        }
+        self._since: dict[tuple[str, str], float] = {}
+
+    def among(self, pods: Iterable[Json]) -> Sequence[Json]:
+        """Those of all pods that there are now."""
+        now = time.monotonic()
+        idle = {_state(pod): pod for pod in pods if self._may_be(pod)}
+        self._since = {state: self._since.get(state, now) for state in idle}
+        return [
+            pod
+            for state, pod in idle.items()
+            if now - self._since[state] > self._patience_s[state[1]]
+        ]
+
+    def _may_be(self, pod: Json) -> bool:
+        owners = parts(pod, "metadata", "ownerReferences")
+        return (
+            any((each["kind"], each["name"]) == ("ConfigMap", self._release) for each in owners)
+            and part(pod, "metadata", "annotations").get(OWNER) != self._owner
+            and _state(pod)[1] in self._patience_s
+            and not pod["metadata"].get("deletionTimestamp")
+        )
+
+
+def _state(pod: Json) -> tuple[str, str]:
+    return pod["metadata"]["uid"], part(pod, "status").get("phase") or "Pending"

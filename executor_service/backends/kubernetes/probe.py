@@ -16,7 +16,7 @@ from executor_service.backends.base import (
     WorkspacePlace,
 )
 from executor_service.backends.kubernetes.api import RAW, Cluster
-from executor_service.backends.kubernetes.claim import (
+from executor_service.backends.kubernetes.claims import (
     CLAIMS,
     GROUP,
     TEMPLATE_LABEL,
@@ -35,7 +35,6 @@ from executor_service.backends.kubernetes.pod import (
 )
 from executor_service.backends.kubernetes.policies import holes
 from executor_service.backends.kubernetes.reading import Json
-from executor_service.backends.kubernetes.source import Right
 from executor_service.backends.kubernetes.walls import gaps
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.task_groups import all_of
@@ -43,10 +42,11 @@ from services.task_groups import all_of
 _ROLE = "apply the Role of docs/backends/kubernetes.md"
 _POLICY = "apply the NetworkPolicy of docs/backends/kubernetes.md"
 _TEMPLATE = "see the SandboxTemplate of docs/backends/kubernetes.md"
+Right = tuple[str, str, str, str]
+"""API group, resource, subresource and verb."""
 ALWAYS: Sequence[Right] = (
     ("", "pods", "", "get"),
     ("", "pods", "", "list"),
-    ("", "pods", "", "watch"),
     ("", "pods", "exec", "create"),
     ("", "pods", "exec", "get"),
     ("", "configmaps", "", "create"),

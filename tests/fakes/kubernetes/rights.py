@@ -41,8 +41,6 @@ class Rights:
             return
         resource, name = info.get("resource", "pods"), info.get("name", "")
         verbs = [_VERBS.get(request.method, "get" if name else "list")]
-        if "watch" in request.query:
-            verbs = ["watch"]
         if request.path.endswith("/exec"):
             # Newer servers want the second one for WebSockets, too.
             resource, verbs = f"{resource}/exec", ["get", "create"]

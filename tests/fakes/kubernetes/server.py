@@ -140,10 +140,8 @@ class Cluster:
             raise Refused(400, f"cannot exec into a completed pod; current phase is {phase}")
         return await self.execs.serve(request, pod)
 
-    async def _list(self, request: web.Request) -> web.StreamResponse:
+    async def _list(self, request: web.Request) -> web.Response:
         resource = request.match_info["resource"]
-        if "watch" in request.query:
-            return await self.store.watches.serve(request, resource, lambda: self.store.version)
         items = self.store.select(resource, request.query.get("labelSelector", ""))
         version = {"resourceVersion": self.store.version}
         kind = f"{KINDS[resource]}List"

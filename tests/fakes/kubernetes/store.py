@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from executor_service.backends.kubernetes.reading import Json, part, parts
 from tests.fakes.kubernetes import crds
 from tests.fakes.kubernetes.errors import Refused
-from tests.fakes.kubernetes.watches import Watches
 
 KINDS = {
     "pods": "Pod",
@@ -33,7 +32,6 @@ class Store:
         self._namespace = namespace
         self._things: dict[str, dict[str, Json]] = {resource: {} for resource in KINDS}
         self._versions = itertools.count(1)
-        self.watches = Watches()
 
     @property
     def version(self) -> str:
@@ -55,7 +53,6 @@ class Store:
     def add(self, resource: str, thing: Json) -> Json:
         self._things[resource][thing["metadata"]["name"]] = thing
         thing["metadata"].setdefault("resourceVersion", self.version)
-        self.watches.note("ADDED", resource, thing)
         return thing
 
     def get(self, resource: str, name: str) -> Json:
@@ -77,17 +74,12 @@ class Store:
     def touch(self, thing: Json) -> None:
         """Note that an object has changed."""
         thing["metadata"]["resourceVersion"] = self.version
-        resource = RESOURCES[thing["kind"]]
-        if self._things[resource].get(thing["metadata"]["name"]) is thing:
-            self.watches.note("MODIFIED", resource, thing)
 
     def remove(self, resource: str, thing: Json) -> list[Json]:
         """Removes it and what it owns; the pods that must end with it."""
         metadata = thing["metadata"]
         if self._things[resource].get(metadata["name"]) is thing:
             del self._things[resource][metadata["name"]]
-            metadata["resourceVersion"] = self.version
-            self.watches.note("DELETED", resource, thing)
         return self.abandon(thing)
 
     def abandon(self, thing: Json) -> list[Json]:
