@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from executor_service.backends.ssh.connection import SshOptions
-from executor_service.supervisor.ending import descendants_of
-from executor_service.supervisor.processes import Process
+from executor_service.supervisor.processes import Process, descendants_of
 from tests.ports import free_port
 from tests.requirements import require
 

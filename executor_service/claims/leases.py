@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Isolation
-from executor_service.claims.proofs import Proof, Proofs
+from executor_service.claims.proofs import Proof, Proofs, TokenMint, is_token_of, with_epoch
 from executor_service.claims.sandbox import Sandbox
-from executor_service.claims.tokens import TokenMint, is_token_of, with_epoch
 from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendUnavailable, PoolExhausted, SandboxLost
 from executor_service.journal import Journal

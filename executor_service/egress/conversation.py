@@ -2,18 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from msgspec import Struct
 
-from executor_service.egress.bodies import Input
-from executor_service.egress.client_hello import (
-    UNRECOGNIZED_NAME,
-    NotTls,
-    is_tls,
-    server_name,
-)
-from executor_service.egress.exchange import Counted, both, copy, send_request
+from executor_service.egress.bodies import Input, Sink, Source, pass_body
+from executor_service.egress.client_hello import UNRECOGNIZED_NAME, NotTls, is_tls, server_name
 from executor_service.egress.gate import Gate, Upstream
 from executor_service.egress.http_head import (
     ESTABLISHED,
@@ -29,7 +24,9 @@ from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
 from executor_service.link import BoxStream
 from services.public_addresses import address_of
+from services.task_groups import ungrouped
 
+_READ_BYTES = 64 * 1024
 _STATUS = {
     "malformed": (400, "Bad Request"),
     "unresolved": (502, "Bad Gateway"),
@@ -37,8 +34,48 @@ _STATUS = {
     "untrusted": (502, "Bad Gateway"),
 }
 _FORBIDDEN = (403, "Forbidden")
-
 _log = logging.getLogger(__name__)
+
+
+class Counted:
+    """A sink that tells how much goes into it."""
+
+    def __init__(self, sink: Sink, on_bytes: Callable[[int], None]) -> None:
+        self._sink = sink
+        self._on_bytes = on_bytes
+
+    async def write(self, data: bytes) -> None:
+        """Take all of data."""
+        await self._sink.write(data)
+        self._on_bytes(len(data))
+
+
+async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None) -> None:
+    """Pass on everything, and that it has ended."""
+    while data := await source.read(_READ_BYTES):
+        await sink.write(data)
+    if end is not None:
+        end()
+
+
+async def send_request(head: bytes, source: Input, length: int | None, sink: Sink) -> None:
+    """Pass on one request; BadRequest if another follows, whose answer nobody would pass back."""
+    await sink.write(head)
+    await pass_body(source, sink, length)
+    if await source.read(1):
+        raise BadRequest("only one request is taken")
+
+
+async def both(
+    sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
+) -> None:
+    """Run both until they have ended, or without `wait` until receiving has; fail as one does."""
+    with ungrouped():
+        async with asyncio.TaskGroup() as group:
+            sender = group.create_task(sending)
+            await receiving
+            if not wait:
+                sender.cancel()
 
 
 class Road(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Connecting to a host of the world: its name is resolved, its addresses are looked at, and the
-connection goes to one that was found good."""
+connection goes to one that was found good.
+"""
 
 import asyncio
 import contextlib

@@ -18,14 +18,17 @@ from typing import Self, TypeVar
 
 from msgspec import Struct, field
 
-from executor_service.output.segment_files import (
+from executor_service.output.segments import (
+    STREAMS,
     Batch,
+    CommandLimits,
+    Layout,
+    Segment,
     Write,
     read_file,
     segments_in,
     write_batches,
 )
-from executor_service.output.segments import STREAMS, CommandLimits, Layout, Segment
 from executor_service.output.stream_buffer import StreamBuffer
 
 _RETRY_S = 1.0

@@ -6,13 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from executor_service.backends.base import Backend, Box, BoxSpec
+from executor_service.backends.base import Backend, Box, BoxSpec, Limits
 from executor_service.commands.commands import CommandTable
+from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import BoxCreateFailed, SandboxLost
 from executor_service.pools.boxes import LiveBox
-from executor_service.pools.options import PoolOptions
 from executor_service.pools.strays import destroy
 from executor_service.records import EndReason
 from executor_service.workspaces.folders import Workspaces
@@ -20,6 +20,41 @@ from services.ids import new_id
 from services.lifecycle import Workers
 
 _NOTED_WITHIN_S = 2.0
+
+
+class PoolOptions(Struct, frozen=True):
+    """What the boxes of a pool are, and how many."""
+
+    owner: str
+    backend: str
+    template: str = DEFAULT_TEMPLATE
+    limits: Limits = field(default_factory=Limits)
+    image: str = ""
+    warm: int = 1
+    """Boxes that are kept ready."""
+    most: int = 32
+    """Boxes in all."""
+    prefill: bool = True
+    """Whether boxes are made ready before the first one is asked for."""
+    orphan_timeout_s: float = 1800.0
+    """How long a box lives without an executor."""
+
+
+class PoolStats(Struct, frozen=True):
+    """A pool as it is now, in boxes and callers."""
+
+    ready: int
+    claimed: int
+    making: int
+    waiting: int
+    """Callers for whom there is no place."""
+    hits: int
+    """Callers since the start for whom a box was ready."""
+    misses: int
+    """Callers since the start for whom one had to be made."""
+    warm: int
+    most: int
+    draining: bool
 
 
 class Owner(Protocol):

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
-from executor_service.choice import Choice, choose
 from executor_service.commands.commands import CommandTable, Stores
 from executor_service.config import (
     DEFAULT_TEMPLATE,
@@ -25,10 +24,9 @@ from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.egress.secrets import Secret
 from executor_service.errors import BackendUnavailable
-from executor_service.pools.options import PoolOptions
-from executor_service.pools.pool import Pool
+from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
-from executor_service.pools.templates import Template
+from executor_service.pools.templates import Choice, Template, choose
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.workspaces.folders import Workspaces
 from services.lifecycle import Workers

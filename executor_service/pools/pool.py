@@ -24,8 +24,7 @@ from executor_service.errors import (
 )
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.boxes import LiveBox
-from executor_service.pools.inventory import Inventory
-from executor_service.pools.options import PoolOptions, PoolStats
+from executor_service.pools.inventory import Inventory, PoolOptions, PoolStats
 from executor_service.records import EndReason
 from executor_service.workspaces.folders import Workspaces
 from services.errors import Draining
@@ -37,7 +36,6 @@ _REFILL_PAUSE_S = 0.25
 _NOTED_WITHIN_S = 2.0
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
-
 _log = logging.getLogger(__name__)
 
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from executor_service.backends.base import Box, Capabilities, Limits
-from executor_service.choice import Choice
+from executor_service.backends.base import Backend, Box, Capabilities, Limits
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkPolicy
@@ -17,6 +16,73 @@ from executor_service.pools.pool import Pool
 from executor_service.pools.strays import Strays
 from services.errors import Draining, InvalidArgument
 from services.task_groups import all_of
+
+_log = logging.getLogger(__name__)
+
+
+class Choice(Struct, frozen=True):
+    """The backend, why it is this one, and what was found out about those that were tried."""
+
+    backend: Backend
+    capabilities: Capabilities
+    reason: str
+    others: tuple[Capabilities, ...] = ()
+
+
+async def choose(
+    configured: str,
+    backends: Mapping[str, Callable[[], Backend]],
+    automatic: Sequence[str],
+    setting: str = "terminal.backend",
+) -> Choice:
+    """The configured backend; without one, the first of the automatic ones that can be used.
+
+    Fails with BackendUnavailable, in one line that names the setting and says what to do.
+    """
+    if configured:
+        return await _configured(configured, backends, setting)
+    tried: list[Capabilities] = []
+    for name in automatic:
+        backend = backends[name]()
+        found = await _probed(backend)
+        if found.available:
+            reason = "; ".join([f"{other.name} cannot be used ({other.reason})" for other in tried])
+            reason = reason or "no backend is configured, and this one is preferred"
+            _log.info("sandboxes are made by %s: %s", found.name, reason)
+            return Choice(backend, found, reason, tuple(tried))
+        await backend.close()
+        tried.append(found)
+    reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
+    raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
+
+
+async def _probed(backend: Backend) -> Capabilities:
+    try:
+        return await backend.probe()
+    except BaseException:
+        await backend.close()
+        raise
+
+
+async def _configured(
+    name: str, backends: Mapping[str, Callable[[], Backend]], setting: str
+) -> Choice:
+    make = backends.get(name)
+    if make is None:
+        raise BackendUnavailable(
+            f"{setting}: there is no backend {name!r}; choose one of "
+            f"{', '.join(backends)}, or leave it out"
+        )
+    backend = make()
+    found = await _probed(backend)
+    if not found.available:
+        await backend.close()
+        raise BackendUnavailable(
+            f"{setting}: {name} cannot be used: {found.reason} "
+            "(another one is never taken in its place; leave it out to have one chosen)"
+        )
+    return Choice(backend, found, "it is configured")
+
 
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 15.0

@@ -6,7 +6,7 @@ import grpc.aio
 
 from executor_service.backends.base import Box
 from executor_service.claims.leases import Leases
-from executor_service.pools.options import PoolStats
+from executor_service.pools.inventory import PoolStats
 from executor_service.pools.templates import Template, Templates
 from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc

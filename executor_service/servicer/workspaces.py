@@ -11,7 +11,7 @@ from executor_service.pools.templates import Templates
 from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody, Order
-from executor_service.workspaces.records import (
+from executor_service.workspaces.rows import (
     RemovalReason,
     Workspace,
     WorkspaceKind,

@@ -11,15 +11,39 @@ from typing import Any, Callable, NamedTuple
 from executor_service.supervisor import frames
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.loop import WRITABLE, Loop, Timer
-from executor_service.supervisor.memory import OomCounter
-from executor_service.supervisor.outputs import Outputs
 from executor_service.supervisor.request import StartRequest
 from executor_service.supervisor.spawn import Spawner, WindowSize, resize_terminal
-from executor_service.supervisor.streams import InputStream, OutputStream
+from executor_service.supervisor.streams import InputStream, Outputs, OutputStream
 from executor_service.supervisor.tree import Forest
 
+_EVENTS_FILES = (
+    "/sys/fs/cgroup/memory.events",
+    "/sys/fs/cgroup/memory/memory.oom_control",
+)
 _DRAIN_GRACE_S = 0.3
 """How long output is awaited from processes that outlive the command's first one."""
+
+
+class OomCounter:
+    """The kernel's count of out-of-memory kills, where the box sees its control group."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        for path in _EVENTS_FILES:
+            try:
+                self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                continue
+            break
+
+    def read(self) -> int:
+        """The count since the box began; always 0 where nothing can be seen."""
+        if self._fd is None:
+            return 0
+        for line in os.pread(self._fd, 4096, 0).splitlines():
+            if line.startswith(b"oom_kill "):
+                return int(line.split()[1])
+        return 0
 
 
 class World:

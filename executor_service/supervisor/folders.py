@@ -9,21 +9,233 @@ rename, or not at all, and what was half removed is removed by the next who is t
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
+import stat
 from contextlib import suppress
 from typing import Any
 
-from executor_service.supervisor.copies import CopyRefused, copy, fill
 from executor_service.supervisor.keeper import users_of
 from executor_service.supervisor.syscalls import die_with_parent
-from executor_service.supervisor.trees import NAME, listed, measure, remove, remove_empty
+from executor_service.supervisor.trees import (
+    BLOCK_BYTES,
+    BYTES_OF_AN_ENTRY,
+    MAX_DEPTH,
+    NAME,
+    PART,
+    READ_FOLDER,
+    clear,
+    entries,
+    listed,
+    measure,
+    remove,
+    remove_empty,
+)
 
+_PIECE_BYTES = 16 * 1024 * 1024
+_MAX_LINKS = 1_000_000
+_CLONE = 0x40049409
+"""The ioctl FICLONE: both files have the same blocks until one is written to."""
+_READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_REACH = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
+_NO_LINK = frozenset({errno.ENAMETOOLONG, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP})
+_CHANGED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""What is said of a name that somebody has given to another thing meanwhile."""
 ANSWER = "hermes-folders:"
 """Begins the line that is the answer: a login shell may have said something before."""
 _PATIENCE = 10
 """Commands in sandboxes come first."""
+
+
+class CopyRefused(Exception):
+    """What was asked for cannot be done; code is one of a fixed set of words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def copy(root: str, name: str, target: str, most_bytes: int) -> dict[str, Any]:
+    """Copy a folder of root beside itself: all of it under the new name, or nothing."""
+    part = os.path.join(root, PART + target)
+    if os.path.lexists(os.path.join(root, target)):
+        raise CopyRefused("EXISTS", f"there is a {target} already")
+    clear(root, PART + target)
+    os.mkdir(part, 0o700)
+    try:
+        done = fill(os.path.join(root, name), part, most_bytes)
+        os.rename(part, os.path.join(root, target))
+    except BaseException:
+        clear(root, PART + target)
+        raise
+    return done
+
+
+def fill(source: str, target: str, most_bytes: int) -> dict[str, Any]:
+    """Copy what is in a folder to an empty one; what is no file, folder or link is left out."""
+    try:
+        from_fd = os.open(source, READ_FOLDER)
+    except FileNotFoundError:
+        raise CopyRefused("MISSING", "the folder is not there") from None
+    to_fd = os.open(target, READ_FOLDER)
+    try:
+        copying = _Copying(from_fd, to_fd, most_bytes)
+        copying.folder(from_fd, to_fd, "", 0)
+        return {"bytes": copying.used, "left_out": copying.left_out}
+    finally:
+        os.close(from_fd)
+        os.close(to_fd)
+
+
+class _Copying:
+    """One copy under way."""
+
+    def __init__(self, source: int, target: int, most_bytes: int) -> None:
+        self.used = 0
+        self.left_out = 0
+        self._target = target
+        self._most_bytes = most_bytes
+        self._device = os.fstat(source).st_dev
+        self._links: dict[tuple[int, int], str] = {}
+        """Where in the target each file is that has more names than one."""
+
+    def folder(self, source: int, target: int, path: str, depth: int) -> None:
+        """Everything in one folder, then what the folder itself is."""
+        if depth > MAX_DEPTH:
+            raise CopyRefused("TOO_DEEP", f"more than {MAX_DEPTH} folders inside each other")
+        for entry in entries(source):
+            self._count(BYTES_OF_AN_ENTRY)
+            try:
+                self._entry(source, target, entry.name, os.path.join(path, entry.name), depth)
+            except OSError as error:
+                if error.errno not in _CHANGED:
+                    raise
+                self.left_out += 1
+        _describe(target, os.fstat(source))
+
+    def _entry(self, source: int, target: int, name: str, path: str, depth: int) -> None:
+        status = os.stat(name, dir_fd=source, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode) and status.st_dev == self._device:
+            inner = os.open(name, READ_FOLDER, dir_fd=source)
+            try:
+                os.mkdir(name, 0o700, dir_fd=target)
+                made = os.open(name, READ_FOLDER, dir_fd=target)
+                try:
+                    self.folder(inner, made, path, depth + 1)
+                finally:
+                    os.close(made)
+            finally:
+                os.close(inner)
+        elif stat.S_ISLNK(status.st_mode):
+            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+            if os.geteuid() == 0:
+                os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
+        elif stat.S_ISREG(status.st_mode):
+            self._file(source, target, name, path)
+        else:
+            self.left_out += 1
+
+    def _file(self, source: int, target: int, name: str, path: str) -> None:
+        fd = os.open(name, _READ_FILE, dir_fd=source)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                self.left_out += 1
+            elif not self._link(status, target, name, path):
+                made = os.open(name, _CREATE, 0o600, dir_fd=target)
+                try:
+                    self._content(fd, made, status)
+                    _describe(made, status)
+                finally:
+                    os.close(made)
+        finally:
+            os.close(fd)
+
+    def _link(self, status: os.stat_result, target: int, name: str, path: str) -> bool:
+        """Whether the file is in the target already under another name, and now under this too."""
+        if status.st_nlink < 2:
+            return False
+        key = (status.st_dev, status.st_ino)
+        known = self._links.get(key)
+        if known is None:
+            if len(self._links) < _MAX_LINKS:
+                self._links[key] = path
+            return False
+        try:
+            os.link(known, name, src_dir_fd=self._target, dst_dir_fd=target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            return False
+        return True
+
+    def _content(self, source: int, target: int, status: os.stat_result) -> None:
+        """What a file had when it was looked at; holes stay holes."""
+        try:
+            fcntl.ioctl(target, _CLONE, source)
+        except OSError:
+            size, offset = status.st_size, 0
+            while offset < size:
+                start, end = _next_data(source, offset, size)
+                self._piece(source, target, start, end)
+                offset = end
+            os.ftruncate(target, size)
+        else:
+            self._count(status.st_blocks * BLOCK_BYTES)
+
+    def _piece(self, source: int, target: int, offset: int, end: int) -> None:
+        by_kernel = hasattr(os, "copy_file_range")
+        while offset < end:
+            wanted, done = min(_PIECE_BYTES, end - offset), 0
+            self._count(wanted)
+            if by_kernel:
+                try:
+                    done = os.copy_file_range(source, target, wanted, offset, offset)
+                except OSError as error:
+                    if error.errno not in _NO_REACH:
+                        raise
+                    by_kernel = False
+                    done = _by_hand(source, target, wanted, offset)
+            else:
+                done = _by_hand(source, target, wanted, offset)
+            if not done:
+                return
+            offset += done
+
+    def _count(self, number: int) -> None:
+        self.used += number
+        if self.used > self._most_bytes:
+            raise CopyRefused("TOO_LARGE", f"it is larger than {self._most_bytes} bytes")
+
+
+def _by_hand(source: int, target: int, length: int, offset: int) -> int:
+    data = memoryview(os.pread(source, min(length, 1024 * 1024), offset))
+    done = 0
+    while done < len(data):
+        done += os.pwrite(target, data[done:], offset + done)
+    return done
+
+
+def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:
+    """Where the next part of a file is that is no hole."""
+    try:
+        start = os.lseek(fd, offset, os.SEEK_DATA)
+        return min(start, size), min(os.lseek(fd, start, os.SEEK_HOLE), size)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size, size
+        return offset, size
+
+
+def _describe(target: int, status: os.stat_result) -> None:
+    """Give a copy the owner, the bits and the time of what it was made from."""
+    if os.geteuid() == 0:
+        os.fchown(target, status.st_uid, status.st_gid)
+    os.fchmod(target, status.st_mode & 0o1777)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def main(argv: list[str]) -> int:

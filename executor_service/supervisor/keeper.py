@@ -21,9 +21,14 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from executor_service.supervisor.ending import end_all, members_of
 from executor_service.supervisor.frames import REMEMBERED
-from executor_service.supervisor.processes import Process, read_process, send_signal
+from executor_service.supervisor.processes import (
+    Process,
+    end_all,
+    members_of,
+    read_process,
+    send_signal,
+)
 
 ANSWER = "hermes-keeper:"
 """Begins the line that is the answer: a login shell may have said something before."""

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from executor_service.workspaces.records import Workspace, WorkspaceKind, WorkspaceState
-from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceRows, WorkspaceState
 from services.errors import LimitExceeded, NotFound
 
 

@@ -12,7 +12,7 @@ from executor_service.errors import BackendError
 from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody
-from executor_service.workspaces.records import RemovalReason, Workspace, WorkspaceState
+from executor_service.workspaces.rows import RemovalReason, Workspace, WorkspaceState
 from executor_service.workspaces.stores import ANY_BYTES
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError

@@ -20,7 +20,7 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.templates import Template
 from executor_service.records import SandboxState
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.records import (
+from executor_service.workspaces.rows import (
     RemovalReason,
     Workspace,
     WorkspaceKind,

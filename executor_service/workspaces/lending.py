@@ -13,8 +13,7 @@ from executor_service.journal import Job
 from executor_service.pools.templates import Template
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
-from executor_service.workspaces.records import Workspace, WorkspaceKind, WorkspaceState
-from executor_service.workspaces.rows import give
+from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceState, give
 from executor_service.workspaces.stores import Keeping
 from services.clock import Clock
 from services.errors import Unavailable

@@ -11,8 +11,7 @@ import grpc.aio
 import pytest
 
 from executor_service.journal import Journal
-from executor_service.workspaces.records import WorkspaceState
-from executor_service.workspaces.rows import WorkspaceRows
+from executor_service.workspaces.rows import WorkspaceRows, WorkspaceState
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.auth import Identity
 from services.config import Settings

@@ -17,8 +17,7 @@ import pytest
 import pytest_asyncio
 
 from executor_service.egress import conversation
-from executor_service.egress.conversation import Conversation
-from executor_service.egress.exchange import copy
+from executor_service.egress.conversation import Conversation, copy
 from executor_service.egress.gate import Gate, Upstream
 from executor_service.egress.http_head import RequestHead
 from executor_service.egress.policy import (

@@ -12,9 +12,8 @@ import pytest_asyncio
 
 from executor_service.claims import proofs
 from executor_service.claims.leases import Leases
-from executor_service.claims.proofs import Proof, Proofs
+from executor_service.claims.proofs import Proof, Proofs, is_token_of
 from executor_service.claims.sandbox import Sandbox
-from executor_service.claims.tokens import is_token_of
 from hermes.executor.v1 import exec_pb2, file_pb2, network_pb2, pool_pb2, sandbox_pb2, workspace_pb2
 from services.errors import LeaseInvalid, Reason, details_of
 from tests.boxes import backends

@@ -1,7 +1,8 @@
 """Pods that agent-sandbox keeps ready in a SandboxWarmPool: each box is a claim on one of them.
 
 The pods are as a template of the cluster's administrator describes them. So each is looked at when
-it has been claimed, and handed out only if it is walled in as our own are."""
+it has been claimed, and handed out only if it is walled in as our own are.
+"""
 
 import asyncio
 import time

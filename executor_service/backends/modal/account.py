@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from executor_service.backends.modal import start as modal_start
-from executor_service.backends.modal.calls import Calls
-from executor_service.backends.modal.stream import Failures
+from executor_service.backends.modal.stream import Calls, Failures
 from executor_service.errors import BackendUnavailable, EngineRefused
 from executor_service.supervisor_zipapp import install_supervisor
 from services.discreet import Discreet

@@ -8,10 +8,10 @@ last one has been taken, so a slow reader slows the command.
 import asyncio
 import logging
 from asyncio import FIRST_COMPLETED
+from collections.abc import Awaitable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from executor_service.backends.modal.calls import Calls
 from executor_service.errors import LinkClosed
 from services.lifecycle import Workers
 
@@ -19,16 +19,39 @@ if TYPE_CHECKING:
     from modal import Sandbox
     from modal.container_process import ContainerProcess
 
+_T = TypeVar("_T")
 _WRITE_BYTES = 256 * 1024
 """As much as the SDK itself puts into one message."""
 _WRITE_DEADLINE_S = 30.0
 _END_DEADLINE_S = 3.0
 _COMPLAINT_BYTES = 1024
-
 log = logging.getLogger(__name__)
-
 Failures = tuple[type[Exception], ...]
 """What the SDK may raise."""
+
+
+class Calls:
+    """Those that were begun and have not ended yet."""
+
+    def __init__(self) -> None:
+        self._begun: set[asyncio.Future[Any]] = set()
+
+    async def wait_for(self, call: Awaitable[_T]) -> _T:
+        """What a call gives; whoever is cancelled meanwhile leaves at once."""
+        task = asyncio.ensure_future(call)
+        self._begun.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+        return await task
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled():
+            # Whoever waited has seen it, or has left.
+            task.exception()
 
 
 class ModalStream:

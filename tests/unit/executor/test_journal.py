@@ -22,8 +22,7 @@ from executor_service.records import (
     Lifetimes,
     SandboxState,
 )
-from executor_service.workspaces.records import Workspace, WorkspaceKind
-from executor_service.workspaces.rows import WorkspaceRows, give
+from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceRows, give
 from services.errors import DatabaseUnavailable
 from tests.unit.executor.core import full_disk
 

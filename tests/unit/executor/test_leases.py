@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.claims.leases import Grant, Launch
-from executor_service.claims.proofs import Proof
+from executor_service.claims.proofs import Proof, TokenMint, digest, is_token_of, with_epoch
 from executor_service.claims.sandbox import Sandbox
-from executor_service.claims.tokens import TokenMint, digest, is_token_of, with_epoch
 from executor_service.commands.commands import CommandTable
 from executor_service.errors import BackendUnavailable, PathInvalid, SandboxLost
 from executor_service.journal import Job, Journal

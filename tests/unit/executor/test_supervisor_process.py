@@ -25,7 +25,7 @@ from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.frames import REMEMBERED
-from executor_service.supervisor.options import read_options
+from executor_service.supervisor.main import read_options
 from executor_service.supervisor.processes import read_process
 from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from tests.boxes import Console, refuse

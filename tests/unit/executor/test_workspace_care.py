@@ -20,13 +20,14 @@ from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
 from executor_service.workspaces.custody import Custody, Order
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.records import (
+from executor_service.workspaces.rows import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
+    WorkspaceRows,
     WorkspaceState,
+    give,
 )
-from executor_service.workspaces.rows import WorkspaceRows, give
 from executor_service.workspaces.stores import Keeping
 from tests.unit.executor.core import Core, open_core
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.supervisor.copies import CopyRefused, copy
-from executor_service.supervisor.folders import ANSWER, answered
+from executor_service.supervisor.folders import ANSWER, CopyRefused, answered, copy
 from executor_service.supervisor.trees import listed, measure, remove, remove_empty
 from tests.contract.dying_executor import IMPORTS
 from tests.requirements import require
