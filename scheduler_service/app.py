@@ -8,22 +8,21 @@ from typing import Self
 
 import grpc.aio
 
-from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
-from scheduler_service.convert.files import check_job
 from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
-from scheduler_service.home_import import HomeImporter
-from scheduler_service.job_keeper import JobKeeper
+from scheduler_service.home.importer import HomeImporter, JobKeeper
+from scheduler_service.home.mover import JobMover
+from scheduler_service.home.profiles import homes_of
 from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
-from scheduler_service.moving import JobMover
-from scheduler_service.outputs import OutputFolders
-from scheduler_service.planner import Planner, Timing
-from scheduler_service.profile_homes import homes_of
-from scheduler_service.runner import Runner
-from scheduler_service.servicer import POLICY, CuratorServicer, JobServicer
-from scheduler_service.stopping import Stopper
+from scheduler_service.runs.delivery import OutputFolders
+from scheduler_service.runs.planner import Planner, Timing
+from scheduler_service.runs.runner import Runner
+from scheduler_service.runs.stopper import Stopper
+from scheduler_service.servicer.catalog import JobCatalog
+from scheduler_service.servicer.jobs import check_job
+from scheduler_service.servicer.services import POLICY, CuratorServicer, JobServicer
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata

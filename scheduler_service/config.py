@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from scheduler_service.curation import CuratorSettings
-from scheduler_service.schedule import check_zone
+from scheduler_service.schedule.schedule import check_zone
 from services.config import ConfigModel, Env, Yaml
 
 

@@ -2,14 +2,18 @@
 
 import hashlib
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
+from scheduler_service.errors import ScheduleError
 from scheduler_service.options import DEFAULTS, JobOptions, Overlap
-from scheduler_service.schedule import Schedule
+from scheduler_service.schedule.schedule import Schedule, in_zone, next_after, parse, zone_of
 from services.leases import Lease
+from services.redact import MASK, Redactor
 
 # A session's id holds 128 characters.
 _MAX_NAMED_JOB_ID = 98
@@ -178,6 +182,17 @@ class Run(Struct, frozen=True):
     """Of the curator: it only says what it would do."""
 
 
+class Context(Struct, frozen=True):
+    """What another job came to last; empty where it has not come to anything."""
+
+    name: str
+    output: str
+    families: tuple[str, ...] = ()
+    """The attacks that it looks like."""
+    denied: tuple[str, ...] = ()
+    """Slash commands that are denied to the runs of that job."""
+
+
 class Claim(Struct, frozen=True):
     """A run in the hands of this scheduler, with the job whose prompt it runs."""
 
@@ -229,3 +244,106 @@ def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: At
         return name
     turn_id = turn_id_of(run_id, attempt.number)
     return f"{name}_{hashlib.sha256(turn_id.encode()).hexdigest()[:8]}"
+
+
+def planned(request: JobRequest, zone: str, now: datetime) -> Job:
+    """The job that is asked for, in a zone unless its schedule names one; raises ScheduleError."""
+    zone = zone_of(request.schedule, zone)
+    schedule = parse(request.schedule, zone, now)
+    return Job(
+        id=request.id,
+        profile=request.profile,
+        name=request.name,
+        prompt=request.prompt,
+        schedule_text=request.schedule,
+        time_zone=zone,
+        schedule=schedule,
+        origin=request.origin,
+        state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
+        next_run_at=None if request.is_paused else next_after(schedule, now),
+        created_at=now,
+        sandbox_template=request.sandbox_template,
+        unattended=request.unattended,
+        options=request.options,
+        denied=request.denied,
+    )
+
+
+def replanned(before: Job, request: JobRequest, zone: str, now: datetime, *, anew: bool) -> Job:
+    """The job as it is asked for by then; `anew` reads its schedule as if it was written now.
+
+    Another zone alone moves what goes by the clock. Raises ScheduleError.
+    """
+    # Later than it was: it is what another change is told from this one by.
+    at_least = before.updated_at or before.created_at
+    changed = replace(
+        before,
+        name=request.name,
+        prompt=request.prompt,
+        origin=request.origin,
+        sandbox_template=request.sandbox_template,
+        unattended=request.unattended,
+        options=request.options,
+        denied=request.denied,
+        updated_at=max(now, at_least + timedelta(microseconds=1)),
+    )
+    if anew:
+        zone = zone_of(request.schedule, zone)
+        schedule = parse(request.schedule, zone, now)
+        changed = replace(
+            changed,
+            schedule_text=request.schedule,
+            time_zone=zone,
+            schedule=schedule,
+            run_count=0,
+        )
+    elif zone != before.time_zone:
+        schedule = in_zone(before.schedule, before.schedule_text, before.time_zone, zone)
+        changed = replace(changed, time_zone=zone, schedule=schedule)
+    if before.state is JobState.PAUSED:
+        return replace(changed, next_run_at=None)
+    next_run_at = following(changed, now)
+    if changed.schedule != before.schedule and before.next_run_at and next_run_at is None:
+        raise ScheduleError(before.schedule_text, f"in {zone} that is in the past")
+    return replace(changed, next_run_at=next_run_at)
+
+
+def following(job: Job, now: datetime) -> datetime | None:
+    """When a job that is due from now on is due first; None if it never is."""
+    if 0 < job.options.max_runs <= job.run_count:
+        return None
+    return next_after(job.schedule, now)
+
+
+_Words = TypeVar("_Words", Job, JobRequest)
+
+
+def without_secrets(job: _Words, redactor: Redactor) -> _Words:
+    """The job as it is stored, shown and run."""
+    script = redactor.redact_program(job.options.script)
+    return replace(
+        job,
+        name=redactor.redact(job.name),
+        prompt=redactor.redact(job.prompt),
+        options=replace(job.options, script=script),
+    )
+
+
+def notes_on(job: Job) -> tuple[str, ...]:
+    """What whoever has put secrets into a job is to know of it, also asked again."""
+    notes = list[str]()
+    # A name that nobody gives it is the beginning of its prompt.
+    what, text = ("prompt", job.prompt) if MASK in job.prompt else ("name", job.name)
+    if (count := text.count(MASK)) > 0:
+        notes.append(f"{_counted(count)} taken out of its {what}, where {MASK} stands now")
+    if (count := job.options.script.count(MASK)) > 0:
+        notes.append(
+            f"{_counted(count)} taken out of its script, which does not run as it was written: "
+            "let it use a variable instead, such as $GITHUB_TOKEN, whose value is in "
+            "`executor.secrets` (docs/network.md)"
+        )
+    return tuple(notes)
+
+
+def _counted(count: int) -> str:
+    return "1 secret was" if count == 1 else f"{count} secrets were"

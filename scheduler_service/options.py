@@ -1,6 +1,8 @@
 """How a job's runs are made: everything about a job that has a default."""
 
+import hashlib
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -129,3 +131,24 @@ def options_to_text(options: JobOptions) -> str | None:
 def options_of_text(text: str | None) -> JobOptions:
     """The options that are stored so."""
     return msgspec.json.decode(text, type=JobOptions) if text else DEFAULTS
+
+
+_LONGEST_WAIT = timedelta(days=1)
+
+
+def first_start(job_id: str, scheduled_for: datetime, options: JobOptions) -> datetime | None:
+    """Before which the first turn does not start; None is at once."""
+    if not options.jitter_s:
+        return None
+    # The same whoever asks, and spread evenly over jobs that are due together.
+    digest = hashlib.sha256(f"{job_id} {scheduled_for.isoformat()}".encode()).digest()
+    share = int.from_bytes(digest[:8]) / 2**64
+    return scheduled_for + timedelta(seconds=options.jitter_s * share)
+
+
+def retry_at(attempt: int, now: datetime, options: JobOptions) -> datetime | None:
+    """When a turn is tried again of which so many attempts have failed; None is never."""
+    if attempt > options.max_retries:
+        return None
+    wait = timedelta(seconds=options.retry_backoff_s) * 2 ** (attempt - 1)
+    return now + min(wait, _LONGEST_WAIT)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from scheduler_service.curation import Curation, CuratorSettings, Libraries, Report
 from scheduler_service.jobs import Run
-from scheduler_service.planner import CHANNEL
+from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.storage import curation, runs
 from services.clock import Clock
 from services.database import Database

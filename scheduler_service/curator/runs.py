@@ -16,8 +16,8 @@ from scheduler_service.curation import (
 )
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
-from scheduler_service.persistence import Persistence
-from scheduler_service.planner import CHANNEL
+from scheduler_service.runs.persistence import Persistence
+from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.storage import curation, runs
 from services.clock import Clock
 from services.database import Database

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.attempts import first_start
 from scheduler_service.jobs import Attempt, Claim, Job, RunState
-from scheduler_service.misfire import Firing
-from scheduler_service.options import Missed, Overlap
+from scheduler_service.options import Missed, Overlap, first_start
+from scheduler_service.schedule.misfire import Firing
 from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import job_of, settle_waiting
 from scheduler_service.storage.schema import job, not_waiting, open_run, run

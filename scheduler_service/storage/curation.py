@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler_service.curation import Report
 from scheduler_service.jobs import Claim, Job, JobKind, JobState, Run, RunState
 from scheduler_service.options import options_of_text, options_to_text
-from scheduler_service.schedule import Once
+from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.schema import job, open_run, run
 from services.errors import FailedPrecondition

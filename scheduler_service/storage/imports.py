@@ -1,5 +1,6 @@
 """Statements of taking over the jobs of files. Each takes the connection of a transaction."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -7,7 +8,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.home_jobs import stable_id
 from scheduler_service.jobs import Job
 from scheduler_service.storage import jobs
 from scheduler_service.storage.schema import home_import, job, of_agent
@@ -21,6 +21,12 @@ class Inserted(Struct, frozen=True):
     """Empty where it is none here."""
     is_new: bool
     notes: tuple[str, ...] = ()
+
+
+def stable_id(profile: str, given: str) -> str:
+    """The id of a job whose own cannot be one here, or is another profile's: always the same."""
+    digest = hashlib.sha256(f"{profile}\0{given}".encode()).hexdigest()
+    return f"job_{digest[:12]}"
 
 
 def is_closed(connection: sa.Connection, profile: str) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct, json
 
 from scheduler_service.jobs import Job, JobKind, JobState, LastRun, Origin, RunState
 from scheduler_service.options import JobOptions, options_of_text, options_to_text
-from scheduler_service.schedule import Cron, Interval, Once, Schedule
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule
 from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.database.sql import UtcTime, insert_ignore
 

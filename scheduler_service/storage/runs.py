@@ -11,9 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Attempt, Claim, Job, JobState, Run, RunState, turn_id_of
+from scheduler_service.jobs import Attempt, Claim, Context, Job, JobState, Run, RunState, turn_id_of
 from scheduler_service.options import Overlap
-from scheduler_service.prompts import Context
 from scheduler_service.storage.jobs import (
     WAITS,
     denied_of_text,

@@ -12,15 +12,15 @@ from prometheus_client import CollectorRegistry
 
 from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
 from hermes.gateway.v1 import delivery_pb2_grpc
-from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient, GatewayClient
+from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobRequest, Origin, Run, RunState
 from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions
-from scheduler_service.planner import CHANNEL, Planner, Timing
-from scheduler_service.profile_homes import ProfileHome
-from scheduler_service.runner import Runner
-from scheduler_service.stopping import Stopper
+from scheduler_service.runs.planner import CHANNEL, Planner, Timing
+from scheduler_service.runs.runner import Runner
+from scheduler_service.runs.stopper import Stopper
+from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage.claims import Holder, run_leases
 from services.auth import Identity
 from services.channels import Channels

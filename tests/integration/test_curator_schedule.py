@@ -18,8 +18,8 @@ from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.jobs import Run, RunState
 from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.options import JobOptions
-from scheduler_service.planner import Planner, Timing
-from scheduler_service.runner import Runner
+from scheduler_service.runs.planner import Planner, Timing
+from scheduler_service.runs.runner import Runner
 from scheduler_service.storage import curation as stored
 from scheduler_service.storage import jobs
 from scheduler_service.storage import runs as stored_runs

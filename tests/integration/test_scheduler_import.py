@@ -20,7 +20,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_file_pb2, job_pb2
 from scheduler_service.jobs import Claim, RunState
-from scheduler_service.outputs import OutputFolders
+from scheduler_service.runs.delivery import OutputFolders
 from scheduler_service.storage.runs import Ending
 from services.config import Settings
 from services.leases import Lease

@@ -13,7 +13,7 @@ from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2
 from scheduler_service.jobs import JobRequest, RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Overlap, Target
-from scheduler_service.prompts import instructions
+from scheduler_service.runs.prompts import instructions
 from scheduler_service.storage import runs
 from scheduler_service.storage.schema import metadata
 from services.database import Database

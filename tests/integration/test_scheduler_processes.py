@@ -15,11 +15,11 @@ from typing import Self
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.catalog import JobCatalog
 from scheduler_service.clients import AgentClient
+from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobState, Origin, RunState
-from scheduler_service.profile_homes import ProfileHome
-from scheduler_service.schedule import Once
+from scheduler_service.schedule.schedule import Once
+from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.schema import metadata, run
 from services import certs

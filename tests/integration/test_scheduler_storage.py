@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from scheduler_service.catalog import JobCatalog
+from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobRequest, JobState, RunState
-from scheduler_service.misfire import Firing
-from scheduler_service.profile_homes import ProfileHome
-from scheduler_service.schedule import Interval
+from scheduler_service.schedule.misfire import Firing
+from scheduler_service.schedule.schedule import Interval
+from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from scheduler_service.jobs import Origin, RunState
-from scheduler_service.misfire import Policy, fire
+from scheduler_service.schedule.misfire import Policy, fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata

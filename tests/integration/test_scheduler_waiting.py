@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from scheduler_service.jobs import Claim, Job
-from scheduler_service.misfire import Firing
 from scheduler_service.options import JobOptions, Overlap
+from scheduler_service.schedule.misfire import Firing
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata

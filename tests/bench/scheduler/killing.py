@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from scheduler_service.jobs import Job, JobState
-from scheduler_service.planner import CHANNEL
-from scheduler_service.schedule import Once
+from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.schema import job, metadata
 from services.database import Database

@@ -12,7 +12,7 @@ from msgspec import Struct
 from sqlalchemy import event
 
 from scheduler_service.jobs import Job, JobState, RunState
-from scheduler_service.schedule import Cron, Interval, Schedule
+from scheduler_service.schedule.schedule import Cron, Interval, Schedule
 from scheduler_service.storage import claims, jobs, migrations
 from scheduler_service.storage.schema import job, metadata, run
 from services.database import Database

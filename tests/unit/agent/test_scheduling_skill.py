@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from agent_service.tools.cronjob import CronjobArguments
-from scheduler_service.prompts import is_silent
-from scheduler_service.schedule import parse
+from scheduler_service.runs.prompts import is_silent
+from scheduler_service.schedule.schedule import parse
 from tests.bundled import ROOT
 
 TEXT = (ROOT / "hermes" / "scheduling-jobs" / "SKILL.md").read_text()

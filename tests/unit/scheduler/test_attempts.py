@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scheduler_service.attempts import first_start, retry_at
-from scheduler_service.options import JobOptions
+from scheduler_service.options import JobOptions, first_start, retry_at
 
 NINE = datetime(2026, 11, 27, 9, tzinfo=UTC)
 HOUR_S = 3600

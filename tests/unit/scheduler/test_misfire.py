@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.jobs import Job, JobState
-from scheduler_service.misfire import Firing, Policy, fire, policy_of
 from scheduler_service.options import JobOptions
-from scheduler_service.schedule import Cron, Interval, Once, Schedule, next_after
+from scheduler_service.runs.planner import policy_of
+from scheduler_service.schedule.misfire import Firing, Policy, fire
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
 POLICY = Policy(GRACE)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from scheduler_service.persistence import Persistence
+from scheduler_service.runs.persistence import Persistence
 from services.errors import FailedPrecondition, HermesError, ServiceUnavailable
 from tests.fakes.clock import HastyClock
 

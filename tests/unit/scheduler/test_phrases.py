@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.schedule import Cron, Interval, Once, Schedule, parse, zone_of
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, parse, zone_of
 from tests.unit.scheduler.phrase_table import AGAIN, ONCE, rows
 from tests.unit.scheduler.refused_table import REFUSED
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.schedule import Cron, Interval, Once, Schedule, next_after
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 NEW_YORK, BERLIN, LORD_HOWE = "America/New_York", "Europe/Berlin", "Australia/Lord_Howe"
 SANTIAGO, AUCKLAND = "America/Santiago", "Pacific/Auckland"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.schedule import Cron, Interval, Once, Schedule, check_zone, parse
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, check_zone, parse
 
 NOW = datetime(2026, 11, 21, 22, 15, 36, 500_000, tzinfo=UTC)
 SECOND = datetime(2026, 11, 21, 22, 15, 37, tzinfo=UTC)  # the next whole one

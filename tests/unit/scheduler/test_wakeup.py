@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler_service.wakeup import WakeUp
+from scheduler_service.runs.planner import WakeUp
 
 
 class Woken:

@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
+import os
+import tempfile
 from functools import partial
 from pathlib import Path
 
-from scheduler_service.job_keeper import JobKeeper
-from scheduler_service.moving import JobFile, JobMover, Moved
+import sqlalchemy as sa
+
+from scheduler_service.home.mover import JobFile, JobMover, Moved
 from scheduler_service.storage import imports
 from services.clock import Clock
 from services.database import Database
-from services.errors import HermesError
-from services.home import HomePaths
+from services.errors import FailedPrecondition, HermesError
+from services.home import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
 from services.home_files import profiles_of
-from services.home_jobs import MARK, held_by, jobs_file, scripts_of
+from services.home_jobs import MARK, held_by, jobs_file, kept_by, scripts_of
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ class HomeImporter:
         mover: JobMover,
         clock: Clock,
         home: HomePaths,
-        keeper: JobKeeper,
+        keeper: "JobKeeper",
     ) -> None:
         self._database = database
         self._keeper = keeper
@@ -118,3 +121,77 @@ def _report(path: Path, moved: list[Moved]) -> None:
         what = f"job {each.name!r}" + (f" ({each.job_id})" if each.job_id else " is not taken")
         if each.notes:
             _log.warning("%s: %s: %s", path, what, "; ".join(each.notes))
+
+
+class JobKeeper:
+    """Marks homes of profiles for one database, and knows which are marked for another."""
+
+    def __init__(self, home: HomePaths, url: str) -> None:
+        """`url` is that of the scheduler's database."""
+        self._home = home
+        self._url = sa.make_url(url)
+
+    async def other(self, profile: str) -> str:
+        """Which database keeps a profile's jobs if not this; else this does from now on."""
+        return await asyncio.to_thread(self._other, profile)
+
+    async def check(self, profile: str) -> None:
+        """Raise FailedPrecondition if another database, that is there, keeps a profile's jobs."""
+        other = await self.other(profile)
+        if other and await asyncio.to_thread(Path(other).is_file):
+            name = self._home.name if profile == DEFAULT_PROFILE else profile
+            how = "" if name == DEFAULT_PROFILE else f", with: hermes jobs --profile {name}"
+            raise FailedPrecondition(
+                f"the jobs of profile {name} are kept in {other}, which is not this scheduler's "
+                f"database; add it there{how}"
+            )
+
+    def _other(self, profile: str) -> str:
+        if not is_profile_name(profile) or not self._home.profile(profile).root.is_dir():
+            return ""  # it has no home here
+        root = self._home.profile(profile).root
+        name = self._name(root)
+        try:
+            found = kept_by(root)
+            if not found:
+                _mark(root / MARK, name)
+                found = kept_by(root)
+        except OSError as error:
+            if self._url.get_backend_name() != "sqlite":
+                return ""  # nobody can mark it, and so no other database has taken its jobs
+            raise HomeError(f"{root / MARK} cannot be made: {error.strerror}") from None
+        return "" if found == name else _shown(root, found)
+
+    def _name(self, root: Path) -> str:
+        """The database without secrets; one in the home by its path, so that the home may move."""
+        url = self._url
+        if url.get_backend_name() != "sqlite" or not url.database:
+            plain = sa.URL.create(url.drivername, None, None, url.host, url.port, url.database)
+            return plain.render_as_string()
+        path = Path(url.database).absolute()
+        return os.path.relpath(path, root) if path.parent == self._home.state else str(path)
+
+
+def _mark(path: Path, name: str) -> None:
+    """Make a mark that is whole and on the disk, unless there is one."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(f"{name}\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        return  # another database was faster
+    finally:
+        Path(temporary).unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _shown(root: Path, name: str) -> str:
+    return name if "://" in name else os.path.normpath(root / name)

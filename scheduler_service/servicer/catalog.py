@@ -11,14 +11,22 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service import stopping
 from scheduler_service.errors import attack
-from scheduler_service.jobs import Job, JobKind, JobRequest, JobState, Run
-from scheduler_service.planner import CHANNEL
-from scheduler_service.profile_homes import HomeOf, ProfileHome
-from scheduler_service.redaction import without_secrets
-from scheduler_service.schedule import Schedule, next_after, parse, zone_of
-from scheduler_service.scheduling import following, planned, replanned
+from scheduler_service.home.profiles import HomeOf, ProfileHome
+from scheduler_service.jobs import (
+    Job,
+    JobKind,
+    JobRequest,
+    JobState,
+    Run,
+    following,
+    planned,
+    replanned,
+    without_secrets,
+)
+from scheduler_service.runs import stopper as stopping
+from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.schedule.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
 from services.clock import Clock

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from scheduler_service.times import TIME, is_unit, length, time_of_day, times_of_day
+from scheduler_service.schedule.times import TIME, is_unit, length, time_of_day, times_of_day
 
 DAYS = {
     word: days

@@ -7,25 +7,30 @@ is; of what is claimed, each takes up as much as it has room for.
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job, JobKind
-from scheduler_service.misfire import Firing, fire, policy_of
 from scheduler_service.options import Missed
+from scheduler_service.schedule.misfire import Firing, Policy, fire
+from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
-from scheduler_service.wakeup import WakeUp
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
 from services.lease_keeper import LeaseKeeper
 from services.leases import Fenced, Lease
 from services.lifecycle import Workers
 from services.logs import bind
+
+if TYPE_CHECKING:
+    from apscheduler.job import Job as TimerJob
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 CHANNEL = "jobs"
 """Where a change of jobs or runs is hinted at, to the planners of all replicas."""
@@ -137,7 +142,7 @@ class Planner:
             else:
                 return
 
-    async def _plan(self, wake_up: WakeUp) -> None:
+    async def _plan(self, wake_up: "WakeUp") -> None:
         while True:
             looked_at, wait_s = self._clock.monotonic(), await self._next_look_in_s()
             if wait_s > 0:
@@ -236,9 +241,78 @@ class Planner:
             _log.info("%s", error)
 
 
+def policy_of(job: Job, grace: timedelta) -> Policy:
+    """What a job wants, where due times are made up for within `grace`.
+
+    What runs only once is made up for however late that is, unless the job says how late it may be.
+    """
+    options = job.options
+    if options.missed_grace_s is not None:
+        grace = timedelta(seconds=options.missed_grace_s)
+    elif isinstance(job.schedule, Once):
+        grace = timedelta.max
+    return Policy(
+        grace=grace,
+        missed=options.missed,
+        most=options.max_missed_runs,
+        runs_left=options.max_runs - job.run_count if options.max_runs else None,
+    )
+
+
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
     return [
         (job, fire(job.schedule, job.next_run_at, now, policy_of(job, grace)))
         for job in due
         if job.next_run_at is not None
     ]
+
+
+class WakeUp:
+    """Calls a function again and again while it is open, the next time when it was last told.
+
+    APScheduler counts the time and nothing else: which jobs are due is for the database to say,
+    as none of APScheduler's stores can be shared by several schedulers.
+    """
+
+    def __init__(self, wake: Callable[[], None], at_least_every_s: float) -> None:
+        self._wake = wake
+        self._at_least_every_s = at_least_every_s
+        self._scheduler: AsyncIOScheduler | None = None
+        self._job: TimerJob | None = None
+
+    async def __aenter__(self) -> Self:
+        self._scheduler = await asyncio.to_thread(_scheduler)
+        self._scheduler.start()
+        self._job = self._scheduler.add_job(
+            self._wake,
+            "interval",
+            seconds=self._at_least_every_s,
+            id="wake-up",
+            misfire_grace_time=None,
+            coalesce=True,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+
+    def be_in(self, seconds: float) -> None:
+        """Let the next time be in so many seconds, if it were later otherwise."""
+        assert self._job is not None
+        seconds = min(seconds, self._at_least_every_s)
+        # By the clock that APScheduler goes by.
+        self._job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def _scheduler() -> "AsyncIOScheduler":
+    from apscheduler.executors.debug import DebugExecutor
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+    # This executor calls the function where it stands, without a thread or task.
+    return AsyncIOScheduler(timezone=UTC, executors={"default": DebugExecutor()})

@@ -12,14 +12,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from scheduler_service.errors import attack
-from scheduler_service.home_jobs import Reading, ReadJob, read_document
-from scheduler_service.home_jobs_text import document_of
-from scheduler_service.jobs import Job
-from scheduler_service.planner import CHANNEL
-from scheduler_service.profile_homes import HomeOf
-from scheduler_service.prompts import own_words
-from scheduler_service.redaction import notes_on, without_secrets
-from scheduler_service.schedule import check_zone
+from scheduler_service.home.document import document_of
+from scheduler_service.home.jobs import Reading, ReadJob, read_document
+from scheduler_service.home.profiles import HomeOf
+from scheduler_service.jobs import Job, notes_on, without_secrets
+from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.runs.prompts import own_words
+from scheduler_service.schedule.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
 from services.clock import Clock

@@ -4,9 +4,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from scheduler_service.jobs import Job
 from scheduler_service.options import Missed
-from scheduler_service.schedule import Once, Schedule, next_after
+from scheduler_service.schedule.schedule import Schedule, next_after
 
 TOLERANCE = timedelta(seconds=15)
 """What is late by less is not missed: a scheduler takes over from one that died in this time."""
@@ -35,24 +34,6 @@ class Firing(Struct, frozen=True):
     """The job's next due time, which may have passed, too; None if there is none."""
     missed: bool
     """Whether a due time gets no run of its own."""
-
-
-def policy_of(job: Job, grace: timedelta) -> Policy:
-    """What a job wants, where due times are made up for within `grace`.
-
-    What runs only once is made up for however late that is, unless the job says how late it may be.
-    """
-    options = job.options
-    if options.missed_grace_s is not None:
-        grace = timedelta(seconds=options.missed_grace_s)
-    elif isinstance(job.schedule, Once):
-        grace = timedelta.max
-    return Policy(
-        grace=grace,
-        missed=options.missed,
-        most=options.max_missed_runs,
-        runs_left=options.max_runs - job.run_count if options.max_runs else None,
-    )
 
 
 def fire(schedule: Schedule, due: datetime, now: datetime, policy: Policy) -> Firing:

@@ -17,8 +17,6 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from scheduler_service.wallclock import instant_of, offset_at
-
 if TYPE_CHECKING:
     from apscheduler.triggers.cron import CronTrigger
 
@@ -165,3 +163,28 @@ def _number(field: _Field, text: str) -> int:
     if not field.lowest <= int(text) <= field.highest:
         raise ValueError(f'the {field.label} "{text}" is outside {field.lowest}-{field.highest}')
     return int(text)
+
+
+def offset_at(at: datetime, zone: ZoneInfo) -> timedelta:
+    """How far the zone's wall clock is ahead of UTC at an instant."""
+    offset = at.astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset
+
+
+def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
+    """The instant, in UTC, of a naive wall time: the first of two; in a gap, the gap's end."""
+    at = wall.replace(tzinfo=zone).astimezone(UTC)
+    if at.astimezone(zone).replace(tzinfo=None) == wall:
+        return at
+    # In a gap the later offset reads the wall time as an instant before the gap, the earlier one
+    # as an instant beyond it; the gap's end is where the offset changes between the two.
+    before, beyond = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at
+    offset = offset_at(beyond, zone)
+    while beyond - before > _SECOND:
+        middle = before + (beyond - before) // 2
+        if offset_at(middle, zone) == offset:
+            beyond = middle
+        else:
+            before = middle
+    return beyond.replace(microsecond=0)

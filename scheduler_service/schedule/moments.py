@@ -4,9 +4,9 @@ import re
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from scheduler_service.phrases import DAYS, HALVES, MONTHS
-from scheduler_service.times import TIME, length, time_of_day
-from scheduler_service.wallclock import instant_of
+from scheduler_service.schedule.crontab import instant_of
+from scheduler_service.schedule.phrases import DAYS, HALVES, MONTHS
+from scheduler_service.schedule.times import TIME, length, time_of_day
 
 _DAY = timedelta(days=1)
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

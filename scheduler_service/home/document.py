@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from scheduler_service.jobs import Job, JobState, Origin, RunState
 from scheduler_service.options import Target
-from scheduler_service.schedule import Cron, Interval, Once, Schedule
+from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule
 
 _ELSEWHERE = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What came of runs, as files of the home that a person reads: `cron/output/<job>/<time>.md`."""
+"""What a chat is told of a run, and the files that keep what came of it."""
 
 import hashlib
 import logging
@@ -6,9 +6,71 @@ import re
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from scheduler_service.jobs import Claim
+from msgspec import Struct
+
+from scheduler_service.jobs import Claim, Origin
+from scheduler_service.options import LOCAL, ORIGIN, Target
+from scheduler_service.runs.prompts import is_silent
+from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage.runs import KEPT_RUNS_PER_JOB, Ending
 from services.home import HomeError, HomePaths, replace_file
+
+TERMINAL = "cli"
+"""The platform of terminals."""
+_AT_ORIGIN = (Target(ORIGIN),)
+_ONCE = "Further failures of it are not told, until it works again."
+
+
+class Telling(Struct, frozen=True):
+    """What is delivered, and where to."""
+
+    text: str
+    """Empty is nothing."""
+    to: tuple[Origin, ...]
+    job_name: str = ""
+    """Where the text does not begin with it."""
+
+    def text_for(self, to: Origin) -> str:
+        """What is told in one place: a terminal, which may be any, is told what speaks there."""
+        if to.platform != TERMINAL or not self.job_name:
+            return self.text
+        return f'The job "{self.job_name}" has come to:\n\n{self.text}'
+
+
+def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
+    """What is told of a run whose turn has ended, given whether the run before it had failed.
+
+    Of failures in a row the first is told, and that they are over.
+    """
+    job = claim.job
+    places = [_place(target, job.origin) for target in job.options.deliver_to or _AT_ORIGIN]
+    to = tuple(dict.fromkeys(place for place in places if place is not None))
+    is_named = bool(claim.error) or failed_before
+    text = _text(claim, failed_before=failed_before)
+    return Telling(text, to, "" if is_named else job.name)
+
+
+def _place(target: Target, origin: Origin | None) -> Origin | None:
+    if target.platform == ORIGIN:
+        return origin
+    if target.platform == LOCAL:
+        return None
+    return Origin(target.platform, target.chat_id, target.thread_id)
+
+
+def _text(claim: Claim, *, failed_before: bool) -> str:
+    name = claim.job.name
+    said = "" if is_silent(claim.output) else claim.output
+    if not claim.error:
+        again = f'The job "{name}" works again.' if failed_before else ""
+        return "\n\n".join(filter(None, (again, said)))
+    if failed_before:
+        return ""
+    report = f'The job "{name}" failed: {claim.error}'
+    # What happens once cannot happen again.
+    once = "" if isinstance(claim.job.schedule, Once) else _ONCE
+    return "\n\n".join(filter(None, (report, once, said)))
+
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +91,7 @@ class OutputFolders:
             return
         try:
             folder = self._home.profile(job.profile).cron / "output" / job.id
-            replace_file(folder / _name(claim), _text(claim, ending), 0o600)
+            replace_file(folder / _name(claim), _document(claim, ending), 0o600)
             _forget(folder)
         except (HomeError, OSError) as error:
             _log.warning("the output of run %s is not kept as a file: %s", claim.run_id, error)
@@ -45,7 +107,7 @@ def _name(claim: Claim) -> str:
     return f"{name}.md"
 
 
-def _text(claim: Claim, ending: Ending) -> str:
+def _document(claim: Claim, ending: Ending) -> str:
     job = claim.job
     at = claim.scheduled_for.astimezone(ZoneInfo(job.time_zone))
     facts = [f"- job: {job.id}", f"- schedule: {job.schedule_text} ({job.time_zone})"]

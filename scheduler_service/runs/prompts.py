@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from scheduler_service.jobs import Job
+from scheduler_service.jobs import Context, Job
 
 SILENT = "[SILENT]"
 """An answer that begins so is kept and told nobody."""
@@ -21,17 +21,6 @@ _BLOCKED = (
     "What the job “{name}” came to last is kept from you: it looks like an attack ({families})."
 )
 _NO_CONTEXT = "The job “{name}” has come to nothing yet."
-
-
-class Context(Struct, frozen=True):
-    """What another job came to last; empty where it has not come to anything."""
-
-    name: str
-    output: str
-    families: tuple[str, ...] = ()
-    """The attacks that it looks like."""
-    denied: tuple[str, ...] = ()
-    """Slash commands that are denied to the runs of that job."""
 
 
 class Output(Struct, frozen=True):

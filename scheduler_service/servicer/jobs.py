@@ -4,27 +4,30 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2
+from hermes.scheduler.v1 import job_file_pb2 as files
 from hermes.scheduler.v1 import job_pb2, run_pb2
-from scheduler_service.convert.common import (
+from scheduler_service.home.mover import JobFile, Moved
+from scheduler_service.jobs import Job, JobRequest, JobState
+from scheduler_service.options import JobOptions
+from scheduler_service.servicer.common import (
     kind_to_wire,
     origin_of,
     origin_to_wire,
     profile_of,
+    state_to_wire,
     timestamp_to_wire,
 )
-from scheduler_service.convert.options import (
+from scheduler_service.servicer.options import (
     is_script_only,
     options_of,
     options_to_wire,
     wrong_options,
 )
-from scheduler_service.convert.runs import state_to_wire
-from scheduler_service.jobs import Job, JobRequest, JobState
-from scheduler_service.options import JobOptions
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.validation import check_id, denied_commands
@@ -208,3 +211,53 @@ def script_to_wire(options: JobOptions) -> turn_pb2.TurnScript | None:
 def _name_of(prompt: str) -> str:
     words = " ".join(prompt.split())
     return words if len(words) <= _NAME_CHARS else words[: _NAME_CHARS - 1] + "…"
+
+
+def check_job(job: Job) -> None:
+    """Refuse what nobody could ask for by CreateJob; raises InvalidArgument."""
+    message = job_to_wire(job)
+    job_request(
+        job_pb2.CreateJobRequest(
+            job_id=message.job_id,
+            profile=job.profile,
+            schedule=message.schedule,
+            time_zone=message.time_zone,
+            prompt=message.prompt,
+            name=message.name,
+            origin=message.origin if message.HasField("origin") else None,
+            sandbox_template=message.sandbox_template,
+            unattended=message.unattended,
+            options=message.options,
+        )
+    )
+
+
+def file_of(message: files.ImportJobsRequest) -> JobFile:
+    """Read what is to be taken."""
+    return JobFile(
+        profile=profile_of(message.profile),
+        document=message.document,
+        time_zone=message.time_zone,
+        scripts=dict(message.scripts),
+        is_paused=message.is_paused,
+        dry_run=message.dry_run,
+        closes_home=message.closes_home,
+    )
+
+
+def moved_to_wire(moved: Sequence[Moved]) -> files.ImportJobsResponse:
+    """Return the message of what became of the jobs of a file."""
+    return files.ImportJobsResponse(
+        jobs=[
+            files.ImportedJob(
+                job_id=each.job_id, name=each.name, outcome=_outcome(each), notes=each.notes
+            )
+            for each in moved
+        ]
+    )
+
+
+def _outcome(moved: Moved) -> "files.ImportOutcome.ValueType":
+    if not moved.job_id:
+        return files.IMPORT_OUTCOME_LEFT
+    return files.IMPORT_OUTCOME_TAKEN if moved.is_new else files.IMPORT_OUTCOME_PRESENT

@@ -15,16 +15,15 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service import prompts
-from scheduler_service.attempts import retry_at
 from scheduler_service.errors import CallRefused, attack
 from scheduler_service.jobs import Attempt, Claim, Job, JobKind, Origin, RunState
-from scheduler_service.options import Overlap
-from scheduler_service.persistence import Persistence
-from scheduler_service.prompts import Output, instructions, own_words, parts
+from scheduler_service.options import Overlap, retry_at
+from scheduler_service.runs import prompts
+from scheduler_service.runs.delivery import telling_of
+from scheduler_service.runs.persistence import Persistence
+from scheduler_service.runs.prompts import Output, instructions, own_words, parts
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
-from scheduler_service.telling import telling_of
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable

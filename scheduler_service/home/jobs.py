@@ -1,6 +1,5 @@
 """Jobs as a home keeps them in `cron/jobs.json`, read leniently; pure functions."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -12,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.home_values import list_of, part_of, text_of, time_of
+from scheduler_service.home.values import list_of, part_of, text_of, time_of
 from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
-from scheduler_service.schedule import (
+from scheduler_service.schedule.schedule import (
     Cron,
     Interval,
     Once,
@@ -25,6 +24,7 @@ from scheduler_service.schedule import (
     parse,
     zone_of,
 )
+from scheduler_service.storage.imports import stable_id
 from services.errors import InvalidArgument
 from services.validation import denied_commands
 
@@ -94,12 +94,6 @@ def read_document(data: bytes, reading: Reading) -> list[ReadJob]:
     if not isinstance(listed, list):
         return [ReadJob("the file", None, ('it holds no list of jobs, nor one under "jobs"',))]
     return [_read(number, job, reading) for number, job in enumerate(cast("list[object]", listed))]
-
-
-def stable_id(profile: str, given: str) -> str:
-    """The id of a job whose own cannot be one here, or is another profile's: always the same."""
-    digest = hashlib.sha256(f"{profile}\0{given}".encode()).hexdigest()
-    return f"job_{digest[:12]}"
 
 
 def _read(number: int, given: object, reading: Reading) -> ReadJob:

@@ -7,12 +7,12 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
-from scheduler_service import crontab
 from scheduler_service.errors import ScheduleError
-from scheduler_service.moments import moment
-from scheduler_service.phrases import crontab_of, is_recurring, without_every
-from scheduler_service.times import is_unit, length
-from scheduler_service.wallclock import instant_of
+from scheduler_service.schedule import crontab
+from scheduler_service.schedule.crontab import instant_of
+from scheduler_service.schedule.moments import moment
+from scheduler_service.schedule.phrases import crontab_of, is_recurring, without_every
+from scheduler_service.schedule.times import is_unit, length
 
 Kind = Literal["once", "interval", "cron"]
 

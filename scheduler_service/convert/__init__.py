@@ -1,1 +1,0 @@
-"""Between the messages of the wire and the scheduler's own types."""

@@ -1,0 +1,1 @@
+"""Jobs as a home keeps them in files."""

@@ -1,0 +1,1 @@
+"""Schedules: reading them, and when they fire; pure functions."""

@@ -1,0 +1,1 @@
+"""What the scheduler serves, and its messages."""
