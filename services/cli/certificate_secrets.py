@@ -103,8 +103,7 @@ class Secrets:
     ) -> dict[str, Any] | None:
         import httpx
 
-        if self._client is None:
-            raise RuntimeError("the cluster is reached inside the context")
+        assert self._client is not None, "the cluster is reached inside the context"
         try:
             answer = self._client.request(method, path, json=body)
         except httpx.HTTPError as error:

@@ -15,7 +15,7 @@ import grpc.aio
 from msgspec import Struct, field
 
 from services.channels import Channels
-from services.cli.arguments import add_home
+from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import connected
 from services.cli.console import EXIT_USAGE, complain
 from services.cli.output import Column, print_list, print_one
@@ -56,6 +56,8 @@ def flag(name: str, meaning: str, **options: Any) -> Argument:
 JSON_LIST = flag("--json", "one JSON list")
 JSON_OBJECT = flag("--json", "one JSON object")
 YES = flag("--yes", "do not ask")
+METRICS_PORT = arg("--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics")
+LOG_LEVEL = arg("--log-level", choices=LEVELS, help="what is written to the log")
 DRY_RUN = flag("--dry-run", "only say what would be done")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from services.cli import main
+from services.cli.command import Command, Context, arg
 
 EXAMPLES = """\
 examples:
@@ -19,21 +20,14 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES = ("FILE", "FOLDER", "PATH")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `hermes completion`."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Prints the script."""
+def _print(context: Context) -> None:
     import shtab
 
     parser = _all_commands()
     for argument in _arguments_of(parser):
         if argument.metavar in _FILES:
             cast("Any", argument).complete = shtab.FILE
-    sys.stdout.write(shtab.complete(parser, arguments.shell) + "\n")
-    return 0
+    sys.stdout.write(shtab.complete(parser, context.given.shell) + "\n")
 
 
 def _all_commands() -> argparse.ArgumentParser:
@@ -53,3 +47,11 @@ def _arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             for action in cast("Mapping[str, argparse.ArgumentParser]", argument.choices).values():
                 yield from _arguments_of(action)
         yield argument
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_print,
+    arguments=(arg("shell", choices=SHELLS, help="the shell"),),
+    has_home=False,
+)

@@ -1,12 +1,10 @@
 """Bring the tables of services up to date, before the services of a new version are started."""
 
 import argparse
-import asyncio
 import importlib
 
-from services.cli.arguments import Actions
+from services.cli.command import JSON_LIST, Action, Command, Context, arg
 from services.cli.console import print_json, say
-from services.cli.startup import load, logged
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -33,41 +31,16 @@ SCHEMAS = {
 """The tables of each service that has some, and the package of migrations that lead there."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes database`."""
-    actions = Actions(parser, "upgrade")
-    upgrade = actions.add("upgrade", "bring the tables to what this version needs")
-    upgrade.add_argument(
-        "service", nargs="*", type=_service, metavar="SERVICE", help="whose tables (all)"
-    )
-    upgrade.add_argument("--json", action="store_true", help="one JSON list")
-
-
-def _service(name: str) -> str:
-    if name not in SCHEMAS:
-        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(SCHEMAS)}")
-    return name
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Upgrades, one service after the other."""
-    settings = load(arguments)
-    settings.home.create()
-    with logged(settings, "hermes"):
-        return asyncio.run(_upgrade(settings, arguments))
-
-
-async def _upgrade(settings: Settings, arguments: argparse.Namespace) -> int:
+async def _upgrade(context: Context) -> None:
     done: list[dict[str, str | None]] = []
-    for service in arguments.service or SCHEMAS:
-        before, after = await _bring_up(settings, service)
+    for service in context.given.service or SCHEMAS:
+        before, after = await _bring_up(context.settings, service)
         done.append({"service": service, "before": before, "after": after})
-        if not arguments.json:
+        if not context.given.json:
             was = "" if before == after else f", before {before or 'there were none'}"
             say(f"the tables of the {service} are those of {after}{was}")
-    if arguments.json:
+    if context.given.json:
         print_json(done)
-    return 0
 
 
 async def _bring_up(settings: Settings, service: str) -> tuple[str | None, str | None]:
@@ -80,3 +53,23 @@ async def _bring_up(settings: Settings, service: str) -> tuple[str | None, str |
         before = await revision(database)
         await prepare(database, metadata, importlib.import_module(package))
         return before, await revision(database)
+
+
+def _service(name: str) -> str:
+    if name not in SCHEMAS:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(SCHEMAS)}")
+    return name
+
+
+_SERVICES = arg("service", nargs="*", type=_service, metavar="SERVICE", help="whose tables (all)")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        Action(
+            "upgrade",
+            "bring the tables to what this version needs",
+            _upgrade,
+            (_SERVICES, JSON_LIST),
+        ),
+    ),
+)

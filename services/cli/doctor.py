@@ -1,6 +1,5 @@
 """Check everything that this machine needs, and say what to do about what is missing."""
 
-import argparse
 import asyncio
 import importlib
 import platform
@@ -18,8 +17,8 @@ from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
-from services.cli.arguments import add_home
 from services.cli.cluster_checks import called_from_here, cluster_checks
+from services.cli.command import JSON_LIST, Command, Context, flag
 from services.cli.connection import (
     at_home,
     connected,
@@ -31,6 +30,7 @@ from services.cli.connection import (
 from services.cli.console import print_json
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
+from services.cli.output import enum_word
 from services.cli.startup import catalog, logged
 from services.config import ConfigError, Settings, load_settings
 from services.config_check import check_settings
@@ -65,31 +65,20 @@ _MARKS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes doctor`."""
-    add_home(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON list")
-    parser.add_argument(
-        "--cluster",
-        action="store_true",
-        help="look at a deployment from inside, in one of its pods or containers",
-    )
-    parser.set_defaults(prefill=False, keep_on_exit=False)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Checks everything; the exit status is 1 when something has failed."""
+def _check(context: Context) -> int:
+    """Check everything; the exit status is 1 when something has failed."""
+    given = context.given
     try:
-        settings = load_settings(vars(arguments))
+        settings = load_settings(vars(given))
         settings.home.create()
         found = [_python(), *_config(settings)]
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            found += asyncio.run(_parts(settings, from_inside=arguments.cluster))
+            found += asyncio.run(_parts(settings, from_inside=given.cluster))
     except ConfigError as error:
         found = [Check("config", Verdict.FAILED, str(error))]
     except HermesError as error:
         found = [Check("home", Verdict.FAILED, str(error))]
-    _show(found, as_json=arguments.json)
+    _show(found, as_json=given.json)
     return 1 if any(check.verdict is Verdict.FAILED for check in found) else 0
 
 
@@ -200,6 +189,7 @@ async def _services(
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:
+    """What each executor says of its backends, and what others this machine has."""
     if not at_home(settings, ("executor",)):
         return await _elsewhere(settings)
     try:
@@ -238,8 +228,7 @@ def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check
 
 
 def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:
-    isolation = sandbox_pb2.IsolationLevel.Name(backend.isolation)
-    level = isolation.removeprefix("ISOLATION_LEVEL_").lower()
+    level = enum_word(sandbox_pb2.IsolationLevel, backend.isolation)
     is_usual = backend.template in ("", "default")
     name = backend.name if is_usual else f"template {backend.template}: {backend.name}"
     if not backend.available:
@@ -249,3 +238,14 @@ def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:
     chosen = f" — used: {backend.choice_reason}" if backend.choice_reason else ""
     detail = f" ({backend.detail})" if backend.detail else ""
     return Check("sandbox", Verdict.OK, f"{name}, isolation {level}{chosen}{detail}")
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_check,
+    arguments=(
+        JSON_LIST,
+        flag("--cluster", "look at a deployment from inside, in one of its pods or containers"),
+    ),
+    defaults={"prefill": False, "keep_on_exit": False},
+)

@@ -1,6 +1,5 @@
 """Ask a service of this machine or container whether it serves: what a probe runs."""
 
-import argparse
 import asyncio
 from typing import Any
 
@@ -11,7 +10,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from services.addresses import Address, TcpAddress
 from services.auth import Identity
 from services.channels import Channels
-from services.cli.arguments import add_home
+from services.cli.command import Command, Context, arg
 from services.cli.console import say
 from services.cli.failures import in_short
 from services.config import Settings, load_settings
@@ -31,18 +30,6 @@ ANSWER_S = 3.0
 """How long the service has to answer."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Where a service that listens everywhere is asked."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes health`."""
-    add_home(parser)
-    parser.add_argument("service", choices=SERVICES, help="the service")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Asks the service."""
-    say(asyncio.run(ask(load_settings(vars(arguments)), arguments.service)))
-    return 0
 
 
 async def ask(settings: Settings, service: str) -> str:
@@ -84,3 +71,12 @@ def _here(listen: Address | None, address: Address) -> Address:
         return listen or address
     name = address.server_name or address.host if isinstance(address, TcpAddress) else ""
     return TcpAddress(_LOOPBACK.get(listen.host, listen.host), listen.port, name)
+
+
+def _ask(context: Context) -> None:
+    say(asyncio.run(ask(load_settings(vars(context.given)), context.given.service)))
+
+
+COMMAND = Command(
+    EXAMPLES, function=_ask, arguments=(arg("service", choices=SERVICES, help="the service"),)
+)

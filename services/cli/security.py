@@ -1,10 +1,8 @@
 """Try how commands and texts of your own are judged."""
 
-import argparse
-import asyncio
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -12,12 +10,10 @@ from msgspec import Struct
 
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
-from services.cli.arguments import Actions
-from services.cli.connection import connected
+from services.cli.command import Action, Command, Context, flag
 from services.cli.console import complain, counted
+from services.cli.output import enum_word
 from services.cli.standard_input import arriving_lines
-from services.cli.startup import load, logged
-from services.config import Settings
 from services.errors import InvalidArgument
 
 EXAMPLES = """\
@@ -29,13 +25,6 @@ examples:
 MAX_ITEMS = 500
 MAX_CHARS = 500_000
 """Of all items that are sent together, and of one."""
-
-_CLASSES = {
-    catalog_pb2.COMMAND_CLASS_SAFE: "safe",
-    catalog_pb2.COMMAND_CLASS_DANGEROUS: "dangerous",
-    catalog_pb2.COMMAND_CLASS_HARDLINE: "hardline",
-    catalog_pb2.COMMAND_CLASS_UNPARSEABLE: "unparseable",
-}
 
 
 class Item(Struct, frozen=True):
@@ -50,25 +39,6 @@ UNREAD = Item(None, "")
 """Keeps the place of a line that is not judged."""
 _UNREAD = "unread"
 """What is said of it."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes security`."""
-    actions = Actions(parser, "classify|scan")
-    jsonl = 'read {"id", "text"} a line, and write JSON'
-    classify = actions.add("classify", "judge commands, one a line of the input; none is run")
-    classify.add_argument("--jsonl", action="store_true", help=jsonl)
-    scan = actions.add("scan", "find what tries to give orders in texts, one a line of the input")
-    scan.add_argument("--jsonl", action="store_true", help=jsonl)
-    scan.add_argument("--strict", action="store_true", help="as for entries of the memory")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Judges the lines of the input."""
-    settings = load(arguments)
-    settings.home.create()
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        return asyncio.run(_judge(settings, arguments))
 
 
 class _Lines:
@@ -95,90 +65,60 @@ class _Lines:
                     yield UNREAD
 
 
-async def _judge(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Judge each line, as soon as it is there; the status that the command ends with."""
-    given = _Lines(jsonl=arguments.jsonl)
-    async with connected(settings, ("agent",)) as channels, aclosing(arriving_lines()) as arriving:
-        stub = CatalogServiceStub(channels.to("agent"))
+_Verdicts = Sequence[tuple[str, dict[str, Any]]]
+"""Of each item, the line for people and what JSON says beside the id."""
+
+
+async def _classify(context: Context) -> int:
+    stub = context.stub(CatalogServiceStub)
+
+    async def judge(texts: Sequence[str]) -> _Verdicts:
+        request = catalog_pb2.ClassifyCommandsRequest(commands=texts)
+        verdicts = (await stub.ClassifyCommands(request)).verdicts
+        classes = [enum_word(catalog_pb2.CommandClass, one.command_class) for one in verdicts]
+        return [
+            (
+                "\t".join(filter(None, (name, ",".join(one.families)))),
+                {"class": name, "families": list(one.families)},
+            )
+            for name, one in zip(classes, verdicts, strict=True)
+        ]
+
+    return await _judge(context, judge)
+
+
+async def _scan(context: Context) -> int:
+    stub = context.stub(CatalogServiceStub)
+
+    async def judge(texts: Sequence[str]) -> _Verdicts:
+        request = catalog_pb2.ScanTextsRequest(texts=texts, strict=context.given.strict)
+        return [_finding(one.threats) for one in (await stub.ScanTexts(request)).findings]
+
+    return await _judge(context, judge)
+
+
+def _finding(threats: Iterable[catalog_pb2.Threat]) -> tuple[str, dict[str, Any]]:
+    families = list(dict.fromkeys(threat.family for threat in threats))
+    spans = list(dict.fromkeys((threat.begin, threat.end) for threat in threats))
+    return ",".join(families) or "clean", {"families": families, "spans": spans}
+
+
+async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_Verdicts]]) -> int:
+    """Judge each line as soon as it is there; returns the exit status."""
+    given = _Lines(jsonl=context.given.jsonl)
+    async with aclosing(arriving_lines()) as arriving:
         async for lines in arriving:
             for batch in _batches(given.items(lines)):
-                await _answer(stub, batch, arguments)
+                verdicts = await judge([item.text for item in batch])
+                for item, (line, described) in zip(batch, verdicts, strict=True):
+                    row = {"id": item.id, **described}
+                    text = json.dumps(row, ensure_ascii=False) if context.given.jsonl else line
+                    sys.stdout.write(f"{_UNREAD if item is UNREAD else text}\n")
+                sys.stdout.flush()
     if not given.broken:
         return 0
     complain(f"{counted(given.broken, 'line')} could not be read; the others are answered")
     return 1
-
-
-async def _answer(
-    stub: CatalogServiceStub, batch: Sequence[Item], arguments: argparse.Namespace
-) -> None:
-    if arguments.action == "classify":
-        lines = await _classified(stub, batch, jsonl=arguments.jsonl)
-    else:
-        lines = await _scanned(stub, batch, arguments)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
-
-
-async def _classified(
-    stub: CatalogServiceStub, batch: Sequence[Item], *, jsonl: bool
-) -> Iterator[str]:
-    request = catalog_pb2.ClassifyCommandsRequest(commands=[item.text for item in batch])
-    answer = await stub.ClassifyCommands(request)
-    judged = zip(batch, answer.verdicts, strict=True)
-    if not jsonl:
-        return (
-            "\t".join(filter(None, (_CLASSES[found.command_class], ",".join(found.families))))
-            if item is not UNREAD
-            else _UNREAD
-            for item, found in judged
-        )
-    return (
-        _encoded(
-            {
-                "id": item.id,
-                "class": _CLASSES[found.command_class],
-                "families": list(found.families),
-            }
-        )
-        for item, found in judged
-    )
-
-
-async def _scanned(
-    stub: CatalogServiceStub, batch: Sequence[Item], arguments: argparse.Namespace
-) -> Iterator[str]:
-    texts = [item.text for item in batch]
-    request = catalog_pb2.ScanTextsRequest(texts=texts, strict=arguments.strict)
-    answer = await stub.ScanTexts(request)
-    scanned = zip(batch, answer.findings, strict=True)
-    if not arguments.jsonl:
-        return (
-            _UNREAD if item is UNREAD else ",".join(_families(found)) or "clean"
-            for item, found in scanned
-        )
-    return (
-        _encoded(
-            {
-                "id": item.id,
-                "families": _families(found),
-                "spans": [list(span) for span in _spans(found)],
-            }
-        )
-        for item, found in scanned
-    )
-
-
-def _families(found: catalog_pb2.TextFindings) -> list[str]:
-    return list(dict.fromkeys(threat.family for threat in found.threats))
-
-
-def _spans(found: catalog_pb2.TextFindings) -> list[tuple[int, int]]:
-    return list(dict.fromkeys((threat.begin, threat.end) for threat in found.threats))
-
-
-def _encoded(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False)
 
 
 def _checked(item: Item, number: int) -> Item:
@@ -213,3 +153,24 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         chars += len(item.text)
     if batch:
         yield batch
+
+
+_JSONL = flag("--jsonl", 'read {"id", "text"} a line, and write JSON')
+COMMAND = Command(
+    EXAMPLES,
+    services=("agent",),
+    actions=(
+        Action(
+            "classify",
+            "judge commands, one a line of the input; none is run",
+            _classify,
+            (_JSONL,),
+        ),
+        Action(
+            "scan",
+            "find what tries to give orders in texts, one a line of the input",
+            _scan,
+            (_JSONL, flag("--strict", "as for entries of the memory")),
+        ),
+    ),
+)

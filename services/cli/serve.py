@@ -1,13 +1,12 @@
 """Run one service in this process, for deployments with a process or container each."""
 
-import argparse
 import asyncio
 
 from services.addresses import Address
 from services.cli import process
-from services.cli.arguments import INT32, LEVELS, add_home, up_to
+from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg
 from services.cli.console import complain
-from services.cli.startup import load, logged
+from services.cli.startup import logged
 from services.config import Settings
 from services.config_models import ServiceConfig
 
@@ -19,25 +18,10 @@ examples:
 Services that talk over TCP need certificates: see hermes certs --help."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes serve`."""
-    add_home(parser)
-    parser.add_argument("service", choices=process.ALL, help="the service")
-    parser.add_argument("--listen", metavar="ADDRESS", help="host:port, or unix:/path")
-    parser.add_argument(
-        "--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics"
-    )
-    parser.add_argument("--log-level", choices=LEVELS, help="what is written to the log")
-    parser.add_argument("--log-format", choices=("json", "text"), help="how it is written")
-    parser.add_argument("--instance", metavar="NAME", help="this replica's name in leases")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the service until it is told to stop."""
-    settings = load(arguments)
-    with logged(settings, arguments.service):
-        asyncio.run(_serve(settings, arguments.service))
-    return 0
+def _run(context: Context) -> None:
+    service: str = context.given.service
+    with logged(context.settings, service):
+        asyncio.run(_serve(context.settings, service))
 
 
 async def _serve(settings: Settings, service: str) -> None:
@@ -50,3 +34,17 @@ async def _serve(settings: Settings, service: str) -> None:
 
     plan = process.Plan((service,), address, None, metrics=True)
     await process.run(settings, plan, ready=ready)
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_run,
+    arguments=(
+        arg("service", choices=process.ALL, help="the service"),
+        arg("--listen", metavar="ADDRESS", help="host:port, or unix:/path"),
+        METRICS_PORT,
+        LOG_LEVEL,
+        arg("--log-format", choices=("json", "text"), help="how it is written"),
+        arg("--instance", metavar="NAME", help="this replica's name in leases"),
+    ),
+)

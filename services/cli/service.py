@@ -1,19 +1,21 @@
 """Let systemd keep Hermes running on this machine: from the boot on, and again when it fails."""
 
-import argparse
 import asyncio
 import hashlib
 import os
 import pwd
+import shutil
+import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.cli.arguments import Actions
+from msgspec import Struct
+
+from services.cli.command import JSON_OBJECT, Action, Command, Context, arg, flag
 from services.cli.connection import is_running
 from services.cli.console import complain, print_json, say
-from services.cli.startup import load
-from services.cli.systemd import SYSTEM_UNITS, USER_UNITS, Systemd, Unit
 from services.config import Settings, load_settings
 from services.errors import FailedPrecondition
 from services.home import DEFAULT_PROFILE, replace_file
@@ -29,6 +31,9 @@ examples:
 
 Each home and each profile has a service of its own."""
 
+SYSTEM_UNITS = Path("/etc/systemd/system")
+USER_UNITS = Path(".config/systemd/user")
+"""In the home folder of the user."""
 STOP_TIMEOUT_S = 45
 """Longer than the services take at most to let go of what they do."""
 READY_S = 30.0
@@ -36,64 +41,110 @@ _PAUSE_S = 0.2
 _SHOWN = ("LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "UnitFileState")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes service`."""
-    actions = Actions(parser, "install|start|stop|status|uninstall")
-    install = actions.add("install", "write the service, and have it started with the machine")
-    install.add_argument("--now", action="store_true", help="start it as well")
-    install.add_argument("--run-as", metavar="USER", help="whose home and rights it has, for root")
-    start = actions.add("start", "start it, and wait until it is ready")
-    stop = actions.add("stop", "stop it; what it does goes on with the next start")
-    status = actions.add("status", "say whether it runs")
-    status.add_argument("--json", action="store_true", help="one JSON object")
-    uninstall = actions.add("uninstall", "stop it, and remove the service")
-    for action in (start, stop, status, uninstall):
-        action.add_argument("--run-as", metavar="USER", help="the user of its installation")
+_TIMEOUT_S = 90.0
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Does what the action says."""
-    user = _checked_user(arguments)
-    if user and not arguments.home:
-        arguments.home = str(Path(f"~{user}").expanduser() / ".hermes")
-    settings, systemd = load(arguments), _manager()
-    name = _name(settings, user)
-    match arguments.action:
-        case "install":
-            return _install(arguments, settings, systemd, name)
-        case "start":
-            return _start(settings, systemd, name)
-        case "stop":
-            _need_installed(systemd, name)
-            systemd.tell("stop", name)
-            say(f"{name} is stopped")
-        case "uninstall":
-            _need_installed(systemd, name)
-            systemd.tell("disable", "--now", name)
-            systemd.file(name).unlink()
-            systemd.tell("daemon-reload")
-            say(f"{name} is removed; its home {settings.home.root} is as it was")
-        case _:
-            return _status(systemd, name, as_json=arguments.json)
-    return 0
+class Unit(Struct, frozen=True):
+    """A service that systemd runs."""
+
+    name: str
+    meaning: str
+    argv: Sequence[str]
+    stop_timeout_s: int
+    user: str = ""
+    """Who it runs as; empty is whoever's manager runs it."""
+
+    def text(self, target: str) -> str:
+        """What its file says; `target` is what it is started with."""
+        user = f"User={self.user}\n" if self.user else ""
+        command = " ".join(map(_quoted, self.argv))
+        return f"""\
+# Written by `hermes service install`, which writes it anew: your own settings belong into
+# `systemctl edit {self.name}`.
+[Unit]
+Description={self.meaning.replace("%", "%%")}
+Wants=network-online.target
+After=network-online.target docker.service postgresql.service
+
+[Service]
+Type=exec
+{user}ExecStart={command}
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec={self.stop_timeout_s}
+KillMode=mixed
+UMask=0077
+LimitNOFILE=65536
+
+[Install]
+WantedBy={target}
+"""
 
 
-def _checked_user(arguments: argparse.Namespace) -> str:
-    if not arguments.run_as:
-        return ""
+class Service:
+    """The service of a home and profile, managed by the machine's systemd or the user's own."""
+
+    def __init__(self, context: Context) -> None:
+        """Find it; FailedPrecondition where its user is not there or cannot be another."""
+        self.user: str = context.given.run_as or ""
+        if self.user:
+            _check_user(self.user)
+        if self.user and not context.given.home:
+            context.given.home = str(Path(f"~{self.user}").expanduser() / ".hermes")
+        self.settings = context.settings
+        self.name = _name(self.settings, self.user)
+        self.is_users = os.geteuid() != 0
+        units = Path.home() / USER_UNITS if self.is_users else SYSTEM_UNITS
+        self.file = units / f"{self.name}.service"
+        self.journal = f"journalctl {'--user ' if self.is_users else ''}-u {self.name}"
+        """How a person reads what it says."""
+
+    def properties(self, *wanted: str) -> Mapping[str, str]:
+        """What systemd knows of it; FailedPrecondition."""
+        said = self.tell("show", self.name, f"--property={','.join(wanted)}")
+        return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+
+    def is_active(self) -> bool:
+        """Whether systemd runs it, or starts it."""
+        return self.properties("ActiveState").get("ActiveState") in ("active", "activating")
+
+    def need_installed(self) -> None:
+        """FailedPrecondition where it is not."""
+        if not self.file.exists():
+            raise FailedPrecondition(
+                f"{self.name} is not installed; install it with: hermes service install"
+            )
+
+    def tell(self, *words: str) -> str:
+        """Run systemctl; FailedPrecondition where it fails, or there is none."""
+        program = shutil.which("systemctl")
+        if program is None:
+            raise FailedPrecondition(
+                "this machine has no systemd; have whatever starts services here run: "
+                "hermes up --no-chat"
+            )
+        scope = ("--user",) if self.is_users else ()
+        argv = (program, *scope, "--no-pager", *words)
+        shown = " ".join(("systemctl", *scope, *words))
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise FailedPrecondition(f"{shown} has not ended after {_TIMEOUT_S:.0f} s") from None
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
+            raise FailedPrecondition(f"{shown} failed: {said[0]}")
+        return done.stdout
+
+
+def _check_user(name: str) -> None:
     if os.geteuid() != 0:
         raise FailedPrecondition("--run-as is for root; without it the service is your own")
     try:
-        pwd.getpwnam(arguments.run_as)
+        pwd.getpwnam(name)
     except KeyError:
-        raise FailedPrecondition(f"this machine has no user {arguments.run_as}") from None
-    return arguments.run_as
-
-
-def _manager() -> Systemd:
-    if os.geteuid() == 0:
-        return Systemd(SYSTEM_UNITS, is_users=False)
-    return Systemd(Path.home() / USER_UNITS, is_users=True)
+        raise FailedPrecondition(f"this machine has no user {name}") from None
 
 
 def _name(settings: Settings, user: str) -> str:
@@ -109,55 +160,83 @@ def _base(settings: Settings) -> Path:
     return load_settings({**settings.flags, "profile": DEFAULT_PROFILE}).home.root
 
 
-def _install(arguments: argparse.Namespace, settings: Settings, systemd: Systemd, name: str) -> int:
+# ---- actions
+
+
+def _install(context: Context) -> None:
+    service = Service(context)
+    settings = service.settings
     program = Path(sys.argv[0]).absolute()
     argv = [str(program), "up", "--no-chat", "--home", str(_base(settings))]
     argv += ["--profile", settings.profile] if settings.profile != DEFAULT_PROFILE else []
     meaning = f"Hermes, a personal AI agent ({settings.home.root})"
-    unit = Unit(name, meaning, argv, STOP_TIMEOUT_S, arguments.run_as or "")
-    systemd.tell("show", "--property=Version")
-    systemd.units.mkdir(parents=True, exist_ok=True)
-    replace_file(systemd.file(name), unit.text(systemd.target), 0o644)
-    systemd.tell("daemon-reload")
-    systemd.tell("enable", name)
-    say(f"{systemd.file(name)} is written, and starts with the {_when(systemd)}")
-    if systemd.is_users:
+    unit = Unit(service.name, meaning, argv, STOP_TIMEOUT_S, service.user)
+    service.tell("show", "--property=Version")
+    service.file.parent.mkdir(parents=True, exist_ok=True)
+    target = "default.target" if service.is_users else "multi-user.target"
+    replace_file(service.file, unit.text(target), 0o644)
+    service.tell("daemon-reload")
+    service.tell("enable", service.name)
+    when = "first of your sessions" if service.is_users else "machine"
+    say(f"{service.file} is written, and starts with the {when}")
+    if service.is_users:
         complain("it ends when you log out, unless you once do: loginctl enable-linger")
-    return _start(settings, systemd, name) if arguments.now else 0
+    if context.given.now:
+        _start(context)
 
 
-def _when(systemd: Systemd) -> str:
-    return "first of your sessions" if systemd.is_users else "machine"
-
-
-def _start(settings: Settings, systemd: Systemd, name: str) -> int:
-    _need_installed(systemd, name)
-    if _is_active(systemd, name):
-        say(f"{name} runs already")
-        return 0
+def _start(context: Context) -> None:
+    service = Service(context)
+    service.need_installed()
+    if service.is_active():
+        say(f"{service.name} runs already")
+        return
+    settings = service.settings
     if asyncio.run(is_running(settings)):
         raise FailedPrecondition(
             f"hermes runs in {settings.home.root} without systemd; stop that one first"
         )
-    systemd.tell("start", name)
+    service.tell("start", service.name)
     until = time.monotonic() + READY_S
     while not asyncio.run(is_running(settings)):
-        if not _is_active(systemd, name) or time.monotonic() > until:
+        if not service.is_active() or time.monotonic() > until:
             raise FailedPrecondition(
-                f"{name} was started and is not ready; what it says: {_journal(systemd, name)}"
+                f"{service.name} was started and is not ready; what it says: {service.journal}"
             )
         time.sleep(_PAUSE_S)
-    say(f"{name} runs; talk to it with: hermes chat")
-    return 0
+    say(f"{service.name} runs; talk to it with: hermes chat")
 
 
-def _status(systemd: Systemd, name: str, *, as_json: bool) -> int:
-    found = systemd.properties(name, *_SHOWN)
+def _stop(context: Context) -> None:
+    service = Service(context)
+    service.need_installed()
+    service.tell("stop", service.name)
+    say(f"{service.name} is stopped")
+
+
+def _uninstall(context: Context) -> None:
+    service = Service(context)
+    service.need_installed()
+    service.tell("disable", "--now", service.name)
+    service.file.unlink()
+    service.tell("daemon-reload")
+    say(f"{service.name} is removed; its home {service.settings.home.root} is as it was")
+
+
+def _status(context: Context) -> int:
+    service = Service(context)
+    found = service.properties(*_SHOWN)
     is_installed, state = found.get("LoadState") == "loaded", found.get("ActiveState", "unknown")
-    if as_json:
+    if not is_installed:
+        sentence = "is not installed; install it with: hermes service install"
+    elif state == "active":
+        sentence = f"runs as process {found['MainPID']}, after {found['NRestarts']} restarts"
+    else:
+        sentence = f"is {state} ({found['SubState']}); what it said: {service.journal}"
+    if context.given.json:
         print_json(
             {
-                "service": name,
+                "service": service.name,
                 "installed": is_installed,
                 "enabled": found.get("UnitFileState") == "enabled",
                 "state": state,
@@ -165,25 +244,33 @@ def _status(systemd: Systemd, name: str, *, as_json: bool) -> int:
                 "restarts": int(found.get("NRestarts", "0")),
             }
         )
-    elif not is_installed:
-        say(f"{name} is not installed; install it with: hermes service install")
-    elif state == "active":
-        say(f"{name} runs as process {found['MainPID']}, after {found['NRestarts']} restarts")
     else:
-        say(f"{name} is {state} ({found['SubState']}); what it said: {_journal(systemd, name)}")
+        say(f"{service.name} {sentence}")
     return 0 if is_installed and state == "active" else 1
 
 
-def _need_installed(systemd: Systemd, name: str) -> None:
-    if not systemd.file(name).exists():
-        raise FailedPrecondition(
-            f"{name} is not installed; install it with: hermes service install"
-        )
+_RUN_AS = arg("--run-as", metavar="USER", help="the user of its installation")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        Action(
+            "install",
+            "write the service, and have it started with the machine",
+            _install,
+            (
+                flag("--now", "start it as well"),
+                arg("--run-as", metavar="USER", help="whose home and rights it has, for root"),
+            ),
+        ),
+        Action("start", "start it, and wait until it is ready", _start, (_RUN_AS,)),
+        Action("stop", "stop it; what it does goes on with the next start", _stop, (_RUN_AS,)),
+        Action("status", "say whether it runs", _status, (JSON_OBJECT, _RUN_AS)),
+        Action("uninstall", "stop it, and remove the service", _uninstall, (_RUN_AS,)),
+    ),
+)
 
 
-def _is_active(systemd: Systemd, name: str) -> bool:
-    return systemd.properties(name, "ActiveState").get("ActiveState") in ("active", "activating")
-
-
-def _journal(systemd: Systemd, name: str) -> str:
-    return f"journalctl {'--user ' if systemd.is_users else ''}-u {name}"
+def _quoted(word: str) -> str:
+    """A word of a command line as systemd reads it, without its variables and specifiers."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'

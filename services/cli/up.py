@@ -2,20 +2,19 @@
 
 Without a terminal, or with --no-chat, it serves until it is stopped."""
 
-import argparse
 import asyncio
+import sys
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import process
-from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.banner import introduce
-from services.cli.chat.screen import can_talk
 from services.cli.chat.talk import Talk
+from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg, flag
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import or_demo, with_model
-from services.cli.startup import load, logged
+from services.cli.startup import logged
 from services.config import Settings
 from services.errors import FailedPrecondition
 
@@ -26,24 +25,10 @@ examples:
   hermes up --model NAME --base-url http://127.0.0.1:8080/v1"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes up`."""
-    add_home(parser)
-    parser.add_argument("--no-chat", action="store_true", help="only serve")
-    parser.add_argument("--model", metavar="NAME", help="the model to use")
-    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
-    parser.add_argument(
-        "--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics"
-    )
-    parser.add_argument("--log-level", choices=LEVELS, help="what is written to the log")
-    parser.set_defaults(allow_workdir=True)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Starts the services, and the chat where there is a terminal."""
-    settings = load(arguments)
+def _run(context: Context) -> int:
+    settings = context.settings
     settings.home.create()
-    talks = not arguments.no_chat and can_talk(settings.environ)
+    talks = not context.given.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
 
     def up() -> int:
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
@@ -77,3 +62,17 @@ async def _serve(settings: Settings) -> int:
     plan = await process.one_process(settings, metrics=True)
     await process.run(settings, plan, ready=ready)
     return 0
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_run,
+    arguments=(
+        flag("--no-chat", "only serve"),
+        arg("--model", metavar="NAME", help="the model to use"),
+        arg("--base-url", metavar="URL", help="an OpenAI-compatible endpoint"),
+        METRICS_PORT,
+        LOG_LEVEL,
+    ),
+    defaults={"allow_workdir": True},
+)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.config import run
+from services.cli.config import COMMAND
 from services.cli.main import parser_of
 from services.cli.startup import catalog
 from services.config import ConfigError, load_settings
@@ -37,7 +37,7 @@ fallback_providers: {provider: openai, model: gpt-5.4}
 
 
 def hermes_config(home: Path, *arguments: str) -> int:
-    return run(parser_of("config").parse_args(["--home", str(home), *arguments]))
+    return COMMAND.run(parser_of("config").parse_args(["--home", str(home), *arguments]))
 
 
 def editor(home: Path, script: str) -> str:

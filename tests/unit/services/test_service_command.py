@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from services.cli.systemd import Unit
+from services.cli.service import Unit
 from tests.requirements import require
 
 HERMES = Path(sys.executable).with_name("hermes")
