@@ -110,10 +110,6 @@ docs: $(TESTABLE) ## write what the documentation has from the code
 	@$(BIN)/python -m tests.unit.docs_reference
 	@$(BIN)/python -m tests.unit.services.test_config_docs
 
-.PHONY: dashboards
-dashboards: $(TESTABLE) ## write Grafana's dashboards, which the chart and compose read
-	@$(BIN)/python -m tests.observability.dashboards
-
 .PHONY: bench
 bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")

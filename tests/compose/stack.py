@@ -24,7 +24,7 @@ from services.channels import Channels
 from services.ids import new_id
 from services.tls import TlsFiles
 from tests.docker_engine import rootless_engine
-from tests.images import REPOSITORY, make_images, start
+from tests.images import REPOSITORY, make_images
 from tests.markdown import page
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
@@ -116,12 +116,6 @@ class Stack:
         ]["Running"]:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
-
-    def ready_s(self, service: str) -> float:
-        """Stop one, and start it: after how many seconds it is ready."""
-        self.compose("stop", service)
-        with closing(docker.from_env(timeout=60)) as client:
-            return start(client.containers.get(self.container(service)["Id"]))
 
     def renew(self, part: str) -> None:
         """Restart one until it is well."""

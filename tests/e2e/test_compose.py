@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import statistics
 import subprocess
 import time
 from collections import Counter
@@ -20,7 +19,6 @@ from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
-from tests.images import READY_S, STARTS
 from tests.markdown import pages
 from tests.printed import printed
 
@@ -170,16 +168,6 @@ def test_what_is_stopped_is_named_from_inside_with_what_to_do(running: Stack, st
     assert stopped in failed
     assert advice in failed
     assert failed.count("[") == failed.count("]")
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_service_on_postgresql_is_ready_soon(
-    running: Stack, service: str, record_property: Callable[[str, object], None]
-) -> None:
-    taken = [running.ready_s(service) for _ in range(STARTS)]
-    record_property("figure", f"{service}: {statistics.median(taken):.2f} s")
-    assert statistics.median(taken) <= READY_S, taken
 
 
 @pytest.mark.alone

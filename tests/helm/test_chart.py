@@ -36,11 +36,6 @@ HOOKS = {
 }
 
 
-def test_the_sets_of_values_are_those_that_are_promised() -> None:
-    promised = "airgapped docker-remote kind minimal modal-only production singularity ssh-only"
-    assert list(SETS) == promised.split()
-
-
 def test_values_are_short_and_each_is_explained() -> None:
     assert len(VALUES) <= 300
     unexplained = [
@@ -153,21 +148,6 @@ def test_a_gateway_is_reached_while_it_serves_whatever_it_hears() -> None:
     assert not [each for each in services if "publishNotReadyAddresses" in each["spec"]]
 
 
-def test_labels_and_classes_are_those_of_all_and_of_each() -> None:
-    chart = rendered_set("production")
-    pods = {name: pod_template(chart.service(name)) for name in SERVICES}
-    assert {pod["metadata"]["labels"]["cost-centre"] for pod in pods.values()} == {"42"}
-    assert pods["agent"]["spec"]["priorityClassName"] == "hermes"
-    assert pods["executor"]["spec"]["priorityClassName"] == "hermes-executors"
-    assert pods["executor"]["spec"]["nodeSelector"] == {"example.org/pool": "executors"}
-    assert "example.org/owner" in pods["scheduler"]["metadata"]["annotations"]
-    for each in chart.objects:
-        if each["metadata"]["name"] != "hermes-note":
-            assert each["metadata"]["labels"]["team"] == "platform"
-    (note,) = [each for each in chart.objects if each["metadata"]["name"] == "hermes-note"]
-    assert note["metadata"]["namespace"] == NAMESPACE
-
-
 def test_pods_are_replaced_when_their_configuration_changes() -> None:
     def sums(values: Json) -> set[str]:
         chart = rendered(values)
@@ -224,15 +204,6 @@ def test_what_holds_data_stays_when_the_release_goes() -> None:
     assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_the_namespace_of_sandboxes_can_be_somebody_elses() -> None:
-    chart = rendered(with_values("minimal", sandbox__namespace={"create": False, "name": "boxes"}))
-    inside = {
-        each["kind"] for each in chart.objects if each["metadata"].get("namespace") == "boxes"
-    }
-    assert inside == {"ConfigMap", "Role", "RoleBinding"}
-    assert not chart.of("Namespace")
-
-
 def test_the_password_of_a_trial_is_made_once_and_can_be_given() -> None:
     def secret(**changes: object) -> Json:
         chart = rendered(with_values("kind", **changes))
@@ -266,18 +237,6 @@ def test_rules_and_dashboards_are_the_files_of_the_chart(tmp_path: Path) -> None
     assert not none.of("PrometheusRule")
 
 
-def test_runbooks_are_where_the_values_say() -> None:
-    def urls(**changes: str) -> set[str]:
-        made = rendered(with_values("production", **changes)).one("PrometheusRule", "hermes-hermes")
-        (group,) = made["spec"]["groups"]
-        return {rule["annotations"]["runbook_url"] for rule in group["rules"]}
-
-    plain, base = urls(), "https://git.example.org/hermes/"
-    assert "docs/runbooks/HermesServiceDown.md" in plain
-    there = urls(metrics__prometheusRule__runbooks=base)
-    assert there == {base + path for path in plain}
-
-
 @pytest.mark.parametrize("kind", ["serviceMonitor", "podMonitor"])
 def test_all_four_services_are_scraped(kind: str) -> None:
     chart = rendered(with_values("minimal", **{f"metrics__{kind}__enabled": True}))
@@ -295,19 +254,6 @@ def test_all_four_services_are_scraped(kind: str) -> None:
     assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["service"]
 
 
-def test_notes_say_what_is_missing() -> None:
-    def notes(name: str) -> str:
-        return rendered_set(name).files["NOTES.txt"]
-
-    assert "WARNING: the PostgreSQL" in notes("kind")
-    assert "No model is set up" in notes("minimal")
-    assert "No model" not in notes("production")
-    assert "Nothing isolates them" in notes("ssh-only")
-    assert "RuntimeClass gvisor" in notes("production")
-    assert "docker.io/hermes" in notes("kind")
-    assert "docker.io" not in notes("airgapped")
-
-
 def test_the_longest_name_of_a_release_leaves_names_that_fit() -> None:
     longest = "a" * 30 + "-" + "b" * 22
     files = chart().render(values_of("kind"), name=longest, namespace="n" * 53)
@@ -318,11 +264,3 @@ def test_the_longest_name_of_a_release_leaves_names_that_fit() -> None:
         assert len(each["metadata"]["name"]) <= limits.get(each["kind"], 253), each["metadata"]
         for value in each["metadata"].get("labels", {}).values():
             assert len(value) <= 63
-
-
-def test_no_set_leaves_anything_of_the_templates_behind() -> None:
-    for name in SETS:
-        for path, text in rendered_set(name).files.items():
-            assert "<no value>" not in text, (name, path)
-            assert "%!" not in text, (name, path)
-    assert chart().name == "hermes"

@@ -1,7 +1,6 @@
 """Who may talk to whom, by an evaluation of the rendered policies over everybody and every port."""
 
 from collections.abc import Iterable
-from copy import deepcopy
 
 import pytest
 
@@ -243,31 +242,6 @@ def test_all_pods_are_closed_both_ways(name: str) -> None:
     for place in pods(chart).values():
         assert not alone.lets(place, RESOLVER, DNS)
         assert not alone.lets(PROMETHEUS, place, METRICS)
-
-
-def without(chart: Rendered, name: str) -> Rendered:
-    """A chart that lacks one policy."""
-    changed = deepcopy(chart)
-    changed.objects = [
-        each
-        for each in changed.objects
-        if each["kind"] != "NetworkPolicy" or each["metadata"]["name"] != name
-    ]
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("policy", "shows"),
-    [
-        ("hermes-agent", ("gateway", "agent", 7401)),
-        ("hermes-metrics", ("prometheus", "agent", METRICS)),
-        ("hermes-dns", ("agent", "dns", DNS)),
-        ("sandboxes-have-no-network", ("sandbox", "internet", 443)),
-    ],
-)
-def test_the_table_needs_each_policy(policy: str, shows: tuple[str, str, int]) -> None:
-    chart = rendered_set("minimal")
-    assert (shows in table(chart)) != (shows in table(without(chart, policy)))
 
 
 def test_names_take_the_place_of_addresses_with_cilium() -> None:

@@ -36,7 +36,6 @@ from tests.helm.charts import (
     Json,
     Rendered,
     containers_of,
-    load_all,
     pod_template,
     rendered,
     rendered_set,
@@ -187,16 +186,6 @@ def test_keys_and_tokens_come_from_files(tmp_path: Path) -> None:
     assert executor.modal.token_secret.get_secret_value() == "token-secret"
 
 
-def test_each_service_can_show_a_receiver_of_traces_a_key(tmp_path: Path) -> None:
-    blocks = page(ROOT / "docs/tracing.md").blocks("yaml")
-    (written,) = (each.text for each in blocks if "HERMES_TRACING_HEADERS" in each.text)
-    chart = rendered(with_values("minimal", **yaml.safe_load(written)))
-    for service in SERVICES:
-        config = settings_in(chart, service, tmp_path / service).load(ServiceConfig)
-        assert config.tracing.headers is not None, service
-        assert config.tracing.headers.get_secret_value() == "x" * 40
-
-
 def test_the_values_of_sandboxes_reach_the_executor(tmp_path: Path) -> None:
     config = loaded("production", "executor", tmp_path).load(ExecutorConfig)
     kubernetes = config.kubernetes
@@ -228,28 +217,6 @@ def test_the_quota_has_room_for_the_sandboxes_of_all_executors(name: str, tmp_pa
     gibibytes = most * config.box.memory_bytes / 1024**3
     assert gibibytes <= int(hard["limits.memory"].removesuffix("Gi"))
     assert hard["limits.memory"] == hard["requests.memory"]
-
-
-@pytest.mark.parametrize(
-    ("name", "backend", "settings"),
-    [
-        ("ssh-only", "ssh", {"host": "build.example.org", "port": 2222, "user": "hermes"}),
-        ("modal-only", "modal", {"app": "hermes"}),
-        (
-            "docker-remote",
-            "docker",
-            {"runtime": "runsc", "key": "/run/secrets/hermes/docker/tls.key"},
-        ),
-        ("singularity", "singularity", {"image": "/srv/images/sandbox.sif"}),
-    ],
-)
-def test_the_values_of_backends_reach_the_executor(
-    name: str, backend: str, settings: Json, tmp_path: Path
-) -> None:
-    config = loaded(name, "executor", tmp_path).load(ExecutorConfig)
-    assert config.backend == backend
-    section = getattr(config, backend)
-    assert {key: getattr(section, key) for key in settings} == settings
 
 
 def test_who_may_connect_is_who_may_call() -> None:
@@ -372,11 +339,6 @@ def test_ipv6_addresses_are_written_as_such(tmp_path: Path) -> None:
     assert parse_address(environ["HERMES_LISTEN"]) == TcpAddress("::", 7401)
     assert environ["HERMES_METRICS_HOST"] == "::"
     assert environ["HERMES_AGENT_ENDPOINT"].startswith("[10.0.0.7]:7401#")
-
-
-def test_the_files_of_yaml_are_read_as_the_api_server_does() -> None:
-    (one,) = load_all("mode: 0440")
-    assert one == {"mode": 0o440}
 
 
 def test_an_operator_outside_finds_what_the_page_names() -> None:

@@ -1,5 +1,6 @@
 """The metrics that the services declare, and those that the specification wants."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,11 @@ from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from services.database import Database
 from services.database.metrics import show
 from services.metrics import GrpcMetrics, Meter, redactions
+
+OURS = re.compile(r"\b(?:hermes|grpc|gen_ai)_[a-z0-9_]+")
+SUFFIX = re.compile(r"_(?:count|sum|bucket)$")
+BY_LABELS = re.compile(r"\{[^}]*\}|by \([^)]*\)")
+"""Parts of PromQL that name labels."""
 
 WANTED: Mapping[str, tuple[str, ...]] = {
     "grpc_server_call_duration_seconds": ("grpc_method", "grpc_status"),

@@ -10,14 +10,12 @@ from typing import Any
 import yaml
 
 from tests.observability.dashboards import ROOT, RULES
-from tests.observability.declared import declared
+from tests.observability.declared import BY_LABELS, OURS, SUFFIX, declared
 from tests.requirements import require
 
 CASES = Path(__file__).with_name("alerts.yml")
 RUNBOOKS = ROOT / "docs" / "runbooks"
 COMPOSE = ROOT / "docker" / "prometheus" / "prometheus.yml"
-OURS = re.compile(r"\b(?:hermes|grpc|gen_ai)_[a-z0-9_]+")
-SUFFIX = re.compile(r"_(?:count|sum|bucket)$")
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -80,7 +78,7 @@ def test_each_alert_has_a_runbook_that_it_names() -> None:
 def test_alerts_are_about_metrics_that_there_are() -> None:
     known = {one.name for metrics in declared().values() for one in metrics}
     for alert in alerts():
-        labels = re.sub(r"\{[^}]*\}|by \([^)]*\)", "", alert["expr"])
+        labels = BY_LABELS.sub("", alert["expr"])
         for name in OURS.findall(labels):
             assert name in known or SUFFIX.sub("", name) in known, (alert["alert"], name)
 
