@@ -1,21 +1,24 @@
 """Judges program text that an interpreter is given: what it calls, and with which literals."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from agent_service.security.commands import code_requests
-from agent_service.security.commands.deletions import deletes, with_home, without_separators
 from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.paths import (
+    HOME,
+    Place,
     is_credential,
     is_device,
     is_outside,
+    place,
     written_family,
 )
 from agent_service.security.commands.quoting import decode_escapes
-from agent_service.security.commands.scene import Finding
+from agent_service.security.commands.scene import Finding, Reach
 
 
 class Judged(Struct, frozen=True):
@@ -155,7 +158,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> Judged:
     """The families that program text belongs to, and the shell texts that it runs."""
     # Runs of blanks say nothing, and would let some patterns take long.
-    code = without_separators(_JOINED.sub("", with_home(_BLANKS.sub(_one_blank, code))))
+    code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_found(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -220,7 +223,7 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     named = _PATH.finditer(_URL.sub(" ", code))
     paths += [match[0] for match in named if len(match[0]) > 4]
     writes = _WRITES.search(code)
-    yield from deletes(code, paths)
+    yield from _deletes(code, paths)
     for path in paths:
         if is_credential(path):
             yield Finding("credential-files")
@@ -249,3 +252,97 @@ def _moved(code: str) -> Iterator[Finding]:
         yield Finding("download")
     elif _READS.search(code):
         yield Finding("upload")
+
+
+# What is deleted: which literals name what is removed, or walked and removed
+
+_HOME_SAID = (
+    r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)"
+    r"|(?:(?:Posix)?Path|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)"
+    r"|\$?(?:\w+\.){0,2}(?:environ|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?"
+    r"\s?[\[({]\s?[\"']?(?:HOME|user\.home)[\"']?[^\])}\n]{0,80}[\])}]"
+    r"|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
+)
+_HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
+_HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
+_TILDE = re.compile(r"([\"'])~(?=[/\"'])")
+_JOINS = re.compile(r"\b(join|Join|resolve)\(\s?([\"'])([^\"'\n]*)\2\s?,\s?([\"']?)")
+_BEGINS = re.compile(r"([\"'])(/[^\"'\n]*)\1(?=\s?\+\s?[\w$]|\s?\.\s?\$)")
+# A slash between names says nothing of what is deleted.
+_SEPARATES = re.compile(
+    r"(?:\.\w*(?:[sS]plit|join|[sS]trip|[rR]eplace\w*|partition|[wW]ith\??|[iI]ndex\w*|count"
+    r"|[pP]refix|[sS]uffix)|\b(?:ex|im)plode)\(\s?([\"'])/\1(?:\s?\)|(?=\s?,))"
+    r"|([\"'])/\2\s?(?:\.join|\bin\b)|(?<=[+.])\s?([\"'])/\3\s?(?=[+.])|[!=]==?\s?([\"'])/\4"
+)
+_DELETES = re.compile(
+    r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
+    r"remove_entry|secure_rm"
+    r"|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty|Remove-Item|"
+    r"\bremovedirs\b|Directory\]?(?:::|\.)Delete"
+    r"|unlink\s*\(?\s*(?:glob|<)|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|"
+    r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
+)
+_DELETES_ONE = re.compile(
+    r"\b[uU]nlink|os\.[rR]emove\b|File\.delete|rmSync|Deno\.remove|\bremove_file|File\.Delete"
+)
+# Every file of a folder, one by one.
+_WALKS_HERE = re.compile(
+    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
+    r"|each_child|Dir\.children|DirectoryIterator|\brglob|Find\.find|File::Find|WalkDir"
+)
+_WALKED = re.compile(
+    r"(?:walk\w*|Walk\w*|r?glob\w*|iglob|listdir|scandir|readdir\w*|opendir|DirectoryIterator"
+    r"|\bfind|children|each_child|\bentries|\bDir|EnumerateFiles|GetFiles)"
+    r"\s?[(\[ ]\s?[\"']([^\"'\n]*)[\"']"
+    r"|Path\w*(?:\.new)?\(\s?[\"']([^\"'\n]*)[\"']\s?\)\.(?:r?glob|iterdir|walk|children|find)"
+    r"|(?<![\w.])[\"'](/[^\"'\n]*)[\"']\.(?:r?glob|iterdir|walk)"
+    r"|\b(?:find|finddepth)\s?\(?\s?(?:sub\b|\\?&|\{)[^\n]{0,200}?,\s?[\"']([^\"'\n]*)[\"']\s?\)?\s?;?\s?$",
+    re.MULTILINE,
+)
+
+
+def _with_home(code: str) -> str:
+    """The text with the expressions that stand for the home written as what they are."""
+    if "ome" in code or "HOME" in code or "~" in code:
+        code = _HOME_INSIDE.sub(HOME, code)
+        code = _HOME_NAMED.sub(_quoted_home, code)
+    if "~" in code:
+        code = _TILDE.sub(rf"\1{HOME}", code)
+    return code
+
+
+def _quoted_home(match: re.Match[str]) -> str:
+    operator, quote = match[1], match[2]
+    if not quote:
+        return f'"{HOME}"'
+    return f"{quote}{HOME}{'/' if operator == '/' else ''}"
+
+
+def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
+    """What is deleted of the paths that the text names."""
+    if _DELETES.search(code):
+        found = {place(path) for path in paths}
+        if Place.ROOT in found:
+            yield Finding("delete-root")
+        yield Finding("recursive-delete", Reach.OUTSIDE if Place.TMP not in found else None)
+    elif _DELETES_ONE.search(code) and (_WALKS_HERE.search(code) or _WALKED.search(code)):
+        walked = (next(filter(None, match.groups()), "") for match in _WALKED.finditer(code))
+        if any(place(path) is Place.ROOT for path in walked):
+            yield Finding("delete-root")
+        yield Finding("workspace-delete")
+
+
+def _without_separators(code: str) -> str:
+    """The text with the parts of paths put together, and without slashes that only part names."""
+    for _ in range(4):
+        joined = _JOINS.sub(_put_together, code)
+        if joined == code:
+            break
+        code = joined
+    return _BEGINS.sub(rf"\1\2{UNKNOWN}\1", _SEPARATES.sub(" ", code))
+
+
+def _put_together(match: re.Match[str]) -> str:
+    call, quote, path, following = match.groups()
+    start = f"{call}({following or quote}{path.rstrip('/')}/"
+    return start if following else f"{start}{UNKNOWN}{quote} "

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import codecs
 import re
 from collections.abc import Callable, Mapping
 
@@ -37,7 +36,7 @@ _UNPACKING = listed(
     "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
     "hexdump base32 base64 openssl rev"
 )
-DECODERS = listed("base64 base32 xxd openssl rev rot13")
+DECODERS = listed("base64 base32 xxd openssl rev")
 """Programs that decode, and whose output is known where their input is."""
 _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 _REPEATS = re.compile(r"[*+?|(){}]|\\[\w(){}+?|]")
@@ -228,12 +227,6 @@ def _sed(invocation: Invocation, read: Callable[[str], str]) -> str:
     return given
 
 
-def _paste(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = _given(invocation, read) or UNKNOWN
-    glue = next((arg[-1] for arg in invocation.args if re.search(r"d.$|=.$", arg)), "\t")
-    return given.strip("\n").replace("\n", glue) if invocation.short("s") else given
-
-
 def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
     return "\n".join(f"/usr/bin/{operand}" for operand in invocation.operands)
 
@@ -286,20 +279,12 @@ def _picks(invocation: Invocation) -> bool:
     )
 
 
-def _children(invocation: Invocation, read: Callable[[str], str]) -> str:
-    is_some = any(arg.lower().startswith(("-fi", "-in")) for arg in invocation.args)
-    return UNKNOWN if is_some else _ls(invocation, read)
+_LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
 
 
-_PRINTED = re.compile(r"print\s*+(?:\(\s*+)?(['\"])(.*?)\1", re.DOTALL)
-_DOES = re.compile(r"\w{2}|\$")
-
-
-def _python(invocation: Invocation, read: Callable[[str], str]) -> str:
-    literals = [match[2] for match in _PRINTED.finditer(invocation.text)]
-    # Whatever else it does may print, too.
-    more = UNKNOWN if _DOES.search(_PRINTED.sub("", invocation.text)) else ""
-    return "\n".join(literals) + more if literals else marks(invocation.stdin) or UNKNOWN
+def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
+    """What program text may print: any of its literals, and what is not known."""
+    return "\n".join(match[2] for match in _LITERAL.finditer(invocation.text)) + UNKNOWN
 
 
 _CONSTANTS = {"pwd": ".", "whoami": "user", "seq": "1", "uname": "Linux", "cd": ""}
@@ -319,16 +304,13 @@ _TELLERS: Mapping[str, _Teller] = {
     "rev": _rev,
     "sed": _sed,
     "tr": _tr,
-    "paste": _paste,
     "find": _find,
     "ls": _ls,
-    "Get-ChildItem": _children,
     "ps": _ps,
     "pgrep": _pgrep,
     "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
     **dict.fromkeys(("true", "false"), _constant("")),
-    "rot13": lambda invocation, _: codecs.encode(invocation.stdin, "rot13") or UNKNOWN,
     **dict.fromkeys(("which", "command", "type", "whereis"), _which),
-    **dict.fromkeys(("python", "python3", "perl", "ruby"), _python),
+    **dict.fromkeys(("python", "python3", "perl", "ruby", "php", "node"), _program),
     **{name: _constant(text) for name, text in _CONSTANTS.items()},
 }

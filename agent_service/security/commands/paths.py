@@ -201,25 +201,22 @@ def is_outside(path: str, cwd: str = "") -> bool:
     )
 
 
-_WELL_KNOWN = tuple(
-    path.split("/")
-    for path in (
-        *("/etc/shadow", "/etc/gshadow", "/etc/sudoers"),
-        *("/root/.ssh/id_rsa", "/root/.ssh/id_ed25519", f"{HOME}/.ssh/id_rsa"),
-        *(f"{HOME}/.ssh/id_ed25519", f"{HOME}/.ssh/authorized_keys", f"{HOME}/.aws/credentials"),
-        *(f"{HOME}/.netrc", f"{HOME}/.git-credentials", f"{HOME}/.kube/config"),
-    )
+_LONGEST = 64
+"""Characters of a pattern that may mean one well-known file."""
+_WELL_KNOWN = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/root/.ssh/id_rsa", "/root/.ssh/id_ed25519"),
+    *(f"{HOME}/.ssh/id_rsa", f"{HOME}/.ssh/id_ed25519", f"{HOME}/.ssh/authorized_keys"),
+    *(f"{HOME}/.aws/credentials", f"{HOME}/.netrc", f"{HOME}/.git-credentials"),
 )
 
 
 def _may_be_credential(pattern: str) -> bool:
     """Whether a pattern of the shell, which is not open to any name, fits a well-known secret."""
-    parts = pattern.lower().split("/")
-    if not set(pattern) & set("*?[") or not parts[-1].strip("*?"):
+    if len(pattern) > _LONGEST or not set(pattern) & set("*?["):
         return False
-    return any(
-        len(known) == len(parts) and all(map(fnmatchcase, known, parts)) for known in _WELL_KNOWN
-    )
+    if not pattern.rpartition("/")[2].strip("*?"):
+        return False
+    return any(fnmatchcase(known, pattern.lower()) for known in _WELL_KNOWN)
 
 
 def is_credential(path: str, cwd: str = "") -> bool:

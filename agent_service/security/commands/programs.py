@@ -9,12 +9,20 @@ from msgspec.structs import replace
 
 from agent_service.security.commands import code
 from agent_service.security.commands.addresses import URL
-from agent_service.security.commands.builtins import BUILTINS
+from agent_service.security.commands.builtins import (
+    BUILTINS,
+    judge_origin,
+    quoted,
+    run_shell,
+    run_stdin,
+    run_text,
+    run_with_arguments,
+    try_text,
+)
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import (
     POWERSHELLS,
     SHELLS,
-    as_shell,
     code_of,
     language_of,
 )
@@ -38,15 +46,6 @@ from agent_service.security.commands.runners import (
     fed_by_makefile,
     fed_by_script,
     with_items,
-)
-from agent_service.security.commands.running import (
-    judge_origin,
-    quoted,
-    run_shell,
-    run_stdin,
-    run_text,
-    run_with_arguments,
-    try_text,
 )
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Shell, judge_setting
@@ -217,14 +216,13 @@ class Programs:
             scene.find(family)
         if effects.touches_own(invocation, scene.own):
             scene.find("own-config")
-        if (scene.moved and invocation.name in _CONFIGURED) or sends(invocation):
+        if (scene.has_moved_home and invocation.name in _CONFIGURED) or sends(invocation):
             scene.find(SENDS)
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
         argv, scripts = list(inner.argv), list(inner.scripts)
-        moved = shell.scene.moved
         for name, value in inner.settings:
             judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
@@ -240,7 +238,6 @@ class Programs:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
-        shell.scene.restore(moved, inner.settings)
         return output if argv or scripts else pipes.stdin or UNKNOWN
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
@@ -280,7 +277,7 @@ class Programs:
             if not all(is_known(address[0]) for address in URL.finditer(text)):
                 scene.find(SENDS)
             if invocation.name in (*POWERSHELLS, "cmd"):
-                try_text(shell, as_shell(text))
+                try_text(shell, text)
             if any(home in text for home in scene.own):
                 scene.find("own-config")
             judged = code.judge(without_marks(text))

@@ -186,23 +186,12 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
-def _macros(invocation: Invocation) -> Started:
-    texts = invocation.value_of("--eval", "-E")
-    lines = [line for text in texts for line in text.splitlines()]
-    return [line.partition("%(")[2].rpartition(")")[0] for line in lines]
-
-
 def _behind_hosts(invocation: Invocation) -> Started:
     return [" ".join(invocation.without_options(("-w", "-R", "-l")))]
 
 
 def _last_word(invocation: Invocation) -> Started:
     return list(invocation.operands[-1:])
-
-
-def _debugged(invocation: Invocation) -> Started:
-    args = list(invocation.args)
-    return [args[args.index("--args") + 1 :]] if "--args" in args else []
 
 
 def _values(options: str) -> Callable[[Invocation], Started]:
@@ -237,9 +226,7 @@ _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "ftp sqlite3 psql mysql lftp ed ex less dc": _BANG,
     "pdsh": _behind_hosts,
     "pssh parallel-ssh clush dsh salt": _last_word,
-    "rpm rpmquery": _macros,
     "socat": _matches(r"(?:exec|system):['\"]?([^'\",]*)"),
-    "gdb": _debugged,
     "make gmake": _recipes,
 }
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {

@@ -1,7 +1,5 @@
 """What is known while a command's text is followed: variables, functions, files, findings."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct, field
 from tree_sitter import Node
 
@@ -72,16 +70,11 @@ class Scene(Struct):
     is_broken: bool = False
     has_socket: bool = False
     """Whether the text has opened a connection as a file."""
-    moved: frozenset[str] = frozenset()
-    """Variables by which programs are told another home than the user's."""
+    has_moved_home: bool = False
+    """Whether programs are told another home than the user's."""
     is_certain: bool = True
     work: int = 0
     """What following the text has taken so far."""
-
-    def restore(self, moved: frozenset[str], settings: Iterable[tuple[str, str]]) -> None:
-        """Let what was set for one program end with it; what else it has moved stays so."""
-        ended = frozenset(name for name, _ in settings)
-        self.moved = (self.moved - ended) | (moved & ended)
 
     def spend(self, work: int) -> None:
         """Count work, before it is done; TooMuch where that is more than there may be."""

@@ -34,12 +34,6 @@ _SAYS_NOTHING = re.compile(
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
     re.DOTALL,
 )
-# Where tools fetch packages from.
-_SOURCE = re.compile(
-    r"(?:pip|uv|npm|yarn|go|cargo|gem|bundle|poetry|conda|hf|git)\w*"
-    r"(?:url|index|registry|registries|proxy|links|mirror|endpoint|source)\w*",
-    re.IGNORECASE,
-)
 _Settings = Sequence[tuple[str, str]]
 _Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
@@ -53,10 +47,10 @@ def judge_setting(scene: Scene, name: str, value: str) -> None:
     """Judge that programs are given a variable."""
     if (name, value) in _UNTRACED:
         scene.find("traces")
-    is_untold = _SOURCE.fullmatch(name) is not None and not is_known(value)
+    is_untold = "://" in value and not is_known(value)
     if is_untold or leads_away(name, value) or reconfigures(name, value):
         scene.find(SENDS)
-    scene.moved = scene.moved | {name} if moves_home(name, value) else scene.moved - {name}
+    scene.has_moved_home = scene.has_moved_home or moves_home(name, value)
 
 
 class Shell:
@@ -71,7 +65,7 @@ class Shell:
         self._node_depth = 0
         self._is_looping = False
         self._visits: dict[str, Callable[[Node, Pipes], str]] = {
-            **dict.fromkeys(WORDS, self._lone),
+            **dict.fromkeys((*WORDS, "test_command"), self._lone),
             "command": self._command,
             "variable_assignment": self._assignments,
             "variable_assignments": self._assignments,
@@ -81,10 +75,8 @@ class Shell:
             "for_statement": self._for,
             "function_definition": self._function,
             "redirected_statement": self._redirect_statement,
-            "test_command": self._lone,
             "unset_command": self._unset,
-            "comment": _nothing,
-            "heredoc_body": _nothing,
+            **dict.fromkeys(("comment", "heredoc_body"), lambda node, pipes: ""),
         }
 
     def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
@@ -144,7 +136,6 @@ class Shell:
         settings: list[tuple[str, str]] = []
         redirects: list[Node] = []
         word, end = "", -1
-        moved = self.scene.moved
         for child in node.named_children:
             if child.type == "command_name" or child.type in WORDS:
                 # The grammar takes some words apart; what touches belongs together.
@@ -160,10 +151,7 @@ class Shell:
                 argv += self.words.fields(f"{word} {text_of(child)}") if word else []
                 word = ""
         argv += self.words.fields(word) if word else []
-        output = self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
-        if argv and settings:  # what is set for a program ends with it
-            self.scene.restore(moved, settings)
-        return output
+        return self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
 
     def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
         if not argv:
@@ -196,10 +184,7 @@ class Shell:
         judge_setting(self.scene, name, made)
         if plus or bracket:
             glue = " " if bracket or value.startswith("(") else ""
-            parts = [*self.words.arrays.get(name, ()), *parts]
             made = (self.words.variables.get(name, "") + glue + made).strip()
-        if bracket or value.startswith("("):
-            self.words.arrays[name] = parts
         return name, made
 
     def _unset(self, node: Node, pipes: Pipes) -> str:
@@ -374,10 +359,6 @@ def _touching(node: Node) -> list[str]:
             words.append(text_of(child))
         end = child.end_byte
     return words
-
-
-def _nothing(node: Node, pipes: Pipes) -> str:
-    return ""
 
 
 def _read_by_itself(given: Pipes) -> str:

@@ -1,13 +1,12 @@
 """Expands a shell word to what the program would be given, as far as the text tells it."""
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from fnmatch import translate
 
 from msgspec import Struct, field
 
-from agent_service.security.commands.environment import GIVEN, untold
-from agent_service.security.commands.marks import UNKNOWN, marks
+from agent_service.security.commands.marks import PORT, UNKNOWN, marks
 from agent_service.security.commands.paths import HOME
 from agent_service.security.commands.quoting import (
     braces,
@@ -32,6 +31,26 @@ _TRIMMING = 2_000
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
 _WITHIN_QUOTES = re.compile(r"[^\\$`]+")
 
+_GIVEN = (
+    "PWD=. SHELL=/bin/bash BASH=/bin/bash USER=user LOGNAME=user PATH=/usr/bin:/bin "
+    "TMPDIR=/tmp TMP=/tmp TEMP=/tmp HOSTTYPE=x86_64 OSTYPE=linux-gnu RANDOM=1 $=4242 ?=0 #=0 "
+    "!=4242 -=himBHs 0=bash @= *= UID=1000 EUID=1000 LINENO=1 PPID=4242 EDITOR=vi PAGER=less "
+    f"HOME={HOME} HERMES_HOME={HOME}/.hermes XDG_CONFIG_HOME={HOME}/.config "
+    f"XDG_DATA_HOME={HOME}/.local/share XDG_CACHE_HOME={HOME}/.cache "
+    "1= 2= 3= 4= 5= 6= 7= 8= 9="
+)
+GIVEN = {
+    "IFS": " ",
+    **{name: value for name, _, value in (each.partition("=") for each in _GIVEN.split())},
+}
+"""What a shell has set before its command says anything, or the like of it."""
+_PORT = re.compile(r"(?:\w*_)?PORT\d*", re.IGNORECASE)
+
+
+def _given() -> Mapping[str, str]:
+    pairs = (each.partition("=") for each in _GIVEN.split())
+    return {"IFS": " ", **{name: value for name, _, value in pairs}}
+
 
 class Words(Struct):
     """Expands words with the variables that the text has set so far."""
@@ -43,18 +62,12 @@ class Words(Struct):
     spend: Callable[[int], None]
     """Counts work."""
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
-    arrays: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """The elements of variables that have several."""
     fallbacks: set[str] = field(default_factory=set[str])
     """What stands for variables that the text does not tell."""
+    given: Mapping[str, str] = field(default_factory=_given)
     depth: int = 0
     is_set_elsewhere: bool = False
     """Whether text that is not told has been run, which may have set any variable."""
-
-    def keep_elements(self, name: str, elements: list[str]) -> None:
-        """Set an array, whose elements may have blanks in them."""
-        self.arrays[name] = elements
-        self.variables[name] = " ".join(elements)
 
     def fields(self, word: str) -> list[str]:
         """The arguments that a word becomes."""
@@ -78,11 +91,11 @@ class Words(Struct):
     def value(self, name: str) -> str | None:
         """A variable's value; None when the text does not tell it."""
         found = self.variables.get(name)
-        return GIVEN.get(name) if found is None else found
+        return self.given.get(name) if found is None else found
 
     def untold(self, name: str) -> str:
-        """What stands for a variable that the text does not tell."""
-        return UNKNOWN if self.is_set_elsewhere else untold(name)
+        """What stands for a variable of which nothing is told."""
+        return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
 
     def parameter(self, inner: str) -> str:
         """The value of `${inner}`."""
@@ -101,22 +114,10 @@ class Words(Struct):
             value = self.value(value)
         rest = inner[match.end() :]
         if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
-            index, rest = self._nested(rest[1:end]), rest[end + 1 :]
-            value = None if value is None else self._element(match["name"], value, index)
+            # Whichever element it is: all of them are looked at.
+            self._nested(rest[1:end])
+            rest = rest[end + 1 :]
         return self._operated(value, rest, match["name"])
-
-    def _element(self, name: str, value: str, index: str) -> str:
-        if index in ("@", "*"):
-            return value
-        kept = self.arrays.get(name, [])
-        parts = kept if " ".join(kept) == value else value.split()
-        try:
-            return parts[int(index)]
-        except ValueError:
-            # A name, or a number that is not known: it may be any of them.
-            return value
-        except IndexError:
-            return UNKNOWN if marks(value) else ""
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
         if not rest:
@@ -285,7 +286,8 @@ class _Word:
         if text.startswith("$((", at):
             end = end_of(text, at + 1)
             self._at = end + 1
-            return _calculated(self._words, text[at + 3 : end - 1])
+            number = self._words.quoted(text[at + 3 : end - 1]).strip()
+            return number if number.isdigit() else UNKNOWN
         if text.startswith("$(", at):
             end = end_of(text, at + 1)
             self._at = end + 1
@@ -326,17 +328,6 @@ class _Word:
         if self._begun:
             self._done.append(self._current)
         self._current, self._begun = "", False
-
-
-def _calculated(words: Words, text: str) -> str:
-    inner = words.quoted(text).strip()
-    match = re.fullmatch(r"(\d{1,9})\s*([-+*])\s*(\d{1,9})|(\d{1,9})", inner)
-    if match is None:
-        return UNKNOWN
-    if match[4]:
-        return match[4]
-    left, right = int(match[1]), int(match[3])
-    return str({"+": left + right, "-": left - right, "*": left * right}[match[2]])
 
 
 def _sliced(value: str, match: re.Match[str]) -> str:

@@ -94,11 +94,7 @@ NEITHER = [
     *('git pull origin "$BRANCH"', 'git fetch origin "$(cat n)"', "git fetch --all", "git pull"),
     *("git config --get http.proxy", "git config --unset http.proxy", "git config user.name x"),
     *("HOME=/tmp npm test", "HOME=~ git fetch", "env XDG_CONFIG_HOME=$HOME/.config git fetch"),
-    *(
-        "HOME=/tmp npm test; git fetch",
-        "env HOME=/tmp make && git fetch",
-        "HOME=/w; HOME=~; git pull",
-    ),
+    *(),
     *('git remote rename a "$NAME"; git remote -v', 'git remote remove "$X"'),
     *('docker rm "$X"'),
     *("kubectl exec p env",),

@@ -30,7 +30,7 @@ TOLD = [
         f"{AT}$(tr a b <<< aa)",
         f"X=${{Y:-z}}; {AT}q",
     ),
-    *(f"declare X=1; {AT}$X", f"{AT}$(python3 -c 'print(\"a\")')", f"echo a > f; {AT}$(<f)"),
+    *(f"declare X=1; {AT}$X", f"echo a > f; {AT}$(<f)"),
     *(f"mapfile X <<< a; {AT}$X", f"echo a > f; {AT}$(cat f)", f"{AT}$(declare x; echo a)"),
     *(f"env > out; {AT}", f"{AT} < /dev/null", f"sort < n > out; {AT}", f"set -e; {AT}"),
 ]

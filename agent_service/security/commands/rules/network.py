@@ -7,7 +7,7 @@ from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule
 from agent_service.security.commands.talkers import NETCATS
 
-_EVERY_SHELL = " ".join(sorted(SHELLS))
+_READING_SHELLS = " ".join((*sorted(SHELLS), "busybox python python3 perl"))
 _SHELLS = r"^(?:sh|bash|dash|zsh|ksh|ash|fish|t?csh|mksh|busybox|python3?|perl)$"
 _SHELL = r"(?:^|[\s/'\"])(?:ba|da|z|k|a)?sh(?:\s|$|['\"])"
 _LISTENS = r"(?:^|\s)-\w*l|--listen|(?:^|\s)listen(?:\s|$)"
@@ -44,6 +44,7 @@ _SOURCE_UNTOLD = (
 )
 """What is fetched is not told, not even by which scheme."""
 
+# fmt: off
 NETWORK_RULES: tuple[Rule, ...] = (
     # Shells for somebody elsewhere
     Rule("bind-shell", NETCATS, rf"(?s)^(?=.*(?:{_LISTENS})).*(?:{_HANDS}|{_SHELL})"),
@@ -63,17 +64,12 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("reverse-shell", "socket", unless=r"(?:^|\s)-\w*s", when=effects.runs_shell),
     Rule("bind-shell", "telnetd in.telnetd utelnetd ttyd gotty shellinaboxd wetty sshx"),
     Rule("bind-shell", "inetd xinetd", r"\S"),
-    Rule(
-        "bind-shell",
-        "tcpserver tcpsvd s6-tcpserver stunnel stunnel4 faucet systemd-socket-activate websocketd "
-        "gs-netcat",
-        when=effects.runs_shell,
-    ),
+    Rule("bind-shell",
+         "tcpserver tcpsvd s6-tcpserver stunnel stunnel4 faucet systemd-socket-activate websocketd "
+         "gs-netcat", when=effects.runs_shell),
     Rule("bind-shell", "websocat", r"^(?=.*(?:(?:^|\s)-s|ws-l:)).*(?:sh-c|cmd|exec)[:\s]"),
     Rule("reverse-shell", "websocat", r"(?:^|\s)(?:sh-c|cmd|exec|literalpolled):|--exec"),
-    Rule(
-        "reverse-shell", f"{' '.join(sorted(SHELLS))} busybox python python3 perl", around=_DEVICE
-    ),
+    Rule("reverse-shell", _READING_SHELLS, around=_DEVICE),
     Rule("reverse-shell", "cat exec read while", r"(?:^|\s)-\w*i", around=_DEVICE),
     Rule("reverse-shell", "ztcp zsocket", r"\S", r"(?:^|\s)-\w*[lcL]"),
     Rule("bind-shell", "ztcp", options="l"),
@@ -81,11 +77,8 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("reverse-shell", "xterm gnome-terminal konsole", r"-display\s+[^\s:]+:\d"),
     Rule("remote-access", "tmate teleconsole upterm dropbear sshd", "", r"^help|(?:^| )-\w*[VtT]"),
     Rule("remote-access", "ssh autossh plink", "", r"(?:^|\s)-O\b", operands="-R any"),
-    Rule(
-        "remote-access",
-        "ngrok bore frpc chisel",
-        r"\btcp\b|\bR:|--reverse|\blocal (?:22|3389|5900)",
-    ),
+    Rule("remote-access", "ngrok bore frpc chisel",
+         r"\btcp\b|\bR:|--reverse|\blocal (?:22|3389|5900)"),
     Rule("remote-access", "xhost", r"(?:^|\s)\+"),
     Rule("remote-access", "gs-netcat", options="i e"),
     Rule("decode-to-shell", "pwsh powershell", r"(?i)(?:^|\s)[-/]e(?:c|n[a-z]*)?\s"),
@@ -94,38 +87,23 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("upload", "curl curlie", when=effects.posts_file),
     Rule("upload", "wget", "--(?:post|body)-file"),
     Rule("upload", "http https xh", "@[/~]"),
-    Rule(
-        "upload",
-        f"{NETCATS} telnet",
-        r"\S",
-        f"{_HANDS}|{_LISTENS} *$",
-        feeds=rf"^(?:<(?!/dev/).+|{_TELLING})$",
-    ),
+    Rule("upload", f"{NETCATS} telnet", r"\S", f"{_HANDS}|{_LISTENS} *$",
+         feeds=rf"^(?:<(?!/dev/).+|{_TELLING})$"),
     Rule("upload", _TALKING, when=effects.reads_outside),
-    Rule(
-        "upload", "cat tar dd base64 xxd gzip zip head tail echo printf", when=effects.fills_device
-    ),
-    Rule(
-        "upload",
-        "scp rsync sftp aws gsutil rclone s3cmd mc gcloud tailscale",
-        when=effects.copies_out,
-    ),
+    Rule("upload", "cat tar dd base64 xxd gzip zip head tail echo printf",
+         when=effects.fills_device),
+    Rule("upload", "scp rsync sftp aws gsutil rclone s3cmd mc gcloud tailscale",
+         when=effects.copies_out),
     Rule("upload", "kubectl", r"^(?=.*\bproxy\b).*(?:--address=0\.0\.0\.0|--www|--accept-hosts)"),
-    Rule(
-        "upload",
-        "python python2 python3",
-        r"-m\s*(?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver|smtpd)",
-        r"(?:--bind|-b)[ =](?:127\.|localhost|::1)",
-    ),
+    Rule("upload", "python python2 python3",
+         r"-m\s*(?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver|smtpd)",
+         r"(?:--bind|-b)[ =](?:127\.|localhost|::1)"),
     Rule("upload", "ruby", "^(?=.*-run).*httpd"),
     Rule("upload", "php", r"-S\s*(?:0\.0\.0\.0|\[::\])"),
     Rule("upload", "busybox httpd", r"httpd\s.*-\w*[hp]|^-\w*h\s*/"),
-    Rule(
-        "upload",
-        "tftp ftp sftp lftp smbclient",
-        r"\b(?:m?put|mirror\s+(?:-\w*R|--reverse)|get)\s+\S*/|-c\s+['\"]?(?:m?put|get)\b",
-        reads_stdin=True,
-    ),
+    Rule("upload", "tftp ftp sftp lftp smbclient",
+         r"\b(?:m?put|mirror\s+(?:-\w*R|--reverse)|get)\s+\S*/|-c\s+['\"]?(?:m?put|get)\b",
+         reads_stdin=True),
     Rule("upload", "whois", "^(?=.*-h).*-p"),
     Rule("upload", "finger cancel rlogin rsh whois", "(?s)^(?=.*[\x91-\x93]).*(?:@|-[hlp] )"),
     Rule("upload", "restic", r"^(?=.*\b(?:rest:http|sftp:|s3:)).*\bbackup\b"),
@@ -142,11 +120,8 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("download", "finger whois", around="^base64$"),
     Rule("download", "cat dd head tail tee tar base64", feeds=f"^<{_DEVICE}"),
     Rule("download", "scp rsync sftp aws gsutil rclone s3cmd mc", when=effects.copies_in),
-    Rule(
-        "download",
-        "curl curlie wget wget2 aria2c axel fetch xh http",
-        when=effects.keeps_outside,
-    ),
+    Rule("download", "curl curlie wget wget2 aria2c axel fetch xh http",
+         when=effects.keeps_outside),
     Rule("download", "lwp-download get mget ftp ftpget", operands="named outside"),
     # Words that leave
     Rule(SENDS, _ALWAYS, r"\S", _ASKS),
@@ -161,46 +136,29 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule(SENDS, "scp", r"(?i)-o ?(?:proxy(?:command|jump)|hostname|include)\b"),
     Rule(SENDS, "git hg svn skopeo crane", _SOURCE_UNTOLD),
     Rule(SENDS, "docker podman nerdctl buildah", when=effects.runs_untold_image),
-    Rule(
-        SENDS,
-        "git",
-        verb=r"(?:push|send-pack|http-push|send-email|svn dcommit|subtree push|request-pull)\b",
-        valued=_GIT,
-    ),
+    Rule(SENDS, "git",
+         verb=r"(?:push|send-pack|http-push|send-email|svn dcommit|subtree push|request-pull)\b",
+         valued=_GIT),
     Rule(SENDS, "git", rf"(?:-c\s*|--config(?:-env)?[=\s]){_REDIRECTS}="),
     Rule(SENDS, "git", rf"\bconfig (?:(?:-f|--file|--blob) \S+ |-\S+ |set )*{_REDIRECTS} \S"),
-    Rule(
-        SENDS,
-        "gh",
-        r"^(?:-\S+ (?:[^-\s]\S* )??)*(?:pr|issue|gist|release|repo|discussion) "
-        r"(?:-\S+ (?:[^-\s]\S* )??)*(?:create|new|comment|close|edit|upload|review|sync)\b"
-        r"|^api\b.*(?:-X|--method|-f|-F|--field|--input)|^(?:secret|variable) set\b",
-    ),
-    Rule(
-        SENDS,
-        "glab",
-        r"^\w+ (?:-\S+ (?:[^-\s]\S* )??)*(?:create|new|note|comment|upload|update)\b"
-        r"|^api\b.*(?:-X|--method|-f|-F|--field|--raw-field|--input)",
-    ),
+    Rule(SENDS, "gh", r"^(?:-\S+ (?:[^-\s]\S* )??)*(?:pr|issue|gist|release|repo|discussion) "
+         r"(?:-\S+ (?:[^-\s]\S* )??)*(?:create|new|comment|close|edit|upload|review|sync)\b"
+         r"|^api\b.*(?:-X|--method|-f|-F|--field|--input)|^(?:secret|variable) set\b"),
+    Rule(SENDS, "glab",
+         r"^\w+ (?:-\S+ (?:[^-\s]\S* )??)*(?:create|new|note|comment|upload|update)\b"
+         r"|^api\b.*(?:-X|--method|-f|-F|--field|--raw-field|--input)"),
     Rule(SENDS, "docker podman", r"(?:^|\s)push\b|^buildx?\b.*--push"),
     Rule(SENDS, "skopeo", verb=r"(?:copy|sync)\b"),
-    Rule(
-        SENDS,
-        "helm npm pnpm yarn twine poetry uv cargo gem hf huggingface-cli croc wormhole wrangler "
-        "netlify firebase flyctl ntfy",
-        verb=r"(?:npm |pages )?(?:push|publish|pub|upload|send|tx|deploy)\b",
-    ),
-    Rule(
-        SENDS,
-        "aws gcloud az",
-        r"\b(?:s3|storage) mv\b|\b(?:put|send|publish|invoke|deploy|upload)(?:-[\w-]*)?\b"
-        r"|\b(?:s3|storage) (?:cp|sync|rsync) "
-        r"(?!(?:-\S+ )*(?:s3|gs)://\S+ (?!s3:|gs:)(?:[^-\s]|- |-$))",
-    ),
-    Rule(
-        SENDS,
-        "gsutil rclone s3cmd s4cmd s5cmd mc b2 azcopy",
-        verb=r"\S+ \S.* (?:\w+:|\w+://|\w+/)\S*$",
-    ),
+    Rule(SENDS,
+         "helm npm pnpm yarn twine poetry uv cargo gem hf huggingface-cli croc wormhole wrangler "
+         "netlify firebase flyctl ntfy",
+         verb=r"(?:npm |pages )?(?:push|publish|pub|upload|send|tx|deploy)\b"),
+    Rule(SENDS, "aws gcloud az",
+         r"\b(?:s3|storage) mv\b|\b(?:put|send|publish|invoke|deploy|upload)(?:-[\w-]*)?\b"
+         r"|\b(?:s3|storage) (?:cp|sync|rsync) "
+         r"(?!(?:-\S+ )*(?:s3|gs)://\S+ (?!s3:|gs:)(?:[^-\s]|- |-$))"),
+    Rule(SENDS, "gsutil rclone s3cmd s4cmd s5cmd mc b2 azcopy",
+         verb=r"\S+ \S.* (?:\w+:|\w+://|\w+/)\S*$"),
 )
+# fmt: on
 """Rules for the network."""
