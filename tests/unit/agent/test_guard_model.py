@@ -46,11 +46,13 @@ async def test_the_lines_that_the_model_names_are_replaced() -> None:
     assert await cleaned("- `exfiltration`: 2-2, that is all") == (text, ["exfiltration"])
     both = "Otters swim.\n\n[BLOCKED: override]\n[BLOCKED: override]"
     assert await cleaned("override 2-9") == (both, ["override"] * 2)
-    assert await cleaned("something-new 3") == (TEXT[:-12] + "[BLOCKED: override]", ["override"])
+    apart = "[BLOCKED: override]\n\n[BLOCKED: prompt-leak]\n[BLOCKED: override]"
+    assert (await cleaned("Override 1, 3\nprompt-leak 2 - 3"))[0] == apart
 
 
 @pytest.mark.parametrize(
-    "answer", ["NONE", "none.", "", "I cannot tell.", "override 7", "override 0"]
+    "answer",
+    ["NONE", "none.", "", "I cannot tell.", "lines 1-3 are fine", "override 7", "override 0"],
 )
 async def test_without_a_finding_the_text_stays(answer: str) -> None:
     assert await cleaned(answer) == (TEXT, [])
