@@ -11,8 +11,7 @@ from executor_service.link.messages import (
     ExitReason,
     TerminalSize,
     Usage,
-    read_exit,
-    read_usage,
+    read,
 )
 from executor_service.link.outgoing import Outgoing
 from executor_service.supervisor import frames
@@ -69,7 +68,7 @@ class RemoteCommand:
         self.sink: CommandSink | None = None
         self._on_forgotten = on_forgotten
         self._outgoing = outgoing
-        self._received = {1: state.stdout_offset, 2: state.stderr_offset}
+        self._received: dict[int, int] = dict(zip((1, 2), state.acked, strict=True))
         self._acked = dict(self._received)
         self._stdin_sent = state.stdin_received
         self._stdin_taken = state.stdin_taken
@@ -163,16 +162,16 @@ class RemoteCommand:
 
     def on_heartbeat(self, payload: memoryview) -> None:
         """A HEARTBEAT frame."""
-        usage = read_usage(frames.read_json(payload))
+        usage = read(frames.read_json(payload), Usage)
         if self.sink is not None:
             self.sink.heartbeat(usage)
 
     def on_exited(self, payload: memoryview) -> None:
         """An EXITED frame."""
-        exit_ = read_exit(frames.read_json(payload))
+        exit_ = read(frames.read_json(payload), Exit)
         if self.exit is not None:
             raise FrameError("a second exit")
-        if self._received != {1: exit_.stdout_bytes, 2: exit_.stderr_bytes}:
+        if tuple(self._received.values()) != exit_.totals:
             raise FrameError("exit does not count the output that came")
         self.exit = exit_
         self._stdin_moved.set()

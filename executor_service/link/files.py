@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from executor_service.errors import ExecutorError, FileRefused
 from executor_service.link.messages import (
     DirectoryPage,
     FileInfo,
     number,
-    read_file_info,
-    read_page,
+    read,
     words,
 )
 from executor_service.link.outgoing import Outgoing
@@ -36,8 +37,8 @@ class _Operation(Protocol):
 class _Answer(Generic[T]):
     """Waits for the one answer of an operation."""
 
-    def __init__(self, read: Callable[[Message], T]) -> None:
-        self._read = read
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
         self._values: list[T] = []
         self._error: ExecutorError | None = None
         self.arrived = asyncio.Event()
@@ -46,7 +47,7 @@ class _Answer(Generic[T]):
         raise FrameError(f"{len(data)} bytes at {offset} for an operation without data")
 
     def done(self, message: Message) -> None:
-        self._values.append(self._read(message))
+        self._values.append(read(message, self._kind))
         self.arrived.set()
 
     def failed(self, error: ExecutorError) -> None:
@@ -101,7 +102,7 @@ class Download:
         """The FILE_DONE frame."""
         if number(message, "end") != self._received:
             raise FrameError("file does not end where its data does")
-        self.info = read_file_info(message)
+        self.info = read(message, FileInfo)
         self._more.set()
 
     def failed(self, error: ExecutorError) -> None:
@@ -153,25 +154,25 @@ class RemoteFiles:
     async def stat(self, path: str, follow: bool = False) -> FileInfo:
         """What path is; of a symbolic link itself unless follow is set."""
         message = {"op": "stat", "path": path, "follow": follow}
-        return await self._ask(message, read_file_info)
+        return await self._ask(message, FileInfo)
 
     async def list_directory(self, path: str, after: str = "", limit: int = 1000) -> DirectoryPage:
         """The first entries whose name comes after `after`; a page may have fewer than limit."""
         message = {"op": "list", "path": path, "after": after, "limit": limit}
-        return await self._ask(message, read_page)
+        return await self._ask(message, DirectoryPage)
 
     async def make_directory(self, path: str) -> None:
         """Make a folder and its parents; no error if it exists."""
-        await self._ask({"op": "mkdir", "path": path}, _nothing)
+        await self._ask({"op": "mkdir", "path": path}, _Nothing)
 
     async def move(self, source: str, target: str, overwrite: bool = False) -> None:
         """Rename within one file system."""
         message = {"op": "move", "source": source, "target": target, "overwrite": overwrite}
-        await self._ask(message, _nothing)
+        await self._ask(message, _Nothing)
 
     async def remove(self, path: str, recursive: bool = False) -> None:
         """Remove a file, a link or an empty folder; with recursive a whole tree."""
-        await self._ask({"op": "remove", "path": path, "recursive": recursive}, _nothing)
+        await self._ask({"op": "remove", "path": path, "recursive": recursive}, _Nothing)
 
     @asynccontextmanager
     async def download(
@@ -208,12 +209,12 @@ class RemoteFiles:
     @asynccontextmanager
     async def _upload(self, message: Message) -> AsyncGenerator[Upload]:
         ident = self._new_ident()
-        answer = _Answer(read_file_info)
+        answer = _Answer(FileInfo)
         async with self._running(ident, answer, message):
             yield Upload(ident, self._outgoing, answer)
 
-    async def _ask(self, message: Message, read: Callable[[Message], T]) -> T:
-        answer = _Answer(read)
+    async def _ask(self, message: Message, kind: type[T]) -> T:
+        answer = _Answer(kind)
         async with self._running(self._new_ident(), answer, message):
             return await answer.wait()
 
@@ -279,5 +280,5 @@ class _Ignored:
         pass
 
 
-def _nothing(_message: Message) -> None:
+class _Nothing(Struct, frozen=True):
     """What the answer of an operation without a result says."""

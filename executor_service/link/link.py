@@ -17,7 +17,7 @@ from executor_service.errors import (
 )
 from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.link.files import RemoteFiles
-from executor_service.link.messages import StartCommand, number, read_command, words
+from executor_service.link.messages import CommandState, StartCommand, number, read, words
 from executor_service.link.outgoing import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
@@ -213,7 +213,7 @@ class SupervisorLink:
     # ---- frames
 
     def _on_command(self, ident: int, payload: memoryview) -> None:
-        state = read_command(frames.read_json(payload))
+        state = read(frames.read_json(payload), CommandState)
         if ident in self._by_ident or state.exec_id in self.commands:
             raise FrameError("a command was named twice")
         command = RemoteCommand(ident, state, self._outgoing, self._on_forgotten)
@@ -237,8 +237,8 @@ class SupervisorLink:
 
     def _check_resumed(self, command: RemoteCommand) -> None:
         state = command.state
-        first, second = self._hello.acked.get(state.exec_id, (0, 0))
-        if state.stdout_offset < first or state.stderr_offset < second:
+        have = self._hello.acked.get(state.exec_id, (0, 0))
+        if state.acked[0] < have[0] or state.acked[1] < have[1]:
             raise FrameError("output would come twice")
         if len(self._by_ident) >= _MAX_COMMANDS or command.ident > _MAX_IDENT:
             raise FrameError("too many commands")

@@ -8,14 +8,18 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field
 
 from executor_service.supervisor.frames import FrameError
 
 _MAX_NUMBER = 1 << 62
 _MAX_TEXT_CHARACTERS = 4096
+_NAME = r"\A(?!\.{1,2}\Z)[^/\x00]+\Z"
+Number = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
+Text = Annotated[str, Meta(max_length=_MAX_TEXT_CHARACTERS)]
+T = TypeVar("T")
 
 
 class ExitReason(StrEnum):
@@ -87,55 +91,51 @@ class StartCommand(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended; code and signal are both None when that was never learned."""
 
-    code: int | None
-    signal: int | None
     reason: ExitReason
-    stdout_bytes: int
-    stderr_bytes: int
-    survivors: int
+    totals: tuple[Number, Number]
+    """Bytes of standard output and standard error."""
+    survivors: Number
     """Processes of the command that could not be killed."""
-    duration_ms: int
+    duration_ms: Number
+    code: Annotated[int, Meta(ge=0, le=255)] | None = None
+    signal: Annotated[int, Meta(ge=0, le=64)] | None = None
 
 
 class Usage(Struct, frozen=True):
     """What a command's processes use together."""
 
-    rss_bytes: int
-    cpu_ms: int
-    pids: int
+    rss_bytes: Number
+    cpu_ms: Number
+    pids: Number
 
 
 class CommandState(Struct, frozen=True):
     """A command as its box knows it."""
 
-    exec_id: str
-    digest: str
-    state: str
-    """starting, running or finished."""
-    stdout_offset: int
-    stderr_offset: int
-    """Where its output goes on."""
-    stdin_received: int
-    stdin_taken: int
+    exec_id: Text
+    digest: Text
+    state: Literal["starting", "running", "finished"]
+    acked: tuple[Number, Number]
+    """Where its standard output and standard error go on."""
+    stdin_received: Number
+    stdin_taken: Number
 
 
 class FileInfo(Struct, frozen=True):
     """What a file is."""
 
-    type: str
-    """file, directory, symlink or other."""
-    size_bytes: int
-    mode: int
-    mtime_ns: int
-    target: str | None = None
+    type: Literal["file", "directory", "symlink", "other"]
+    mode: Annotated[int, Meta(ge=0, le=0o7777)]
+    mtime_ns: Annotated[int, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
+    size_bytes: Number = field(name="size")
+    target: Text | None = None
     """Where a symbolic link points."""
 
 
-class DirectoryEntry(Struct, frozen=True):
-    """A name in a folder."""
+class DirectoryEntry(FileInfo, frozen=True, kw_only=True):
+    """A file and its name in a folder."""
 
-    name: str
-    info: FileInfo
+    name: Annotated[str, Meta(max_length=_MAX_TEXT_CHARACTERS, pattern=_NAME)]
 
 
 class DirectoryPage(Struct, frozen=True):
@@ -146,129 +146,28 @@ class DirectoryPage(Struct, frozen=True):
     """Whether names after the last one exist."""
 
 
-def read_exit(message: Mapping[str, Any]) -> Exit:
-    """An EXITED frame."""
-    first, second = _pair(message, "totals")
+def read(message: Mapping[str, Any], kind: type[T]) -> T:
+    """What a frame says, as one of the kinds above; FrameError for what it cannot be."""
     try:
-        reason = ExitReason(text(message, "reason"))
-    except ValueError as error:
-        raise FrameError("exit has an unknown reason") from error
-    return Exit(
-        code=_optional_number(message, "code", 255),
-        signal=_optional_number(message, "signal", 64),
-        reason=reason,
-        stdout_bytes=first,
-        stderr_bytes=second,
-        survivors=number(message, "survivors"),
-        duration_ms=number(message, "duration_ms"),
-    )
-
-
-def read_usage(message: Mapping[str, Any]) -> Usage:
-    """A HEARTBEAT frame."""
-    return Usage(
-        rss_bytes=number(message, "rss_bytes"),
-        cpu_ms=number(message, "cpu_ms"),
-        pids=number(message, "pids"),
-    )
-
-
-def read_command(message: Mapping[str, Any]) -> CommandState:
-    """A COMMAND frame."""
-    state = text(message, "state")
-    if state not in ("starting", "running", "finished"):
-        raise FrameError("command has an unknown state")
-    first, second = _pair(message, "acked")
-    return CommandState(
-        exec_id=text(message, "exec_id"),
-        digest=text(message, "digest"),
-        state=state,
-        stdout_offset=first,
-        stderr_offset=second,
-        stdin_received=number(message, "stdin_received"),
-        stdin_taken=number(message, "stdin_taken"),
-    )
-
-
-def read_file_info(message: Mapping[str, Any]) -> FileInfo:
-    """What the box says of a file."""
-    kind = text(message, "type")
-    if kind not in ("file", "directory", "symlink", "other"):
-        raise FrameError("file has an unknown type")
-    return FileInfo(
-        type=kind,
-        size_bytes=number(message, "size"),
-        mode=number(message, "mode") & 0o7777,
-        mtime_ns=_any_number(message, "mtime_ns"),
-        target=text(message, "target") if "target" in message else None,
-    )
-
-
-def read_page(message: Mapping[str, Any]) -> DirectoryPage:
-    """One page of a folder."""
-    found: list[DirectoryEntry] = []
-    for entry in _list(message, "entries"):
-        if not isinstance(entry, dict):
-            raise FrameError("entry is not an object")
-        fields = cast("Mapping[str, Any]", entry)
-        name = text(fields, "name")
-        if "/" in name or "\0" in name or name in ("", ".", ".."):
-            raise FrameError("entry is not a name")
-        found.append(DirectoryEntry(name, read_file_info(fields)))
-    return DirectoryPage(tuple(found), more=message.get("more") is True)
+        return convert(message, kind)
+    except ValidationError as error:
+        raise FrameError(str(error)) from error
 
 
 def number(message: Mapping[str, Any], name: str) -> int:
     """A field that must be a number that is not negative."""
-    value = _any_number(message, name)
-    if value < 0:
-        raise FrameError(f"{name} is negative")
-    return value
-
-
-def text(message: Mapping[str, Any], name: str) -> str:
-    """A field that must be text of ordinary length."""
     value = message.get(name)
-    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARACTERS:
-        raise FrameError(f"{name} is not text")
+    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+        raise FrameError(f"{name} is not a number")
     return value
 
 
 def words(message: Mapping[str, Any], name: str) -> str:
     """A field that people read: what no terminal shows, or no answer can carry, is replaced."""
-    said = text(message, name)
+    said = message.get(name)
+    if not isinstance(said, str) or len(said) > _MAX_TEXT_CHARACTERS:
+        raise FrameError(f"{name} is not text")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)
-
-
-def _any_number(message: Mapping[str, Any], name: str) -> int:
-    value = message.get(name)
-    if type(value) is not int or abs(value) > _MAX_NUMBER:
-        raise FrameError(f"{name} is not a number")
-    return value
-
-
-def _optional_number(message: Mapping[str, Any], name: str, highest: int) -> int | None:
-    if message.get(name) is None:
-        return None
-    value = number(message, name)
-    if value > highest:
-        raise FrameError(f"{name} is out of range")
-    return value
-
-
-def _pair(message: Mapping[str, Any], name: str) -> tuple[int, int]:
-    values = _list(message, name)
-    if len(values) != 2:
-        raise FrameError(f"{name} is not a pair")
-    first, second = values
-    return number({name: first}, name), number({name: second}, name)
-
-
-def _list(message: Mapping[str, Any], name: str) -> list[object]:
-    value = message.get(name)
-    if not isinstance(value, list):
-        raise FrameError(f"{name} is not a list")
-    return cast("list[object]", value)
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -83,7 +83,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         page = await files.list_directory(live, request.path, after, size)
         last = page.entries[-1].name if page.entries else after
         return file_pb2.ListDirectoryResponse(
-            entries=[_file_info(entry.name, entry.info) for entry in page.entries],
+            entries=[_file_info(entry.name, entry) for entry in page.entries],
             next_page_token=_page_token(last) if page.has_more else "",
         )
 

@@ -146,7 +146,7 @@ class BoxSuite:
         async with open_console(yard.backend, box, adopt=adopt, acked=acked) as console:
             assert list(console.link.commands) == ["exc_count"]
             resumed = adopted[0]
-            assert resumed.command.state.stdout_offset == acked["exc_count"][0]
+            assert resumed.command.state.acked[0] == acked["exc_count"][0]
             enough = len(before.received[1]) + 50_000
             await resumed.until(
                 lambda r: r.command.exit is not None or len(r.received[1]) > enough, timeout_s=30
@@ -176,7 +176,7 @@ class BoxSuite:
             acked = {"exc_a": (stored, 0)}
             async with open_console(yard.backend, box, adopt=adopt, acked=acked):
                 exit_ = await adopted[0].exit(timeout_s=10)
-                assert (exit_.code, exit_.stdout_bytes) == (0, size)
+                assert (exit_.code, exit_.totals[0]) == (0, size)
                 assert len(adopted[0].received[1]) == size - stored
                 assert adopted[0].stderr == "end\n"
 

@@ -69,7 +69,7 @@ class CommandSuite:
         recorder = await console.run("echo out; echo err >&2; echo more")
         exit_ = await recorder.exit()
         assert (recorder.stdout, recorder.stderr) == ("out\nmore\n", "err\n")
-        assert (exit_.stdout_bytes, exit_.stderr_bytes) == (9, 4)
+        assert (exit_.totals[0], exit_.totals[1]) == (9, 4)
 
     async def test_every_byte_value_comes_through(self, console: Console) -> None:
         recorder = await console.start(
@@ -168,7 +168,7 @@ class CommandSuite:
         exit_ = await recorder.exit()
         assert exit_.code == 0
         assert "end\r\n" in recorder.stdout
-        assert exit_.stderr_bytes == 0
+        assert exit_.totals[1] == 0
 
     async def test_control_c_at_a_terminal(self, console: Console) -> None:
         # A single long sleep would miss a signal that comes just before it.
@@ -253,7 +253,7 @@ class CommandSuite:
             "/usr/bin/env", "python3", "-c", FLOOD, str(mib), keeps=False
         )
         exit_ = await recorder.exit(timeout_s=800)
-        assert (exit_.code, exit_.stdout_bytes) == (0, mib * MIB)
+        assert (exit_.code, exit_.totals[0]) == (0, mib * MIB)
         assert recorder.received_bytes == mib * MIB
         assert recorder.digest.digest() == await asyncio.to_thread(digest_of_flood, mib)
         assert await asyncio.to_thread(memory.grown_mib) < FLOOD_GROWS_MIB

@@ -116,7 +116,7 @@ class EndingSuite:
         exit_ = await recorder.exit()
         assert exit_.reason is ExitReason.OUTPUT_LIMIT
         assert exit_.survivors == 0
-        assert 200_000 < exit_.stdout_bytes + exit_.stderr_bytes < 4 * MIB
+        assert 200_000 < exit_.totals[0] + exit_.totals[1] < 4 * MIB
         within = await console.shell("head -c 200000 /dev/zero; exit 3", output_limit_bytes=200_000)
         assert (await within.exit()).reason is ExitReason.EXITED
 
