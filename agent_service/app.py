@@ -38,7 +38,7 @@ from agent_service.models.consult import Consult
 from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
-from agent_service.prompt.personal import PersonalLayers
+from agent_service.prompt.personal import PersonalLayers, SkillIndexes
 from agent_service.prompt.personalities import Personalities
 from agent_service.readings import Readings
 from agent_service.requests import Unattended
@@ -61,7 +61,6 @@ from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.skills.hub.hubs import hubs_of
-from agent_service.skills.prompt import SkillIndexes
 from agent_service.skills.shelf import SkillShelves
 from agent_service.spending import Spending
 from agent_service.starting import beside_start, shelves_of

@@ -11,24 +11,21 @@ from agent_service.config.endpoints import AuxiliaryModel, auxiliaries, fallback
 from agent_service.login_places import login_store
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
-from agent_service.models.catalogued import Catalogued, Priced
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
+from agent_service.models.discovery import fetch_models
 from agent_service.models.endpoints import (
     Endpoint,
     EndpointSettings,
     configured_endpoint,
     missing_endpoint,
 )
-from agent_service.models.errors import EndpointError
+from agent_service.models.errors import EndpointError, RetryPolicy
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
-from agent_service.models.listing import fetch_models
-from agent_service.models.metered import Metered
-from agent_service.models.metrics import ModelMetrics
+from agent_service.models.metered import Catalogued, Metered, ModelMetrics, Priced
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
 from agent_service.models.redacting import Redacting
-from agent_service.models.retries import RetryPolicy
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginStore
 from agent_service.spans import Traced

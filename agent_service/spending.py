@@ -17,8 +17,8 @@ from agent_service.models.base import (
     ModelRequest,
 )
 from agent_service.models.catalog import Catalog
-from agent_service.models.catalogued import Priced
 from agent_service.models.fallback import Chain
+from agent_service.models.metered import Priced
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage

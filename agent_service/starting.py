@@ -7,9 +7,8 @@ from agent_service.config import AgentConfig
 from agent_service.home.base import HomeStore
 from agent_service.models.configured import ConfiguredModel
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.bundling import BundledSkills
+from agent_service.skills.bundling import BundledSkills, Package
 from agent_service.skills.shelf import SkillShelves
-from agent_service.skills.shipped import Package
 from agent_service.stores import Stores
 from services.clock import Clock
 from services.lifecycle import Workers

@@ -8,8 +8,7 @@ from agent_service.curation import reports
 from agent_service.home.base import HomeStore
 from agent_service.home.files import FileHomes
 from agent_service.home.rows import RowHomes
-from agent_service.skills.files import SkillFiles
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles, SkillFiles
 from agent_service.skills.rows import RowSkillFiles
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.profile_rows import RowProfiles

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent_service.curation.curation import Curation, Order
 from agent_service.curation.reports import FOLDER, Report
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from services.clock import Clock
 from tests.fakes.clock import ManualClock
 from tests.skills import document, put, put_skill

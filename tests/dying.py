@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from agent_service.skills import home_files
+from agent_service.skills import files
 from tests.forked_popen import ForkedPopen
 from tests.forks import Program
 from tests.markdown import ROOT
@@ -27,19 +27,19 @@ class Steps:
     def __init__(self, left: int) -> None:
         self._left = left
         for name in ("_write", "_remove", "_move"):
-            change = getattr(home_files.HomeSkillFiles, name)
-            setattr(home_files.HomeSkillFiles, name, self._after_a_step(change))
+            change = getattr(files.HomeSkillFiles, name)
+            setattr(files.HomeSkillFiles, name, self._after_a_step(change))
 
     def count_what_is_halfway(self) -> None:
         """Count also what is written, and stands beside its place then."""
-        files: Any = home_files
-        write = files._write_through
+        module: Any = files
+        write = module._write_through
 
         def written(*arguments: Any) -> None:
             write(*arguments)
             self._step()
 
-        files._write_through = written
+        module._write_through = written
 
     def _after_a_step(self, change: Callable[..., None]) -> Callable[..., None]:
         def changed(*arguments: Any) -> None:

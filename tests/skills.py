@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.shelf import ProfileSkills
 from services.clock import Clock
 from tests.fakes.clock import ManualClock

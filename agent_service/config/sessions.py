@@ -11,10 +11,9 @@ from agent_service.learning import NudgePolicy, Telling
 from agent_service.models.fallback import Route
 from agent_service.prompt.overlays import NO_PERSONALITY, Overlay, Said
 from agent_service.prompt.personalities import MAX_NAME_CHARS
-from agent_service.skills.hub.errors import HubRefused
-from agent_service.skills.hub.source import FORMS, parsed
+from agent_service.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.trust import Trust
+from agent_service.skills.library import Trust
 from services.config import ConfigModel, Env, Yaml
 
 

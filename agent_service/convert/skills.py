@@ -1,8 +1,7 @@
 """Skills on the wire."""
 
-from agent_service.skills.library import Origin
+from agent_service.skills.library import Origin, Trust
 from agent_service.skills.shelf import SkillRecord
-from agent_service.skills.trust import Trust
 from agent_service.skills.usage import SkillState, Usage
 from hermes.agent.v1 import skill_pb2
 

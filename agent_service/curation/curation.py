@@ -19,8 +19,8 @@ from agent_service.curation.rollback import Rollback, changed
 from agent_service.curation.snapshot import Snapshot
 from agent_service.curation.state import CuratorState
 from agent_service.skills import journal
+from agent_service.skills.document import split
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.frontmatter import split
 from agent_service.skills.journal import applied
 from agent_service.skills.library import Library
 from agent_service.skills.usage import SkillState, timestamp

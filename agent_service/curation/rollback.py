@@ -12,9 +12,8 @@ from typing import Any
 from agent_service.curation.backups import Backup
 from agent_service.curation.changes import Done, Draft, Kind
 from agent_service.skills.journal import Change, Move, Remove, Write, applied, digest
-from agent_service.skills.library import USAGE
+from agent_service.skills.library import USAGE, Protection
 from agent_service.skills.names import ARCHIVE, DOCUMENT
-from agent_service.skills.protection import Protection
 from agent_service.skills.usage import UsageFile
 
 _RECORD = f"{USAGE}#"

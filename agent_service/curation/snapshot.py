@@ -8,9 +8,17 @@ from msgspec import Struct
 
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
-from agent_service.skills.library import HUB, MAX_LIST_BYTES, USAGE, Library, Origin, Skill
+from agent_service.skills.library import (
+    HUB,
+    MAX_LIST_BYTES,
+    USAGE,
+    Library,
+    Origin,
+    Protection,
+    Skill,
+    protection,
+)
 from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
-from agent_service.skills.protection import Protection, protection
 from agent_service.skills.usage import Usage, UsageFile
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent_service.home.base import PIECE_BYTES, Existing, Taken, check_places, refuse
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home import HomeError, HomePaths, private_folder, replace_file

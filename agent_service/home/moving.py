@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agent_service.histories import Histories
 from agent_service.home.base import Existing, HomeStore, Incoming, Taken
 from agent_service.memory.store import MemoryStore
-from agent_service.skills.bundling import Own
+from agent_service.skills.bundling import Own, encoded
 from agent_service.skills.library import BUNDLED
 from agent_service.skills.shelf import SkillShelves
 from services.errors import InvalidArgument, NotFound
@@ -135,8 +135,8 @@ def _theirs(
     for file in files:
         if own is None or file.path.removeprefix(_SKILLS) not in {*own.paths, BUNDLED}:
             yield file
-        elif file.path == _MANIFEST and own.manifest.text:
-            text = own.manifest.encoded
+        elif file.path == _MANIFEST and own.manifest:
+            text = encoded(own.manifest)
             part = replace(file, size_bytes=len(text))
             texts[part] = text
             yield part

@@ -12,7 +12,6 @@ from agent_service.errors import ModelNotConfigured
 from agent_service.models.access import Access
 from agent_service.models.base import ModelEvent, ModelRequest
 from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.codex import Codex
 from agent_service.models.endpoints import (
     Api,
     Endpoint,
@@ -20,12 +19,11 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     with_listed_model,
 )
-from agent_service.models.errors import EndpointError, ModelError
+from agent_service.models.errors import EndpointError, ModelError, RetryPolicy
 from agent_service.models.messages import Messages
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
-from agent_service.models.responses import Responses
-from agent_service.models.retries import RetryPolicy
+from agent_service.models.responses import Codex, Responses
 from agent_service.models.wire import Wire
 
 

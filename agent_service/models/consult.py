@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agent_service.models.base import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
-from agent_service.models.catalogued import Priced
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
+from agent_service.models.metered import Priced
 from services.errors import HermesError
 
 

@@ -1,4 +1,4 @@
-"""Errors of the model seam.
+"""Errors of the model seam, and when a failed call is tried again.
 
 Exception
 ├── ModelError       a model call failed; `kind` says how
@@ -7,7 +7,10 @@ Exception
     └── InvalidEndpoint   something is set, and it cannot work
 """
 
+import random
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class ModelErrorKind(StrEnum):
@@ -81,3 +84,26 @@ class NoEndpoint(EndpointError):
 
 class InvalidEndpoint(EndpointError):
     """An endpoint is configured, and it cannot work as it is."""
+
+
+class RetryPolicy(Struct, frozen=True):
+    """Exponential back-off with jitter; what the provider asks for goes first.
+
+    A provider that asks for more than `longest_wait_s` is not waited for: the user is told.
+    """
+
+    max_retries: int = 3
+    first_delay_s: float = 0.5
+    longest_delay_s: float = 8.0
+    longest_wait_s: float = 60.0
+
+    def delay_s(self, attempt: int, error: ModelError) -> float | None:
+        """Return the pause after the given failed attempt (from 1), or None to give up."""
+        if not error.retryable or attempt > self.max_retries:
+            return None
+        jitter = random.random()  # noqa: S311 - spreads callers, keeps no secret
+        if error.retry_after_s is not None:
+            wait = error.retry_after_s * (1 + jitter / 10)
+            return wait if error.retry_after_s <= self.longest_wait_s else None
+        delay = min(self.longest_delay_s, self.first_delay_s * 2 ** (attempt - 1))
+        return delay * (1 + jitter) / 2

@@ -4,12 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.assembly import well_formed
 from agent_service.models.base import ModelMessage, ToolCall, Usage
-from agent_service.models.counts import tokens
-from agent_service.models.messages_blocks import THINKING
-from agent_service.models.wire import Json, MalformedChunk
+from agent_service.models.chat_completions import well_formed
+from agent_service.models.wire import Json, MalformedChunk, tokens
 
+THINKING = frozenset({"thinking", "redacted_thinking"})
 _FINISH: Mapping[str, str] = {
     "end_turn": "stop",
     "stop_sequence": "stop",

@@ -1,19 +1,166 @@
-"""Counts and times every model call, whoever makes it."""
+"""Models whose calls are priced by the catalogue, counted and timed."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from typing import Protocol, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+from prometheus_client import Counter, Histogram
 
 from agent_service.models.base import (
+    Model,
     ModelEvent,
     ModelMessage,
     ModelRequest,
     ModelRetry,
     ModelWasted,
 )
-from agent_service.models.catalogued import Priced
-from agent_service.models.errors import ModelError
-from agent_service.models.metrics import ModelMetrics
+from agent_service.models.catalog import Catalog
+from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.pricing import counted
 from services.clock import Clock
+from services.metrics import LabelValues, Meter
+
+
+class Priced(Model, Protocol):
+    """A Model whose answers have their cost."""
+
+    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
+        """What a call had said when it was broken off, with what it is taken to have cost."""
+        ...
+
+
+class Catalogued:
+    """A Model of which no longer answer is asked than it can give, and whose answers have their
+    cost and the name under which they count.
+    """
+
+    def __init__(self, inner: Model, catalog: Catalog) -> None:
+        self._inner = inner
+        self._catalog = catalog
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
+        request = replace(request, max_tokens=max_tokens)
+        async with (
+            self._inner.stream(request) as events,
+            aclosing(self._priced(request, events)) as priced,
+        ):
+            yield priced
+
+    async def _priced(
+        self, request: ModelRequest, events: AsyncIterator[ModelEvent]
+    ) -> AsyncGenerator[ModelEvent]:
+        async for event in events:
+            match event:
+                case ModelMessage():
+                    yield self._price(request, event)
+                case ModelWasted(message):
+                    yield ModelWasted(self._price(request, message))
+                case _:
+                    yield event
+
+    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
+        """What a call had said when it was broken off, with what it is taken to have cost."""
+        broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
+        return self._price(request, broken_off)
+
+    def _price(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+        """An answer with all that is known of its use."""
+        message = counted(message, (*request.messages, request.tools))
+        assert message.usage is not None, "it has been counted"
+        name = self._catalog.answered(request.model, message)
+        cost = self._catalog.cost_of(name, message.usage)
+        return replace(message, model=name, usage=replace(message.usage, cost_micro_usd=cost))
+
+
+_MOST_MODELS = 20
+"""With names of their own; each makes some sixty series."""
+_MOST_PROVIDERS = 10
+_MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
+"""Both are the bounds that OpenTelemetry's conventions for generative models give."""
+
+
+class ModelMetrics(Struct, frozen=True):
+    """Model calls, and what they take."""
+
+    tokens: Histogram
+    seconds: Histogram
+    first_chunk_seconds: Histogram
+    cost_usd: Counter
+    cache_read: Counter
+    errors: Counter
+    retries: Counter
+    models: LabelValues
+    providers: LabelValues
+
+    @classmethod
+    def create(cls, meter: Meter, is_known: Callable[[str], bool]) -> Self:
+        """The metrics, registered; models that are not known share one name."""
+        metrics = cls(
+            tokens=meter.histogram(
+                "gen_ai_client_token_usage",
+                "Tokens of a model call.",
+                *("gen_ai_token_type", *_MODEL),
+                buckets=_TOKENS,
+            ),
+            seconds=meter.histogram(
+                "gen_ai_client_operation_duration_seconds",
+                "Time until a model's answer was whole, with the attempts before it.",
+                *_MODEL,
+                buckets=_SECONDS,
+            ),
+            first_chunk_seconds=meter.histogram(
+                "gen_ai_client_operation_time_to_first_chunk_seconds",
+                "Time until something of a model's answer was there.",
+                *_MODEL,
+                buckets=_SECONDS,
+            ),
+            cost_usd=meter.counter(
+                "hermes_llm_cost_usd_total", "Cost in US dollars.", "provider", "model", "purpose"
+            ),
+            cache_read=meter.counter(
+                "hermes_prompt_cache_read_tokens_total", "Prompt tokens that were cached."
+            ),
+            errors=meter.counter(
+                "hermes_llm_errors_total", "Attempts of model calls that failed.", "kind"
+            ),
+            retries=meter.counter(
+                "hermes_llm_retries_total", "Attempts that followed one that failed."
+            ),
+            models=LabelValues(_MOST_MODELS, is_known),
+            providers=LabelValues(_MOST_PROVIDERS),
+        )
+        for kind in ModelErrorKind:
+            metrics.errors.labels(kind)
+        return metrics
+
+    def paid(self, request: ModelRequest, message: ModelMessage) -> None:
+        """Count what an answer took, whether it says anything or not."""
+        usage = message.usage
+        if usage is None:
+            return
+        named = self._named(message)
+        self.tokens.labels("input", *named).observe(usage.prompt_tokens)
+        self.tokens.labels("output", *named).observe(usage.completion_tokens)
+        self.cache_read.inc(usage.cached_tokens)
+        if usage.cost_micro_usd:
+            model, provider = named
+            self.cost_usd.labels(provider, model, request.purpose).inc(usage.cost_micro_usd / 1e6)
+
+    def answered(self, message: ModelMessage, first_chunk_s: float, seconds: float) -> None:
+        """Time an answer."""
+        named = self._named(message)
+        self.first_chunk_seconds.labels(*named).observe(first_chunk_s)
+        self.seconds.labels(*named).observe(seconds)
+
+    def _named(self, message: ModelMessage) -> tuple[str, str]:
+        return self.models.of(message.model), self.providers.of(message.provider)
 
 
 class Metered:

@@ -7,9 +7,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 from agent_service.models.base import ModelRequest, encoded
-from agent_service.models.cache_marks import MARKED_MESSAGES, cache_control
 from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.wire import Dialect
+from agent_service.models.wire import MARKED_MESSAGES, Dialect, cache_control
 
 FLASH_MODEL = "google/gemini-3.7-flash"
 """Small, fast and with a large window: for what needs no better one."""

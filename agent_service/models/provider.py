@@ -9,7 +9,6 @@ from typing import Any, Self, cast
 from msgspec import Struct
 
 from agent_service.models.access import Access, OneKey
-from agent_service.models.assembly import well_formed
 from agent_service.models.base import (
     ModelEvent,
     ModelMessage,
@@ -19,18 +18,59 @@ from agent_service.models.base import (
     ReasoningDelta,
     TextDelta,
 )
+from agent_service.models.chat_completions import well_formed
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError
+from agent_service.models.errors import ModelError, RetryPolicy
 from agent_service.models.failures import (
     cut_failure,
     empty_failure,
     not_a_stream_failure,
     stream_failure,
 )
-from agent_service.models.retries import RetryPolicy
-from agent_service.models.sse import EventTooLarge, SSEDecoder
 from agent_service.models.transport import Answer, Timeouts, Transport
 from agent_service.models.wire import Dialect, Json, MalformedChunk, Reading, Wire
+
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+
+
+class EventTooLarge(Exception):
+    """The server sent an event that is larger than any real answer."""
+
+
+class SSEDecoder:
+    """Turns chunks of bytes, cut anywhere, into the data of whole events."""
+
+    __slots__ = ("_data", "_rest", "_size")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the data of the events that this chunk completes."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        events: list[bytes] = []
+        for line in lines:
+            self._line(line.removesuffix(b"\r"), events)
+        if self._size + len(self._rest) > MAX_EVENT_BYTES:
+            raise EventTooLarge
+        return events
+
+    def flush(self) -> list[bytes]:
+        """Return the data of an event that the server left without its blank line."""
+        return self.feed(b"\n\n")
+
+    def _line(self, line: bytes, events: list[bytes]) -> None:
+        if line.startswith(b"data:"):
+            data = line[6:] if line[5:6] == b" " else line[5:]
+            self._data.append(data)
+            self._size += len(data)
+        elif not line and self._data:
+            events.append(b"\n".join(self._data))
+            self._data = []
+            self._size = 0
+
 
 _DONE = b"[DONE]"
 

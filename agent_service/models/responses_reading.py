@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.assembly import well_formed
 from agent_service.models.base import ModelMessage, ToolCall, Usage
-from agent_service.models.counts import tokens
-from agent_service.models.responses_items import REASONING
-from agent_service.models.wire import Json, MalformedChunk
+from agent_service.models.chat_completions import well_formed
+from agent_service.models.wire import Json, MalformedChunk, tokens
 
+REASONING = "reasoning"
 _STATUS: Mapping[str, int] = {
     "rate_limit_exceeded": 429,
     "rate_limit_error": 429,

@@ -1,4 +1,4 @@
-"""What the wire formats of providers differ in; everything else of a call is theirs together."""
+"""What the wire formats of providers differ in, and what their readers share."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -96,3 +96,33 @@ class Wire(Protocol):
     def reading(self) -> Reading:
         """Begin to read an answer."""
         ...
+
+
+_MOST_TOKENS = 10**12
+_MOST_USD = 10**6
+"""Of one call; a database keeps sums of such in 64 bits."""
+_MICRO = 1_000_000
+
+
+def tokens(value: object) -> int:
+    """A number of tokens."""
+    # A boolean is an int, too, and no record of the wire takes one.
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return value if 0 <= value <= _MOST_TOKENS else 0
+
+
+def micro_usd(value: object) -> int | None:
+    """A price in US dollars, in millionths of one; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return round(value * _MICRO) if 0 <= value <= _MOST_USD else None
+
+
+MARKED_MESSAGES = 3
+"""The last messages that carry a cache mark; with the system prompt's the four that are allowed."""
+
+
+def cache_control(ttl: str) -> Mapping[str, str]:
+    """Return a mark that keeps what is before it for 5m or 1h."""
+    return {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}

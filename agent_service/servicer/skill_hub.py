@@ -10,9 +10,9 @@ from agent_service.convert import skill_hub as convert
 from agent_service.convert.common import profile_of
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, LibraryBusy
-from agent_service.skills.hub.errors import HubFailed, HubRefused
 from agent_service.skills.hub.hubs import Hubs
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
+from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.shelf import SkillShelves
 from hermes.agent.v1 import skill_hub_pb2 as pb
 from hermes.agent.v1 import skill_hub_pb2_grpc

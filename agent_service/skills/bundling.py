@@ -1,20 +1,86 @@
-"""Copies the skills that come with Hermes into a library, where their owner may do as he likes.
+"""The skills that come with Hermes, and how they get into a library."""
 
-`.bundled_manifest` says with which digest each was last put there. One that still has it is ours,
-and is replaced by a newer version; any other is its owner's, and so is one that is gone. What is
-new is made ready in a hidden folder and moved to its place as a whole, so that a process that is
-killed leaves every skill as it was or as it becomes, and the next start does the rest.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
 from secrets import token_hex
 
 from msgspec import Struct
 
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.library import BUNDLED, MAX_LIST_BYTES
-from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
-from agent_service.skills.shipped import Package, Shipped, digest
+from agent_service.skills.names import (
+    ARCHIVE,
+    DOCUMENT,
+    MAX_SUPPORT_BYTES,
+    SUPPORT_FOLDERS,
+    support_file,
+)
+
+FOLDER = "bundled"
+
+
+class Shipped(Struct, frozen=True):
+    """One skill of the package."""
+
+    name: str
+    category: str
+    files: Mapping[str, bytes]
+    """By path in its folder."""
+
+    @property
+    def folder(self) -> str:
+        """Its folder in a library."""
+        return f"{self.category}/{self.name}"
+
+    @property
+    def digest(self) -> str:
+        """By which it is known to be as it was shipped."""
+        return digest(self.files)
+
+
+class Package:
+    """What is in the package, read when it is first asked for."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Take the package's own folder, or another one with the same layout."""
+        self._root = root
+        self._skills: Sequence[Shipped] | None = None
+
+    async def skills(self) -> Sequence[Shipped]:
+        """Every skill, by category and name."""
+        if self._skills is None:
+            self._skills = await asyncio.to_thread(self._read)
+        return self._skills
+
+    def _read(self) -> Sequence[Shipped]:
+        root = self._root or Path(str(files("agent_service.skills"))) / FOLDER
+        documents = sorted(root.glob(f"*/*/{DOCUMENT}"))
+        return tuple(
+            Shipped(folder.name, folder.parent.name, dict(_contents(folder)))
+            for folder in (document.parent for document in documents)
+        )
+
+
+def digest(contents: Mapping[str, bytes]) -> str:
+    """The digest of a folder's files: of their paths and of what they hold."""
+    whole = hashlib.sha256()
+    for path, data in sorted(contents.items()):
+        whole.update(f"{path}\0{len(data)}\0".encode())
+        whole.update(data)
+    return whole.hexdigest()
+
+
+def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    yield DOCUMENT, (folder / DOCUMENT).read_bytes()
+    for kind in SUPPORT_FOLDERS:
+        for path in sorted((folder / kind).glob("*")):
+            name = f"{kind}/{path.name}"
+            if path.is_file() and support_file(name):
+                yield name, path.read_bytes()
+
 
 STAGE = ".bundled"
 """Where a skill is made ready, under its name; what it replaces is beside it meanwhile, under
@@ -26,47 +92,6 @@ _NAMED = 3
 Tree = Mapping[str, FileFact]
 
 
-class Manifest(Struct, frozen=True):
-    """`.bundled_manifest`: lines `name:digest`, those of other programs among them."""
-
-    text: str
-
-    @classmethod
-    def parse(cls, data: bytes | None) -> "Manifest":
-        """The file as it is, byte for byte."""
-        return cls((data or b"").decode(errors="surrogateescape"))
-
-    @property
-    def encoded(self) -> bytes:
-        """The file."""
-        return self.text.encode(errors="surrogateescape")
-
-    def of(self, name: str) -> str | None:
-        """With which digest a skill was put there; None where it never was."""
-        found = [line.partition(":") for line in self.text.splitlines() if ":" in line]
-        return next((after.strip() for left, _, after in found if left.strip() == name), None)
-
-    def without(self, names: Collection[str]) -> "Manifest":
-        """The same without the lines of some skills; all others stay as they are."""
-        lines = self.text.splitlines(keepends=True)
-        kept = "".join(each for each in lines if each.partition(":")[0].strip() not in names)
-        # What was added to a file without an end of line has taken one for itself.
-        added = bool(lines) and not lines[-1].endswith("\n")
-        return Manifest(kept.removesuffix("\n") if added and kept != self.text else kept)
-
-    def with_digest(self, name: str, value: str) -> "Manifest":
-        """The same with a skill's line, where it was or as the last; the end stays as it is."""
-        lines = self.text.splitlines(keepends=True)
-        ends = "" if lines and not lines[-1].endswith("\n") else "\n"
-        for at, each in enumerate(lines):
-            if each.partition(":")[0].strip() == name:
-                lines[at] = f"{name}:{value}" + ("\n" if each.endswith("\n") else "")
-                return Manifest("".join(lines))
-        if lines and not ends:
-            lines[-1] += "\n"
-        return Manifest("".join([*lines, f"{name}:{value}{ends}"]))
-
-
 class Own(Struct, frozen=True):
     """What in a library is as Hermes has put it there, so that it need not move with a home."""
 
@@ -74,8 +99,8 @@ class Own(Struct, frozen=True):
     """The folder of each, by name."""
     paths: frozenset[str]
     """Its files."""
-    manifest: Manifest
-    """What the manifest says of all others."""
+    manifest: Mapping[str, str]
+    """The digests of all others, by name."""
 
 
 class BundledSkills:
@@ -87,39 +112,44 @@ class BundledSkills:
     async def copy(self, files: SkillFiles) -> None:
         """Put there what is new, and renew what is unchanged; FileRefused where that cannot be."""
         shipped = await self._package.skills()
-        manifest = Manifest.parse(await files.read(BUNDLED, MAX_LIST_BYTES))
-        if all(manifest.of(skill.name) == skill.digest for skill in shipped):
+        manifest = await _manifest(files)
+        if all(manifest.get(skill.name) == skill.digest for skill in shipped):
             return
         async with files.locked():
             await _undo(files)
-            before = manifest = Manifest.parse(await files.read(BUNDLED, MAX_LIST_BYTES))
+            before = await _manifest(files)
+            manifest = dict(before)
             tree = await files.tree()
             refused: list[str] = []
             for skill in shipped:
                 try:
-                    value = await _put(files, tree, skill, manifest.of(skill.name))
+                    value = await _put(files, tree, skill, manifest.get(skill.name))
                 except FileRefused as error:
                     refused.append(f"{skill.name}: {error}")
                 else:
-                    manifest = manifest.with_digest(skill.name, value) if value else manifest
+                    manifest |= {skill.name: value} if value else {}
             if manifest != before:
-                await files.write(BUNDLED, manifest.encoded)
+                await files.write(BUNDLED, encoded(manifest))
             await _undo(files)
         if refused:
             raise FileRefused("; ".join(refused[:_NAMED]))
 
     async def own(self, files: SkillFiles) -> Own:
         """What is there as it was shipped."""
-        manifest = Manifest.parse(await files.read(BUNDLED, MAX_LIST_BYTES))
+        manifest = await _manifest(files)
         tree = await files.tree()
         found: dict[str, str] = {}
         for skill in await self._package.skills():
             folder = _folder_of(tree, skill)
-            is_listed = manifest.of(skill.name) == skill.digest
+            is_listed = manifest.get(skill.name) == skill.digest
             if folder and is_listed and await _digest(files, tree, folder) == skill.digest:
                 found[skill.name] = folder
         paths = {path for path in tree for folder in found.values() if _is_in(path, folder)}
-        return Own(found, frozenset(paths), manifest.without(found.keys()))
+        return Own(
+            found,
+            frozenset(paths),
+            {name: it for name, it in manifest.items() if name not in found},
+        )
 
     async def withdraw(self, files: SkillFiles) -> None:
         """Take away what is as it was shipped, as if it had never been put there."""
@@ -129,13 +159,25 @@ class BundledSkills:
             if not own.skills:
                 return
             # First of all: without its line, a skill that stays is taken for ours again.
-            if own.manifest.text:
-                await files.write(BUNDLED, own.manifest.encoded)
+            if own.manifest:
+                await files.write(BUNDLED, encoded(own.manifest))
             else:
                 await files.remove(BUNDLED)
             for name, folder in own.skills.items():
                 await files.move(folder, f"{STAGE}/{name}")
             await _clear(files, f"{STAGE}/")
+
+
+def encoded(manifest: Mapping[str, str]) -> bytes:
+    """`.bundled_manifest`: lines `name:digest`, also those of other programs."""
+    return "".join(f"{name}:{value}\n" for name, value in manifest.items()).encode()
+
+
+async def _manifest(files: SkillFiles) -> dict[str, str]:
+    """The digest with which each skill was put there; lines of another form are left out."""
+    lines = (await files.read(BUNDLED, MAX_LIST_BYTES) or b"").decode(errors="replace").splitlines()
+    parts = (line.partition(":") for line in lines if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 async def _put(files: SkillFiles, tree: Tree, skill: Shipped, listed: str | None) -> str | None:

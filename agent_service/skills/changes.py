@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agent_service.skills.document import MAX_NAME_CHARS, BadSkill, checked, is_name, written
 from agent_service.skills.files import FileRefused
-from agent_service.skills.library import Catalogue, Library, Skill
+from agent_service.skills.library import Catalogue, Library, Protection, Skill, protection
 from agent_service.skills.names import (
     ARCHIVE,
     DOCUMENT,
@@ -17,7 +17,6 @@ from agent_service.skills.names import (
     is_one_off,
     support_file,
 )
-from agent_service.skills.protection import Protection, protection
 
 
 class Action(StrEnum):

@@ -1,4 +1,4 @@
-"""The index of a library: the few words by which the model finds a skill before it needs it."""
+"""The index of skills in a new prompt: the few words by which a model finds a skill."""
 
 from collections.abc import Iterator
 from itertools import groupby

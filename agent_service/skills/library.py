@@ -1,4 +1,4 @@
-"""The library of one profile as it is read: which skills there are, and what they say."""
+"""The library of one profile as it is read: its skills, their text, and whose they are."""
 
 import asyncio
 import json
@@ -6,14 +6,13 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, cast
 
 from msgspec import Struct, field
 
 from agent_service.skills.document import Conditions, SkillDocument, read
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.names import DESCRIPTION, DOCUMENT, MAX_SUPPORT_BYTES, SUPPORT_FOLDERS
-from agent_service.skills.usage import UsageFile
+from agent_service.skills.usage import Usage, UsageFile
 
 _log = logging.getLogger(__name__)
 
@@ -242,30 +241,54 @@ def _bundled(data: bytes | None) -> frozenset[str]:
 
 
 def _installed(data: bytes | None) -> Mapping[str, HubNote]:
-    """The skills of the hub's lock file, under `installed` or `skills` or at its top."""
+    """The skills in the hub's lock file."""
     try:
-        loaded = json.loads(data or b"{}")
-    except (ValueError, RecursionError):
+        found = json.loads(data or b"{}").get("installed", {})
+        return {
+            name: HubNote(str(note.get("source", "")), str(note.get("trust_level", "")))
+            for name, note in found.items()
+        }
+    except (ValueError, AttributeError, RecursionError):
         _log.warning("%s cannot be read; nothing counts as installed from a hub", HUB)
         return {}
-    return dict(_notes(loaded))
 
 
-def _notes(loaded: object) -> Iterator[tuple[str, HubNote]]:
-    if not isinstance(loaded, dict):
-        return
-    table = cast("dict[str, Any]", loaded)
-    inner = table.get("installed", table.get("skills", table))
-    if isinstance(inner, dict):
-        for name, value in cast("dict[str, Any]", inner).items():
-            yield name, _note(value)
-    for each in cast("list[object]", inner) if isinstance(inner, list) else []:
-        if isinstance(each, dict):
-            fields = cast("dict[str, Any]", each)
-            yield str(fields.get("name")), _note(fields)
+class Trust(StrEnum):
+    """Whose word a skill is."""
+
+    BUNDLED = "bundled"
+    TRUSTED = "trusted"
+    """Of a hub that the settings call so."""
+    COMMUNITY = "community"
+    AGENT_CREATED = "agent-created"
 
 
-def _note(value: object) -> HubNote:
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    source, trust = fields.get("source", ""), fields.get("trust_level", "")
-    return HubNote(str(source), str(trust))
+def trust_of(origin: Origin, note: HubNote) -> str:
+    """Whose word it is; empty where it is the user's own."""
+    match origin:
+        case Origin.BUNDLED:
+            return Trust.BUNDLED
+        case Origin.HUB:
+            return Trust.TRUSTED if note.trust == Trust.TRUSTED else Trust.COMMUNITY
+        case Origin.AGENT:
+            return Trust.AGENT_CREATED
+        case Origin.USER:
+            return ""
+
+
+class Protection(StrEnum):
+    """Why a skill stays as it is."""
+
+    NONE = ""
+    BUNDLED = "it came with Hermes"
+    HUB = "it was installed from a hub"
+    PINNED = "the user has pinned it"
+
+
+def protection(origin: Origin, usage: Usage) -> Protection:
+    """Why a skill stays as it is; NONE, which is false, where it may be changed."""
+    if origin is Origin.BUNDLED:
+        return Protection.BUNDLED
+    if origin is Origin.HUB:
+        return Protection.HUB
+    return Protection.PINNED if usage.pinned else Protection.NONE

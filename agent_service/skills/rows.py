@@ -6,8 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from agent_service.skills.files import FileFact, FileRefused, LibraryBusy
-from agent_service.skills.home_files import MAX_DEPTH, MAX_FILES
+from agent_service.skills.files import MAX_DEPTH, MAX_FILES, FileFact, FileRefused, LibraryBusy
 from agent_service.storage import profile_files as files
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.profile_rows import NS

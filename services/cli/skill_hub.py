@@ -146,7 +146,7 @@ async def _export(context: Context) -> None:
 
 
 async def _source(text: str) -> str:
-    """A source as the agent takes it: folders by their whole path."""
+    """A source as the agent takes it: local repositories by their whole path."""
     if text.startswith(("./", "../", "~")) or text in (".", ".."):
         path, hash_, folder = text.partition("#")
         whole = await asyncio.to_thread(lambda: Path(path).expanduser().resolve())
@@ -263,13 +263,13 @@ ACTIONS = (
     ),
     Action(
         "install",
-        "install skills of a hub, a repository, a site or a folder",
+        "install skills from a hub, a git repository or a site",
         _install,
         (
             arg(
                 "source",
                 metavar="SOURCE",
-                help="HUB/SKILL, a git URL with @REF and #FOLDER, the URL of a site, or a folder",
+                help="HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site",
             ),
             arg("names", metavar="SKILL", nargs="*", help="which of its skills"),
             *_TERMS,

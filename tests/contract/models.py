@@ -17,12 +17,11 @@ from agent_service.models.base import (
 )
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError
+from agent_service.models.errors import ModelError, RetryPolicy
 from agent_service.models.messages import Messages
 from agent_service.models.openrouter import OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.responses import Responses
-from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model

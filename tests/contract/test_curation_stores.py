@@ -11,8 +11,7 @@ from agent_service.curation.curation import JOURNAL as PATH
 from agent_service.curation.curation import Curation, Order
 from agent_service.curation.planning import Planning
 from agent_service.curation.shelf import Curations
-from agent_service.skills.files import FileRefused, LibraryBusy, SkillFiles
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import FileRefused, HomeSkillFiles, LibraryBusy, SkillFiles
 from agent_service.skills.usage import UsageFile
 from agent_service.stores import Stores
 from services.clock import SystemClock

@@ -10,13 +10,12 @@ import pytest
 from agent_service.curation.snapshot import taken
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.errors import HubRefused
+from agent_service.skills.hub.changes import JOURNAL
 from agent_service.skills.hub.hub import Hub
 from agent_service.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.skills.hub.shelves import JOURNAL
+from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.hub.verdicts import Verdict
-from agent_service.skills.library import Library
-from agent_service.skills.protection import Protection
+from agent_service.skills.library import Library, Protection
 from agent_service.skills.usage import SkillState, Usage, UsageFile
 from tests.hubs import ALL, ASKING, SAFE, committed, hub, made, repository
 from tests.profile_stores import stores

@@ -19,9 +19,8 @@ from agent_service.model_parts import credentials
 from agent_service.models.access import AtLogin
 from agent_service.models.base import ModelRetry
 from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.errors import ModelErrorKind
+from agent_service.models.errors import ModelErrorKind, RetryPolicy
 from agent_service.models.provider import Provider
-from agent_service.models.retries import RetryPolicy
 from agent_service.oauth import device_flow
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials

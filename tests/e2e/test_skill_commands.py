@@ -77,8 +77,8 @@ def test_a_skill_is_found_installed_updated_shared_and_removed(shop: Shop, tmp_p
     assert removed["message"] == "it is kept in .archive/notes"
     assert (shop.library / ".archive/notes/references/form.md").read_text() == "two lines each\n"
     assert not (shop.library / "notes").exists()
-    shop.skills("install", shared, "notes")
-    assert _list(shop) == {"notes": ("hub", "community", str(shared))}
+    shop.skills("install", repository(shared, {}), "notes")
+    assert _list(shop) == {"notes": ("hub", "community", f"git+{shared}")}
     assert {path: (shop.library / "notes" / path).read_bytes() for path in SAFE} == {
         path: (shared / "notes" / path).read_bytes() for path in SAFE
     }

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.hub.outcomes import Terms
 from tests.dying import Steps
 from tests.hubs import hub, made

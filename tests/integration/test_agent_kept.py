@@ -19,7 +19,7 @@ from agent_service.models.base import ToolCall
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.requests import TurnRequest, Unattended
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.claims import Claimant, turn_leases

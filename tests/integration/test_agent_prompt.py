@@ -15,11 +15,10 @@ from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.memory.limits import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.prompt.context_files import ContextFiles
-from agent_service.prompt.personal import PersonalLayers
+from agent_service.prompt.personal import PersonalLayers, SkillIndexes
 from agent_service.requests import TurnRequest
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.home_files import HomeSkillFiles
-from agent_service.skills.prompt import SkillIndexes
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import FileProfiles
 from services.addresses import UnixAddress

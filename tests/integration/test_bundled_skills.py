@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent_service.skills.bundling import BundledSkills
-from agent_service.skills.home_files import HomeSkillFiles
-from agent_service.skills.shipped import Package
+from agent_service.skills.bundling import BundledSkills, Package
+from agent_service.skills.files import HomeSkillFiles
 from tests.bundled import FOLDERS, runnable
 from tests.integration.agent_tool_parts import Tools, tools_over
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.hub import git as git_runs
-from agent_service.skills.hub.errors import HubFailed, HubRefused
 from agent_service.skills.hub.hub import Hub
 from agent_service.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.skills.hub.source import parsed
+from agent_service.skills.hub.source import HubFailed, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.trust import Trust
+from agent_service.skills.library import Trust
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
 from tests.hubs import (
@@ -216,7 +215,6 @@ def test_a_source_is_read_from_its_own_text() -> None:
         "git+https://x.io/a@feature/x",
         "https://x.io/.well-known/skills/index.json",
         "/a/b",
-        "git+/a/b",
     ):
         assert parsed(parsed(text).text) == parsed(text)
 

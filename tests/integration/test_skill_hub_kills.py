@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.hub.outcomes import Terms
 from tests.curation import tree
 from tests.dying import dies

@@ -7,12 +7,12 @@ import pytest
 from aiohttp import web
 
 from agent_service.security.fetch.destinations import Destinations
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.hub import git as git_runs
-from agent_service.skills.hub.errors import HubFailed, HubRefused
 from agent_service.skills.hub.hub import Hub
 from agent_service.skills.hub.outcomes import Status
 from agent_service.skills.hub.reach import HubReach
+from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.hub.sources import Sources
 from services.public_addresses import ranges
 from tests.fakes.clock import ManualClock

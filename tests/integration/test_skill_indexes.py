@@ -11,15 +11,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.skills.home_files import HomeSkillFiles
-from agent_service.skills.hub.errors import HubRefused
-from agent_service.skills.hub.exporting import exported
+from agent_service.skills.files import HomeSkillFiles
 from agent_service.skills.hub.hub import Hub
+from agent_service.skills.hub.hubs import exported
 from agent_service.skills.hub.outcomes import Outcome, Status, Terms
 from agent_service.skills.hub.package import MAX_BYTES
-from agent_service.skills.hub.source import parsed
+from agent_service.skills.hub.source import HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.trust import Trust
+from agent_service.skills.library import Trust
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
 from tests.hubs import (
@@ -34,6 +33,7 @@ from tests.hubs import (
     pages,
     repository,
     sources,
+    write,
 )
 from tests.skills import document, run
 
@@ -250,11 +250,10 @@ def test_what_is_exported_is_installed_again(tmp_path: Path) -> None:
     first = library(tmp_path / "a")
     run(made(hub(first).install(str(repo), ["notes", "one"], PLAIN)))
     shared = run(exported(first, ["notes", "one"], as_index=False))
-    for path, data in shared.items():
-        (tmp_path / "shared" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "shared" / path).write_bytes(data)
+    write(tmp_path / "shared", shared)
+    shared_repo = repository(tmp_path / "shared", {})
     second = library(tmp_path / "b")
-    outcomes = run(made(hub(second).install(str(tmp_path / "shared"), ["notes", "one"], PLAIN)))
+    outcomes = run(made(hub(second).install(str(shared_repo), ["notes", "one"], PLAIN)))
     assert {each.status for each in outcomes} == {Status.INSTALLED}
     served = {
         f"/{path}": data

@@ -11,7 +11,7 @@ from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
-from agent_service.models.metrics import ModelMetrics
+from agent_service.models.metered import ModelMetrics
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.usage import Usage as TurnUsage
 from executor_service.egress.metrics import EgressMetrics

@@ -7,14 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import replace
 
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.errors import HubFailed, HubRefused
-from agent_service.skills.hub.lock import Installed
-from agent_service.skills.hub.offers import Offer, Opened, chosen
+from agent_service.skills.hub.changes import HubShelf, Installed, Shelf, noted
 from agent_service.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
-from agent_service.skills.hub.package import Package
-from agent_service.skills.hub.scanning import looked_through
-from agent_service.skills.hub.shelves import HubShelf, Shelf, noted
-from agent_service.skills.hub.source import Kind, parsed
+from agent_service.skills.hub.package import Offer, Opened, Package, chosen
+from agent_service.skills.hub.scan_worker import looked_through
+from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, parsed
 from agent_service.skills.hub.sources import Sources
 from agent_service.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.skills.library import Origin

@@ -1,8 +1,14 @@
-"""The hubs of all profiles, and what the sources that the settings name have."""
+"""The hubs of all profiles: search, audit and export."""
 
+import asyncio
+import gzip
+import hashlib
+import io
 import logging
+import tarfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from agent_service.config import AgentConfig
@@ -10,15 +16,17 @@ from agent_service.home.base import HomeStore
 from agent_service.security.fetch.destinations import Destinations
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, SkillFiles
-from agent_service.skills.hub.auditing import audited
-from agent_service.skills.hub.errors import HubFailed, HubRefused
-from agent_service.skills.hub.exporting import exported
+from agent_service.skills.hub.changes import HubShelf, Shelf
 from agent_service.skills.hub.hub import Hub
-from agent_service.skills.hub.offers import Offer
-from agent_service.skills.hub.outcomes import Outcome
+from agent_service.skills.hub.index import PLACES, SCHEMA, Entry, Listing
+from agent_service.skills.hub.outcomes import Outcome, Status
+from agent_service.skills.hub.package import Offer, Package, content_digest, packaged
 from agent_service.skills.hub.reach import HubReach
+from agent_service.skills.hub.scan_worker import looked_through
+from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.hub.sources import HubSetting, Sources
-from agent_service.skills.trust import Trust
+from agent_service.skills.library import Trust
+from agent_service.skills.names import DOCUMENT
 from agent_service.stores import Stores
 from services.clock import Clock
 from services.errors import FailedPrecondition, HermesError
@@ -121,3 +129,100 @@ def hubs_of(stores: Stores, config: AgentConfig, clock: Clock) -> Hubs:
     destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
     sources = Sources(HubReach(destinations), [each.setting for each in config.skills.hubs])
     return Hubs(stores.skills, stores.homes, sources, clock)
+
+
+async def audited(files: SkillFiles, names: Sequence[str]) -> AsyncGenerator[Outcome]:
+    """What is to be said of each skill; of all of hubs where none is named."""
+    shelf = HubShelf(files)
+    there = await shelf.read()
+    for name in names or there.lock.names:
+        yield await _audited(shelf, there, name)
+
+
+async def _audited(shelf: HubShelf, there: Shelf, name: str) -> Outcome:
+    entry, found = there.lock.of(name), there.catalogue.find(name)
+    if not found or (len(found) > 1 and entry is None):
+        if entry is None:
+            why = f"there is no skill {name!r}, or there are several"
+            return Outcome(name, Status.FAILED, why)
+        gone = f"it is gone; `hermes skills update {name}` brings it back"
+        return Outcome(name, Status.FAILED, gone, entry.source)
+    content = await shelf.content(there, there.folder(name))
+    try:
+        review = await looked_through(name, content)
+    except HubRefused as error:
+        return Outcome(name, Status.FAILED, str(error))
+    digest = content_digest(content)
+    is_changed = entry is not None and digest != entry.content_hash
+    return Outcome(
+        name=name,
+        status=Status.REFUSED if is_changed else Status.UNCHANGED,
+        message="it is not as it was installed: somebody has changed it here" if is_changed else "",
+        source=entry.source if entry else "",
+        version=(entry.commit or entry.version) if entry else "",
+        digest=digest,
+        trust=entry.trust_level if entry else "",
+        review=review,
+        files=tuple(content),
+    )
+
+
+SITE = PLACES[0].strip("/").rpartition("/")[0]
+
+
+async def exported(
+    files: SkillFiles, names: Sequence[str], *, as_index: bool
+) -> Mapping[str, bytes]:
+    """The files of what is shared, by path; HubRefused where a skill is not one to share."""
+    shelf, found = HubShelf(files), list[Package]()
+    try:
+        there = await shelf.read()
+        for name in dict.fromkeys(names):
+            same = there.catalogue.find(name)
+            if len(same) != 1:
+                listed = ", ".join(each.folder for each in same)
+                several = f"there are several skills {name}: {listed}; say which"
+                none = f"there is no skill {name!r}; `hermes skills list` has those there are"
+                raise HubRefused(several if same else none)
+            content = await shelf.content(there, same[0].folder)
+            found.append(await asyncio.to_thread(packaged, same[0].name, content))
+    except (BadSkill, FileRefused) as error:
+        raise HubRefused(str(error)) from None
+    if len({each.name for each in found}) != len(found):
+        raise HubRefused("two of them have the same name")
+    return await asyncio.to_thread(_site, found) if as_index else _folders(found)
+
+
+def _folders(packages: Sequence[Package]) -> Mapping[str, bytes]:
+    return {f"{each.name}/{path}": data for each in packages for path, data in each.files.items()}
+
+
+def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
+    entries: list[Entry] = []
+    for each in packages:
+        is_archive = len(each.files) > 1
+        path = f"{each.name}.tar.gz" if is_archive else f"{each.name}/{DOCUMENT}"
+        data = _packed(each.files) if is_archive else each.files[DOCUMENT]
+        found[f"{SITE}/{path}"] = data
+        digest = hashlib.sha256(data).hexdigest()
+        kind = "archive" if is_archive else "skill-md"
+        about = each.document.description
+        entries.append(Entry(each.name, about, kind, path, f"sha256:{digest}"))
+    listing = msgspec.json.encode(Listing(tuple(entries), SCHEMA))
+    found[f"{SITE}/index.json"] = msgspec.json.format(listing, indent=2) + b"\n"
+    return found
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    """An archive that is the same for the same files."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
+        for path in sorted(files):
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(files[path]), 0o644
+            archive.addfile(member, io.BytesIO(files[path]))
+    return packed.getvalue()

@@ -14,12 +14,17 @@ import msgspec
 from msgspec import Struct, field
 
 from agent_service.skills.document import is_name
-from agent_service.skills.hub.archives import unpacked
-from agent_service.skills.hub.errors import HubFailed, HubRefused
-from agent_service.skills.hub.offers import MAX_OFFERS, Offer
-from agent_service.skills.hub.package import MAX_BYTES, Package, kept, packaged
+from agent_service.skills.hub.package import (
+    MAX_BYTES,
+    MAX_OFFERS,
+    Offer,
+    Package,
+    kept,
+    packaged,
+    unpacked,
+)
 from agent_service.skills.hub.reach import HubReach
-from agent_service.skills.hub.source import Kind, Source
+from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, Source
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from agent_service.skills.hub.package import Package
 from agent_service.skills.hub.source import Source
 from agent_service.skills.hub.verdicts import Review
-from agent_service.skills.trust import Trust
+from agent_service.skills.library import Trust
 
 
 class Status(StrEnum):

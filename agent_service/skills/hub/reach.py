@@ -12,7 +12,7 @@ from agent_service.security.fetch.destinations import (
     Origin,
 )
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchLimits
-from agent_service.skills.hub.errors import HubFailed, HubRefused
+from agent_service.skills.hub.source import HubFailed, HubRefused
 from services.public_addresses import AddressVetting
 
 LIMIT_S = 60.0

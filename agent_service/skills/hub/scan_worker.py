@@ -1,17 +1,20 @@
-"""Looks through a skill in a process of its own, which may hang, swell or crash on what it reads.
-
-It is run as a file, with the skill's files on its input and what was found on its output.
-"""
+"""Looks through a skill in a process of its own, which may hang or crash on what it reads."""
 
 import resource
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from agent_service.scripts import ScriptFailed, answer_of
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.hub.scanner import SkillScanner
+from agent_service.skills.hub.source import HubRefused
+from agent_service.skills.hub.verdicts import Review
 
+LIMIT_S = 120.0
 MEMORY_BYTES = 2_000_000_000
 CPU_S = 110
 
@@ -30,6 +33,18 @@ def _limit(which: int, amount: int) -> None:
     # Not every system has every limit.
     with suppress(ValueError, OSError):
         resource.setrlimit(which, (amount, amount))
+
+
+async def looked_through(name: str, files: Mapping[str, bytes]) -> Review:
+    """What is in a skill's files; HubRefused where nobody could say."""
+    try:
+        answer = await answer_of(Path(__file__), msgspec.json.encode(dict(files)), LIMIT_S)
+        return msgspec.json.decode(answer, type=Review)
+    except (ScriptFailed, msgspec.MsgspecError):
+        raise HubRefused(
+            f"{name} cannot be looked through within {LIMIT_S:g} s and 2 GB, so that nobody can "
+            "say what it does"
+        ) from None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What names a place that skills come from, as a person writes it and as the lock file keeps it."""
+"""Names of places that skills come from, and why something there cannot be had."""
 
 import re
 from enum import StrEnum
@@ -6,12 +6,21 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from agent_service.skills.hub.errors import HubRefused
 from agent_service.skills.names import is_folder
+
+
+class HubRefused(Exception):
+    """It may not be installed, read or written as it is; the message says why and what to do."""
+
+
+class HubFailed(Exception):
+    """It may be had, and did not come: a server that does not answer, a repository that is gone."""
+
 
 FORMS = (
     "a hub of skills.hubs, https://host/repository.git[@REF][#FOLDER], "
-    "https://host/.well-known/agent-skills/index.json, https://host, or a folder"
+    "https://host/.well-known/agent-skills/index.json, https://host, "
+    "or the folder of a git repository"
 )
 _REF = re.compile(r"(?!-)(?!.*\.\.)[A-Za-z0-9._/+-]{1,128}(?<![./])")
 MAX_CHARS = 2_048
@@ -22,7 +31,6 @@ class Kind(StrEnum):
 
     GIT = "git"
     INDEX = "index"
-    FOLDER = "folder"
     UNKNOWN = "unknown"
     """A URL that has to be asked."""
 
@@ -32,7 +40,7 @@ class Source(Struct, frozen=True):
 
     kind: Kind
     url: str
-    """An http or https URL, or the absolute path of a folder."""
+    """An http or https URL, or the absolute path of a repository."""
     ref: str = ""
     """A branch, a tag or a commit; empty is what the repository begins with."""
     folder: str = ""
@@ -47,7 +55,7 @@ class Source(Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Whether it is a repository on this machine."""
         return self.url.startswith("/")
 
 
@@ -66,9 +74,7 @@ def parsed(text: str) -> Source:
     if folder and not is_folder(folder):
         raise HubRefused(f"{folder[:80]!r} is no folder in a repository")
     kind = _kind(place, is_git=is_git or bool(ref or folder))
-    if kind is not Kind.FOLDER:
-        place = place.rstrip("/") or "/"
-    return Source(kind, place, ref, folder)
+    return Source(kind, place.rstrip("/") or "/", ref, folder)
 
 
 def _without_ref(place: str) -> tuple[str, str]:
@@ -84,8 +90,6 @@ def _without_ref(place: str) -> tuple[str, str]:
 
 
 def _kind(place: str, *, is_git: bool) -> Kind:
-    if place.startswith("/"):
-        return Kind.GIT if is_git else Kind.FOLDER
-    if is_git or urlsplit(place).path.rstrip("/").endswith(".git"):
+    if is_git or place.startswith("/") or urlsplit(place).path.rstrip("/").endswith(".git"):
         return Kind.GIT
     return Kind.INDEX if urlsplit(place).path.endswith(".json") else Kind.UNKNOWN

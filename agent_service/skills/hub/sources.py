@@ -1,20 +1,17 @@
 """Every kind of source behind one door, and the hubs that the settings name."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.skills.hub.errors import HubFailed, HubRefused
-from agent_service.skills.hub.folder import LocalFolder, is_repository
+from agent_service.skills.hub.git import open_repository
 from agent_service.skills.hub.index import find_index, open_index
-from agent_service.skills.hub.offers import Opened
+from agent_service.skills.hub.package import Opened
 from agent_service.skills.hub.reach import HubReach
-from agent_service.skills.hub.repository import open_repository
-from agent_service.skills.hub.source import Kind, Source, parsed
-from agent_service.skills.trust import Trust
+from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, Source, parsed
+from agent_service.skills.library import Trust
 
 
 class HubSetting(Struct, frozen=True):
@@ -52,11 +49,7 @@ class Sources:
     async def opened(self, source: Source) -> AsyncGenerator[Opened]:
         """Reach a source."""
         if source.is_local:
-            is_git = source.kind is Kind.GIT or await asyncio.to_thread(is_repository, source.url)
-            if not is_git:
-                yield LocalFolder(source)
-                return
-            async with open_repository(replace(source, kind=Kind.GIT), source.url, ()) as found:
+            async with open_repository(source, source.url, ()) as found:
                 yield found
         elif source.kind is Kind.INDEX:
             yield await open_index(self._reach, source)

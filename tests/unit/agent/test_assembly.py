@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.assembly import Assembly, read_usage, well_formed
 from agent_service.models.base import ModelMessage, ToolCall, Usage
+from agent_service.models.chat_completions import Assembly, read_usage, well_formed
 from agent_service.models.wire import MalformedChunk
 
 

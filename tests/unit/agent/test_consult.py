@@ -16,10 +16,10 @@ from agent_service.models.base import (
     Usage,
 )
 from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.catalogued import Catalogued
 from agent_service.models.consult import Consult, Given
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.models.fallback import USUAL
+from agent_service.models.metered import Catalogued
 from agent_service.usage import Usage as Used
 
 SAID = ModelMessage(" 42 ", "", (), Usage(100, 10), "stop", "m", "p")

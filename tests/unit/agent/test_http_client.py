@@ -14,9 +14,8 @@ from pydantic import SecretStr
 from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.errors import ModelError, ModelErrorKind, RetryPolicy
 from agent_service.models.provider import Provider
-from agent_service.models.retries import RetryPolicy
 from agent_service.models.transport import Timeouts
 
 Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]

@@ -17,8 +17,7 @@ from agent_service.models.base import (
     Usage,
 )
 from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.metered import Metered
-from agent_service.models.metrics import ModelMetrics
+from agent_service.models.metered import Metered, ModelMetrics
 from services.clock import SystemClock
 from services.metrics import Meter
 

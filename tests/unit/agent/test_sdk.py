@@ -5,7 +5,7 @@ import sys
 
 IMPORT = """
 import sys
-from agent_service.models.sdk import types_deferred
+from agent_service.models.transport import types_deferred
 with types_deferred():
     import openai
 client = openai.AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1")

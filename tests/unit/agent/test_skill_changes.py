@@ -15,8 +15,7 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.skills import SkillServicer
 from agent_service.skills.changes import Action, Wanted
 from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import FileRefused, HomeSkillFiles
 from agent_service.skills.shelf import ProfileSkills, SkillShelves
 from hermes.agent.v1 import skill_pb2
 from services.errors import ServiceUnavailable

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.skills.document import BadSkill, Surroundings
-from agent_service.skills.files import FileRefused
-from agent_service.skills.home_files import HomeSkillFiles
+from agent_service.skills.files import FileRefused, HomeSkillFiles
 from agent_service.skills.library import Library, Origin
 from tests.fakes.clock import ManualClock
 from tests.skills import document, put, put_skill, run, skills

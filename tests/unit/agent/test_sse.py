@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_service.models.sse import MAX_EVENT_BYTES, EventTooLarge, SSEDecoder
+from agent_service.models.provider import MAX_EVENT_BYTES, EventTooLarge, SSEDecoder
 
 STREAM = (
     b": a comment\r\n\r\n"

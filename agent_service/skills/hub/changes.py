@@ -1,20 +1,94 @@
-"""A library as a hub changes it: what is there, and the changes, all of them or none."""
+"""A library as a hub changes it: the lock file, and changes made as a whole or not at all."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from agent_service.skills import journal
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.lock import Installed, LockFile
 from agent_service.skills.hub.package import content_digest
+from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.journal import Change, Move, Remove, Write, digest
 from agent_service.skills.library import HUB, MAX_LIST_BYTES, USAGE, Catalogue, Library, Provenance
 from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
 from agent_service.skills.usage import SkillState, Usage, UsageFile, timestamp
+
+
+class Installed(Struct, frozen=True):
+    """A skill of a hub; times are ISO 8601 in UTC."""
+
+    source: str = ""
+    """As `source.parsed` reads it; of an entry that another program has made, whatever it says."""
+    identifier: str = ""
+    """Where in the source it is."""
+    trust_level: str = ""
+    scan_verdict: str = ""
+    content_hash: str = ""
+    install_path: str = ""
+    files: Sequence[str] = ()
+    version: str = ""
+    """The version that it says it has."""
+    commit: str = ""
+    """The commit that it is of; empty where the source has none."""
+    accepted: Sequence[str] = ()
+    """The families that a person has accepted."""
+    installed_at: str = ""
+    updated_at: str = ""
+
+
+class LockFile:
+    """The file, with whatever else it has."""
+
+    def __init__(self, kept: Mapping[str, Any]) -> None:
+        self._kept = {"version": 1, **kept}
+        self._installed: dict[str, Any] = dict(kept.get("installed", {}))
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> "LockFile":
+        """The file; HubRefused where it must not be written anew."""
+        try:
+            loaded = json.loads((data or b"{}").decode("utf-8-sig"))
+            return cls(loaded)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise HubRefused(f"{HUB} of the skills is no JSON object; move it away") from None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The skills."""
+        return sorted(name for name, value in self._installed.items() if isinstance(value, dict))
+
+    def of(self, name: str) -> Installed | None:
+        """What is known of a skill."""
+        found = self._installed.get(name)
+        if not isinstance(found, dict):
+            return None
+        fields = cast("dict[str, Any]", found)
+        known: dict[str, Any] = {}
+        for field in Installed.__struct_fields__:
+            value = fields.get(field)
+            is_list = isinstance(getattr(Installed(), field), tuple)
+            if isinstance(value, list if is_list else str):
+                known[field] = (
+                    [str(each) for each in cast("list[Any]", value)] if is_list else value
+                )
+        return Installed(**known)
+
+    def put(self, name: str, entry: Installed | None) -> None:
+        """Note a skill, with the unknown fields that its entry had, or forget it."""
+        before = self._installed.pop(name, None)
+        if entry is not None:
+            kept = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
+            self._installed[name] = {**kept, **msgspec.to_builtins(entry)}
+
+    def encoded(self) -> bytes:
+        """The file."""
+        whole = {**self._kept, "installed": self._installed}
+        return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode()
+
 
 JOURNAL = ".hub_journal.json"
 
