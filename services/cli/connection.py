@@ -1,12 +1,15 @@
 """A command's way to the services: those that run, or its own while it needs them."""
 
 import asyncio
+import fcntl
+import os
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from time import monotonic
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import grpc
 import grpc.aio
@@ -17,13 +20,12 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli import process
-from services.cli.clients_lock import ClientsLock
 from services.cli.console import complain
 from services.cli.failures import in_short, remedy
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
-from services.home import DEFAULT_PROFILE
+from services.home import DEFAULT_PROFILE, HomePaths
 from services.lifecycle import Shutdown, Workers
 from services.listeners import ListenFailed
 from services.task_groups import all_of
@@ -38,6 +40,44 @@ TELL_AFTER_S = 3.0
 """After how long a person is told what is waited for."""
 WAIT_S = 0.2
 """Pause before looking again whether another command's services have stopped."""
+
+
+class ClientsLock:
+    """Held by every command that talks to the home's socket; the last one may close the door.
+
+    A command that runs services for itself waits for the others before it stops them, and whoever
+    comes in that moment waits until they are stopped, and runs its own.
+    """
+
+    def __init__(self, home: HomePaths) -> None:
+        self._path = home.run / "clients.lock"
+        self._descriptor = -1
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._open)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)
+
+    async def step_aside(self, seconds: float) -> None:
+        """Be nobody for a while, so that whoever waits for the last one can go."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(fcntl.flock, self._descriptor, fcntl.LOCK_SH)
+
+    async def outlive_others(self) -> None:
+        """Return when no other command is using the services, and let none begin."""
+        await asyncio.to_thread(fcntl.flock, self._descriptor, fcntl.LOCK_EX)
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -12,19 +13,26 @@ from tests.e2e.model import ModelProcess, model_process
 LAYOUTS = ("one-process", "four-processes", "postgres")
 
 
+HERE = Path(__file__).parent
 USUAL = {("one-process", "docker"), ("four-processes", "bubblewrap"), ("postgres", "bubblewrap")}
 """Each layout and each backend once; the other pairs are tested in full runs only."""
+USUAL_BACKEND = "bubblewrap"
+"""Where a test without a deployment has its sandboxes; others in full runs only."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the unusual pairs as slow."""
+    """Mark the unusual pairs and backends as slow."""
     for item in items:
         params = (
             item.callspec.params
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")
             else {}
         )
-        if "deployment" in params and (params["deployment"], params["backend"]) not in USUAL:
+        backend, layout = params.get("backend"), params.get("deployment")
+        if backend is None or not item.path.is_relative_to(HERE):
+            continue
+        usual = backend == USUAL_BACKEND if layout is None else (layout, backend) in USUAL
+        if not usual:
             item.add_marker(pytest.mark.slow)
 
 

@@ -172,7 +172,7 @@ def test_a_second_server_in_the_same_home(home: Home) -> None:
         assert deployment.client.ask("hello")["answer"] == "You said: hello"
 
 
-@pytest.mark.parametrize("service", ["agent", "gateway", "scheduler"])
+@pytest.mark.parametrize("service", ["agent", "scheduler"])
 def test_a_corrupt_database(home: Home, service: str) -> None:
     assert home.run("jobs", "list").status == 0
     assert home.ask("hello")
@@ -196,9 +196,7 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    ("service", "table"), [("agent", "message"), ("agent", "step"), ("gateway", "inbox")]
-)
+@pytest.mark.parametrize(("service", "table"), [("agent", "message"), ("gateway", "inbox")])
 def test_a_damaged_page_in_a_database(home: Home, service: str, table: str) -> None:
     before = home.ask("hello")
     path = home.path / "state" / f"{service}.db"

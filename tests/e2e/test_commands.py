@@ -45,14 +45,6 @@ def test_version_and_help(empty: Home) -> None:
     assert list(empty.path.iterdir()) == [], "looking around leaves nothing behind"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_each_command_has_examples(empty: Home, command: str) -> None:
-    shown = empty.run(command, "--help")
-    assert (shown.status, shown.err) == (0, "")
-    assert shown.out.startswith(f"usage: hermes {command}")
-    assert f"examples:\n  hermes {command}" in shown.out
-
-
 def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
     answered = home.ask("who are you")
     (call,) = answered["tool_calls"]
@@ -202,19 +194,6 @@ def test_notices_are_no_part_of_the_answer(home: Home) -> None:
         assert asking.wait_end() == 1
         assert asking.read_piped() == ""
         assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", asking.screen)) == 3
-
-
-def test_a_reader_that_has_enough_is_no_error(home: Home) -> None:
-    command = f"{HERMES} config show --all | head -n 1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
-        env=home.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.startswith("setting")
-    assert done.stderr == ""
 
 
 def test_output_that_cannot_be_written_is_one_line(empty: Home) -> None:

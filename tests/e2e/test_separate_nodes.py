@@ -23,7 +23,7 @@ from tests.e2e.nodes import PORT, Cluster, Node, NodeServer, cluster, need_nodes
 from tests.e2e.processes import wait_until, with_marker
 from tests.executor_client import Client
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 MOVED_WITHIN_S = 10.0
 """How long a session may be without an executor, the time of its model included."""

@@ -13,7 +13,7 @@ from tests.e2e.model import Json, ModelProcess
 from tests.e2e.processes import wait_until
 from tests.systemd import AS_USER, user_manager
 
-pytestmark = pytest.mark.timeout(180)  # Hermes starts three times
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # Hermes starts three times
 
 
 @pytest.fixture

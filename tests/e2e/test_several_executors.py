@@ -83,7 +83,7 @@ def test_what_is_named_is_found_wherever_it_is(pair: ExecutorPair) -> None:
         assert client.run("sandboxes", "kill", session, "--yes").status == 0
         ended = client.run("sandboxes", "logs", sandbox)
         assert (ended.status, ended.out.endswith("/workspace\n")) == (0, True)
-    check_complaint(client.run("sandboxes", "open", "sbx_none"), "there is no sandbox sbx_none; ")
+    check_complaint(client.run("sandboxes", "open", "sbx_none"), "there is no sandbox 'sbx_none'; ")
     check_complaint(client.run("workspaces", "fork", "wsp_none"), "there is no workspace")
 
 
@@ -220,7 +220,7 @@ def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_pat
     lost = pair.make_orphan(1, tmp_path)
     shown = places(client.run("pools", "orphans", "--json"), "box_key")
     assert shown == {other: first, lost: second}
-    check_complaint(client.run("pools", "reap", "box_none", "--yes"), "there is no box box_none")
+    check_complaint(client.run("pools", "reap", "box_none", "--yes"), "there is no lost box")
     check_complaint(client.run("pools", "reap", "box_", "--yes"), "could be each of", other, lost)
     ended = client.run("pools", "reap", other, "--yes", "--json")
     assert places(ended, "box_key") == {other: first}
