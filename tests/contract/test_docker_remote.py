@@ -19,19 +19,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from docker.errors import NotFound
 from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-from executor_service.backends.docker.container import OWNER, WORKSPACE, volume_of
+from executor_service.backends.docker.container import WORKSPACE, volume_of
 from executor_service.backends.docker.engine import Engine, EngineAddress
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Yard
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
-from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
+from tests.docker_engine import docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
 from tests.ssh_to_engine import ssh_to_engine
 from tests.workspace_client import Workspaces
@@ -227,44 +226,6 @@ class TestWorkspaces(WorkspaceSuite):
             assert await store.remove_empty(candidates) == [missing, empty]
         await to_thread(volume.remove)
         await store.remove(used)
-
-    async def test_what_an_executor_has_left_at_work_has_no_volume_for_ever(
-        self, yard: Yard, engine: docker.DockerClient
-    ) -> None:
-        store = await store_of(yard)
-        source, _ = await filled(yard, "head -c 200000000 /dev/urandom > large")
-        target = source.with_name(f"{source.name[:20]}-copy")
-        copying = asyncio.ensure_future(store.copy(source, target, 1000 * MIB))
-        api, containers = cast("Any", engine.api), cast("Any", engine.containers)
-        theirs = {"label": f"{OWNER}={yard.owner}"}
-
-        async def at_work() -> list[dict[str, str]]:
-            found = await to_thread(lambda: api.containers(all=True, filters=theirs))
-            return [container["Labels"] for container in found]
-
-        while not (helpers := await at_work()):
-            assert not copying.done()
-        # Another store of this process ends none of its helpers.
-        later = await yard.again()
-        other = await store_of(later)
-        await other.remove(source.with_name("missing"))
-        assert await copying >= 200_000_000
-        labels = {name: value if name == OWNER else "1-1" for name, value in helpers[0].items()}
-        wanted = {"labels": labels, "volumes": [f"{volume_of(target)}:/workspace"]}
-        left = await to_thread(lambda: containers.create(SANDBOX_IMAGE, **wanted))
-        with pytest.raises(WorkspaceInUse):
-            await other.remove(target)
-        latest = await yard.again()
-        try:
-            store = await store_of(latest)
-            await store.remove(target)
-            await store.remove(source)
-            assert not await at_work()
-        finally:
-            with suppress(NotFound):
-                await to_thread(left.remove)
-            await later.backend.close()
-            await latest.backend.close()
 
 
 async def test_no_volumes_pile_up_there(

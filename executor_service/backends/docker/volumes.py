@@ -6,7 +6,6 @@ walled in as boxes are, and is none.
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -28,7 +27,6 @@ from executor_service.backends.folder_store import by_name, read_outcome, read_s
 from executor_service.backends.making import made
 from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
-from executor_service.supervisor.processes import read_process
 from services.lifecycle import unbroken
 
 if TYPE_CHECKING:
@@ -41,8 +39,6 @@ _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
 _READ_BYTES = 64 * 1024
 _POLL_S = 0.05
 _NOTHING = Size(0, True)
-_STORE_OF = "org.hermes.store-of"
-"""The process that a container works for; none that came before it waits for the answer."""
 _Mounts = Mapping[str, Path]
 """Workspaces by the folders at which a container has them."""
 
@@ -59,8 +55,6 @@ class VolumeStore:
         self._supervisor = supervisor
         self._walls = walls
         self._looking = asyncio.Lock()
-        self._clearing = asyncio.Lock()
-        self._is_cleared = False
 
     @property
     def place(self) -> str:
@@ -99,7 +93,6 @@ class VolumeStore:
 
     async def remove(self, workspace: Path) -> None:
         """Remove a volume; the engine knows whether a box has it, of whatever executor."""
-        await self._clear()
         try:
             async with self._looking:
                 await self._engine.ask("DELETE", f"/volumes/{volume_of(workspace)}")
@@ -136,7 +129,6 @@ class VolumeStore:
         return False
 
     async def _ask(self, mounts: _Mounts, **wanted: Any) -> dict[str, Any]:
-        await self._clear()
         request = json.dumps({**wanted, "within_s": _WORK_DEADLINE_S})
         try:
             with _refusals():
@@ -145,27 +137,6 @@ class VolumeStore:
         except TimeoutError:
             raise BackendError(f"not done within {_WORK_DEADLINE_S} s") from None
         return read_outcome(said.decode(errors="replace"))
-
-    async def _clear(self) -> None:
-        """End, once, what an executor before this one has left at work: it has the volumes."""
-        async with self._clearing:
-            if self._is_cleared:
-                return
-            try:
-                with _refusals():
-                    for ident in await self._left():
-                        await self._end(ident)
-            except TimeoutError:
-                raise BackendError("what works on workspaces there does not end") from None
-            self._is_cleared = True
-
-    async def _left(self) -> list[str]:
-        """The containers that work for a process before this one."""
-        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", _STORE_OF]}))
-        found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
-        # Other templates of this one have stores of their own at the same engine.
-        ours = await asyncio.to_thread(_this_process)
-        return [one["Id"] for one in found if one["Labels"][_STORE_OF] != ours]
 
     @asynccontextmanager
     async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
@@ -215,17 +186,11 @@ class VolumeStore:
             [],
             entrypoint=["python3", "-I", "-S", FOLDER, "--folders", request],
             user=walls.user.named,
-            labels={OWNER: self._owner, _STORE_OF: _this_process()},
+            labels={OWNER: self._owner},
             host_config=sdk.api.create_host_config(**host),
             use_config_proxy=False,
         )
         return str(created["Id"])
-
-
-def _this_process() -> str:
-    """Tells this process from those before it, which in containers often had the same id."""
-    process = read_process(os.getpid())
-    return f"{os.getpid()}-{process.started_ticks if process else 0}"
 
 
 async def _read(stream: ExecStream) -> bytes:
