@@ -146,6 +146,8 @@ class Command(Struct, frozen=True):
     has_home: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings that hold for this command, by the names of flags."""
+    locate: Callable[[Settings, argparse.Namespace], Awaitable[Settings]] | None = None
+    """Finds the settings of the home that it works in, where that may be another one."""
 
     def parser(self, name: str, description: str | None) -> argparse.ArgumentParser:
         """The parser of the command's arguments."""
@@ -192,6 +194,8 @@ class Command(Struct, frozen=True):
         if not inspect.iscoroutinefunction(function):
             status: Any = function(context)
             return status or 0
+        if self.locate is not None:
+            context.settings = asyncio.run(_awaited(self.locate(context.settings, given)))
         home = context.settings.home
         home.create()
         with logged(context.settings, "hermes", home.logs / "hermes.log"):
@@ -216,6 +220,10 @@ def _add(parser: argparse.ArgumentParser, arguments: Sequence[Argument | OneOf])
                 group.add_argument(*one.names, **one.options)
         else:
             parser.add_argument(*argument.names, **argument.options)
+
+
+async def _awaited(value: Awaitable[_T]) -> _T:
+    return await value
 
 
 # ---- finding

@@ -1,23 +1,16 @@
 """See and steer the curator, which keeps the library of skills small and current."""
 
-import argparse
 import asyncio
-from datetime import UTC
 from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from hermes.common.v1 import curation_pb2
-from hermes.scheduler.v1 import curator_pb2
+from hermes.common.v1.curation_pb2 import CurationReport
+from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
-from services.cli.arguments import Actions, up_to
-from services.cli.connection import connected
-from services.cli.console import complain, print_json, printable, say
+from services.cli.arguments import up_to
+from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg
+from services.cli.console import printable, say
 from services.cli.job_home import at_library
-from services.cli.standard_input import agreed
-from services.cli.startup import load, logged
-from services.cli.tables import print_table
-from services.config import Settings
+from services.cli.output import NOTHING, Column, describe, local_time, print_table
 from services.errors import FailedPrecondition, NotFound
 from services.ids import new_id
 
@@ -39,158 +32,120 @@ LOOK_S = 0.5
 MAX_REPORTS = 100
 """The most that one request may ask for."""
 
+_CHANGE = (
+    Column("what", source="kind"),
+    Column("skill", source="name"),
+    Column("into", optional=True),
+    Column("why", source="reason"),
+)
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes curator`."""
-    actions = Actions(parser, "status|run|dry-run|pause|resume|rollback|reports")
-    status = actions.add("status", "when it runs, what it did, and which backups there are")
-    status.add_argument("--json", action="store_true", help="one JSON object")
-    for name, help_text in (
-        ("run", "look after the skills now, and wait for it"),
-        ("dry-run", "only say what would be done"),
-    ):
-        begin = actions.add(name, help_text)
-        begin.add_argument("--json", action="store_true", help="one JSON object")
-    for name, help_text in (
-        ("pause", "let it begin by itself no more"),
-        ("resume", "let it begin by itself again"),
-    ):
-        change = actions.add(name, help_text)
-        change.add_argument("--json", action="store_true", help="one JSON object")
-    rollback = actions.add("rollback", "undo what the curator has changed")
-    rollback.add_argument("backup", metavar="BACKUP", nargs="?", default="", help="the latest")
-    rollback.add_argument("--yes", action="store_true", help="do not ask")
-    rollback.add_argument("--json", action="store_true", help="one JSON object")
-    reports = actions.add("reports", "what came of its runs, the latest first")
-    reports.add_argument(
-        "--limit", type=up_to(MAX_REPORTS), default=20, metavar="N", help="how many (20)"
+
+def _changes(field: str) -> Column:
+    key = "refused" if field == "refusals" else field
+    return Column(
+        key, source=lambda report: [describe(each, _CHANGE) for each in getattr(report, field)]
     )
-    reports.add_argument("--json", action="store_true", help="one JSON list")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Shows, runs, pauses, resumes or rolls back."""
-    settings = load(arguments)
-    settings = asyncio.run(at_library(settings, arguments))
-    settings.home.create()
-    actions = {
-        "status": _status,
-        "run": _run,
-        "dry-run": _run,
-        "pause": _pause,
-        "resume": _pause,
-        "rollback": _roll_back,
-        "reports": _reports,
-    }
-    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-        asyncio.run(actions[arguments.action](settings, arguments))
-    return 0
+_REPORT = (
+    Column("run_id", optional=True),
+    Column("time", "time", cell=lambda moment: local_time(moment, seconds=True)),
+    Column("backup", "backup before", "backup_id", lambda it: it or NOTHING, optional=True),
+    Column("summary", "what it did"),
+    Column("report", "report", "path", optional=True),
+    Column("dry_run"),
+    _changes("changes"),
+    _changes("refusals"),
+    Column("not_consolidated", source="plan_failure", optional=True),
+)
+_RUN = (*map(Column, ("run_id", "state", "dry_run")), Column("error", optional=True))
 
 
-async def _status(settings: Settings, arguments: argparse.Namespace) -> None:
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        stub = CuratorServiceStub(channels.to("scheduler"))
-        answer = await stub.GetCurator(
-            curator_pb2.GetCuratorRequest(profile=arguments.profile or "")
-        )
-    _show(answer.curator, arguments)
+def _latest(found: pb.Curator) -> dict[str, Any] | None:
+    return describe(found.latest_run, _RUN) if found.latest_run.run_id else None
 
 
-async def _run(settings: Settings, arguments: argparse.Namespace) -> None:
-    request = curator_pb2.RunCuratorRequest(
-        profile=arguments.profile or "",
-        run_id=new_id("cur"),
-        dry_run=arguments.action == "dry-run",
+_CURATOR = (
+    Column("enabled", source="is_enabled"),
+    Column("paused", source="is_paused"),
+    Column("last_run_at", source="last_run_time"),
+    Column("next_run_at", source="next_run_time"),
+    Column("run_count"),
+    Column("last_summary", optional=True),
+    Column("last_report_path", optional=True),
+    Column("latest_run", source=_latest),
+    Column("backups", source="backup_ids"),
+)
+
+
+async def _status(context: Context) -> None:
+    request = pb.GetCuratorRequest(profile=context.profile)
+    _show(context, (await context.stub(CuratorServiceStub).GetCurator(request)).curator)
+
+
+async def _run(context: Context) -> None:
+    stub = context.stub(CuratorServiceStub)
+    request = pb.RunCuratorRequest(
+        profile=context.profile, run_id=new_id("cur"), dry_run=context.given.action == "dry-run"
     )
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        stub = CuratorServiceStub(channels.to("scheduler"))
+    found = (await stub.RunCurator(request)).run
+    while found.state == pb.CURATOR_RUN_STATE_OPEN:
+        await asyncio.sleep(LOOK_S)
         found = (await stub.RunCurator(request)).run
-        while found.state == curator_pb2.CURATOR_RUN_STATE_OPEN:
-            await asyncio.sleep(LOOK_S)
-            found = (await stub.RunCurator(request)).run
     if found.error:
         raise FailedPrecondition(f"the skills stay as they are: {found.error}")
-    if arguments.json:
-        print_json(_report(found.report))
-    else:
-        _tell(found.report)
+    _tell(context, found.report)
 
 
-async def _pause(settings: Settings, arguments: argparse.Namespace) -> None:
-    profile = arguments.profile or ""
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        stub = CuratorServiceStub(channels.to("scheduler"))
-        if arguments.action == "pause":
-            request = curator_pb2.PauseCuratorRequest(profile=profile)
-            found = (await stub.PauseCurator(request)).curator
-        else:
-            wanted = curator_pb2.ResumeCuratorRequest(profile=profile)
-            found = (await stub.ResumeCurator(wanted)).curator
-    _show(found, arguments)
+async def _pause(context: Context) -> None:
+    request = pb.PauseCuratorRequest(profile=context.profile)
+    _show(context, (await context.stub(CuratorServiceStub).PauseCurator(request)).curator)
 
 
-async def _roll_back(settings: Settings, arguments: argparse.Namespace) -> None:
-    profile = arguments.profile or ""
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        stub = CuratorServiceStub(channels.to("scheduler"))
-        answer = await stub.GetCurator(curator_pb2.GetCuratorRequest(profile=profile))
-        if not arguments.backup and not answer.curator.backup_ids:
-            raise NotFound("there is no backup: the curator has changed nothing yet")
-        which = f"since {arguments.backup}" if arguments.backup else "in its latest change"
-        if not arguments.yes and not await agreed(
-            f"Undo what the curator changed {which}? What others changed since stays.",
-            "say --yes to go back all the same",
-        ):
-            complain("nothing was changed")
-            return
-        done = await stub.RollBack(
-            curator_pb2.RollBackRequest(
-                profile=profile, run_id=new_id("cur"), backup_id=arguments.backup
-            )
-        )
-    if arguments.json:
-        print_json(_report(done.report))
-    else:
-        _tell(done.report)
+async def _resume(context: Context) -> None:
+    request = pb.ResumeCuratorRequest(profile=context.profile)
+    _show(context, (await context.stub(CuratorServiceStub).ResumeCurator(request)).curator)
 
 
-async def _reports(settings: Settings, arguments: argparse.Namespace) -> None:
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        stub = CuratorServiceStub(channels.to("scheduler"))
-        answer = await stub.ListReports(
-            curator_pb2.ListReportsRequest(
-                profile=arguments.profile or "", page_size=arguments.limit
-            )
-        )
-    if arguments.json:
-        print_json([_report(report) for report in answer.reports])
-    elif answer.reports:
-        print_table(
-            ("time", "backup before", "what it did", "report"),
-            [
-                (_local(each.time), each.backup_id or "—", printable(each.summary), each.path)
-                for each in answer.reports
-            ],
-        )
-    else:
-        say("The curator has not run yet; try: hermes curator dry-run")
+async def _roll_back(context: Context) -> None:
+    stub, backup = context.stub(CuratorServiceStub), context.given.backup
+    found = (await stub.GetCurator(pb.GetCuratorRequest(profile=context.profile))).curator
+    if not backup and not found.backup_ids:
+        raise NotFound("there is no backup: the curator has changed nothing yet")
+    which = f"since {backup}" if backup else "in its latest change"
+    await context.confirm(
+        f"Undo what the curator changed {which}? What others changed since stays.",
+        "say --yes to go back all the same",
+        "nothing was changed",
+    )
+    request = pb.RollBackRequest(profile=context.profile, run_id=new_id("cur"), backup_id=backup)
+    _tell(context, (await stub.RollBack(request)).report)
 
 
-def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        print_json(_described(found))
+async def _reports(context: Context) -> None:
+    request = pb.ListReportsRequest(profile=context.profile, page_size=context.given.limit)
+    found = (await context.stub(CuratorServiceStub).ListReports(request)).reports
+    nothing = "The curator has not run yet; try: hermes curator dry-run"
+    context.print_list(found, _REPORT, nothing)
+
+
+def _show(context: Context, found: pb.Curator) -> None:
+    if context.given.json:
+        context.print_one(found, _CURATOR)
         return
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
     say(f"The curator is {state}.")
     # The first look at a library is noted as if it were a run.
-    say(f"last run     {_local(found.last_run_time) if found.run_count else 'never'}")
+    last = local_time(found.last_run_time, seconds=True) if found.run_count else "never"
+    say(f"last run     {last}")
     if found.next_run_time.seconds:
-        say(f"next run     {_local(found.next_run_time)} or later, when nobody talks to the agent")
+        starts = local_time(found.next_run_time, seconds=True)
+        say(f"next run     {starts} or later, when nobody talks to the agent")
     if found.last_summary:
         say(f"last time    {printable(found.last_summary)}")
         say(f"report       {printable(found.last_report_path)}")
     latest = found.latest_run
-    if latest.state == curator_pb2.CURATOR_RUN_STATE_OPEN:
+    if latest.state == pb.CURATOR_RUN_STATE_OPEN:
         why = f"; it has waited: {printable(latest.error)}" if latest.error else ""
         say(f"latest run   is under way{why}")
     elif latest.error:
@@ -199,79 +154,40 @@ def _show(found: curator_pb2.Curator, arguments: argparse.Namespace) -> None:
         say(f"backups      {', '.join(found.backup_ids)}")
 
 
-def _tell(report: curation_pb2.CurationReport) -> None:
+def _tell(context: Context, report: CurationReport) -> None:
+    if context.given.json:
+        context.print_one(report, _REPORT)
+        return
     say(printable(f"{'Would be: ' if report.dry_run else ''}{report.summary}"))
-    rows = [_row(change, "") for change in report.changes]
-    rows += [_row(change, "not done: ") for change in report.refusals]
-    if rows:
-        print_table(("what", "skill", "into", "why"), rows)
+    told = [*((it, "") for it in report.changes), *((it, "not done: ") for it in report.refusals)]
+    if told:
+        rows = [(it.kind, it.name, it.into or NOTHING, f"{lead}{it.reason}") for it, lead in told]
+        print_table(("what", "skill", "into", "why"), [tuple(map(printable, row)) for row in rows])
     if report.path:
         say(f"report: {report.path}")
     if report.backup_id:
         say(f"to undo it: hermes curator rollback {report.backup_id}")
 
 
-def _row(change: curation_pb2.CurationChange, said: str) -> tuple[str, str, str, str]:
-    return (
-        change.kind,
-        printable(change.name),
-        printable(change.into) or "—",
-        printable(f"{said}{change.reason}"),
-    )
-
-
-def _described(found: curator_pb2.Curator) -> dict[str, Any]:
-    latest = found.latest_run
-    return {
-        "enabled": found.is_enabled,
-        "paused": found.is_paused,
-        "last_run_at": _iso(found.last_run_time),
-        "next_run_at": _iso(found.next_run_time),
-        "run_count": found.run_count,
-        "last_summary": found.last_summary or None,
-        "last_report_path": found.last_report_path or None,
-        "latest_run": {
-            "run_id": latest.run_id,
-            "state": curator_pb2.CuratorRunState.Name(latest.state)
-            .removeprefix("CURATOR_RUN_STATE_")
-            .lower(),
-            "dry_run": latest.dry_run,
-            "error": latest.error or None,
-        }
-        if latest.run_id
-        else None,
-        "backups": list(found.backup_ids),
-    }
-
-
-def _report(report: curation_pb2.CurationReport) -> dict[str, Any]:
-    return {
-        "run_id": report.run_id or None,
-        "time": _iso(report.time),
-        "summary": report.summary,
-        "report": report.path or None,
-        "backup": report.backup_id or None,
-        "dry_run": report.dry_run,
-        "changes": [_change(each) for each in report.changes],
-        "refused": [_change(each) for each in report.refusals],
-        "not_consolidated": report.plan_failure or None,
-    }
-
-
-def _change(change: curation_pb2.CurationChange) -> dict[str, Any]:
-    return {
-        "what": change.kind,
-        "skill": change.name,
-        "into": change.into or None,
-        "why": change.reason,
-    }
-
-
-def _iso(moment: Timestamp) -> str | None:
-    return moment.ToJsonString() if moment.seconds else None
-
-
-def _local(moment: Timestamp) -> str:
-    if not moment.seconds:
-        return "—"
-    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+_ONE = (JSON_OBJECT,)
+_BACKUP = arg("backup", metavar="BACKUP", nargs="?", default="", help="the latest")
+_LIMIT = arg("--limit", type=up_to(MAX_REPORTS), default=20, metavar="N", help="how many (20)")
+COMMAND = Command(
+    EXAMPLES,
+    (
+        Action("status", "when it runs, what it did, and which backups there are", _status, _ONE),
+        Action("run", "look after the skills now, and wait for it", _run, _ONE),
+        Action("dry-run", "only say what would be done", _run, _ONE),
+        Action("pause", "let it begin by itself no more", _pause, _ONE),
+        Action("resume", "let it begin by itself again", _resume, _ONE),
+        Action(
+            "rollback",
+            "undo what the curator has changed",
+            _roll_back,
+            (_BACKUP, YES, JSON_OBJECT),
+        ),
+        Action("reports", "what came of its runs, the latest first", _reports, (_LIMIT, JSON_LIST)),
+    ),
+    services=("scheduler", "agent"),
+    locate=at_library,
+)

@@ -1,91 +1,93 @@
-"""Jobs as files: taking those of a home's `cron/jobs.json`, and writing such a file."""
+"""Jobs as files: takes those of a home's `cron/jobs.json`, and writes such a file."""
 
-import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.cli.connection import connected, has_services, start_command
-from services.cli.console import EXIT_FAILURE, complain, counted, print_json, printable, say
+from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Context, arg, flag
+from services.cli.connection import has_services, start_command
+from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
+from services.cli.output import Column, describe, plural
 from services.cli.standard_input import STANDARD, read_up_to
-from services.config import Settings
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import replace_file
 from services.home_jobs import held_by, scripts_of, zone_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
+IMPORTED = (
+    Column("job_id", optional=True),
+    *map(Column, ("name", "outcome", "notes")),
+)
 _CRON = "cron"
 
 
-async def take(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Take the jobs of a file."""
-    path: Path = arguments.file.expanduser()
+async def _take(context: Context) -> int:
+    given, settings = context.given, context.settings
+    path: Path = given.file.expanduser()
     document = await asyncio.to_thread(_read, path)
     home = await asyncio.to_thread(_home_of, path)
-    starts = not (arguments.paused or arguments.dry_run)
-    holder = await asyncio.to_thread(held_by, home) if home is not None and starts else ""
-    if holder:
-        raise FailedPrecondition(
-            f"another program runs the jobs of {home} ({holder} is locked); stop it, "
-            "or take them as paused ones with --paused"
-        )
-    zone = arguments.time_zone or ""
-    if home is not None and not zone:
-        zone = await asyncio.to_thread(zone_of, home)
+    zone, scripts = given.time_zone or "", dict[str, str]()
+    if home is not None:
+        starts = not (given.paused or given.dry_run)
+        if starts and (holder := await asyncio.to_thread(held_by, home)):
+            raise FailedPrecondition(
+                f"another program runs the jobs of {home} ({holder} is locked); stop it, "
+                "or take them as paused ones with --paused"
+            )
+        zone = zone or await asyncio.to_thread(zone_of, home)
+        scripts = await asyncio.to_thread(scripts_of, home)
+    request = pb.ImportJobsRequest(
+        profile=context.profile,
+        document=document,
+        time_zone=zone,
+        scripts=scripts,
+        is_paused=given.paused,
+        dry_run=given.dry_run,
+    )
     runs = await has_services(settings, ("scheduler",))
-    # The agent looks through what is asked of it.
-    async with connected(settings, ("scheduler", "agent")) as channels:
-        request = pb.ImportJobsRequest(
-            profile=arguments.profile or "",
-            document=document,
-            time_zone=zone,
-            scripts=await asyncio.to_thread(scripts_of, home) if home is not None else {},
-            is_paused=arguments.paused,
-            dry_run=arguments.dry_run,
-        )
-        jobs = (await JobServiceStub(channels.to("scheduler")).ImportJobs(request)).jobs
-    if arguments.json:
-        print_json({"dry_run": arguments.dry_run, "jobs": list(map(described, jobs))})
-    else:
-        _say(jobs, dry_run=arguments.dry_run)
-        if not runs and not arguments.dry_run and any(map(is_here, jobs)):
+
+    async def take(context: Context) -> int:
+        jobs = (await context.stub(JobServiceStub).ImportJobs(request)).jobs
+        taken = [job for job in jobs if is_here(job)]
+        if given.json:
+            shown = [describe(job, IMPORTED) for job in jobs]
+            print_json({"dry_run": given.dry_run, "jobs": shown})
+            return 0 if len(taken) == len(jobs) else EXIT_FAILURE
+        counts = {
+            "new": sum(job.outcome == pb.IMPORT_OUTCOME_TAKEN for job in jobs),
+            "there already": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
+            "not taken": len(jobs) - len(taken),
+        }
+        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+        say(f"{'would take ' if given.dry_run else ''}jobs: {told}")
+        for line in filter(None, map(note_of, jobs)):
+            say(line)
+        if taken and not runs and not given.dry_run:
             complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
-    return 0 if all(map(is_here, jobs)) else EXIT_FAILURE
+        return 0 if len(taken) == len(jobs) else EXIT_FAILURE
+
+    # The agent looks through what is asked of it.
+    return await context.run(take, ("scheduler", "agent"))
 
 
-async def give(settings: Settings, arguments: argparse.Namespace) -> int:
-    """Write the jobs into a file, or to standard output."""
-    path: Path | None = arguments.file and arguments.file.expanduser()
+async def _give(context: Context) -> None:
+    given = context.given
+    path: Path | None = given.file and given.file.expanduser()
     path = None if path == STANDARD else path
-    if path is not None and not arguments.overwrite and await asyncio.to_thread(path.exists):
+    if path is not None and not given.overwrite and await asyncio.to_thread(path.exists):
         raise AlreadyExists(f"{path} is there already; choose another file, or say --overwrite")
-    async with connected(settings, ("scheduler",)) as channels:
-        request = pb.ExportJobsRequest(profile=arguments.profile or "")
-        answer = await JobServiceStub(channels.to("scheduler")).ExportJobs(request)
+    request = pb.ExportJobsRequest(profile=context.profile)
+    answer = await context.stub(JobServiceStub).ExportJobs(request)
     if path is None:
         sys.stdout.write(answer.document.decode())
-        return 0
+        return
     await asyncio.to_thread(replace_file, path, answer.document, 0o600)
-    if arguments.json:
+    if given.json:
         print_json({"file": str(path), "jobs": answer.job_count})
     else:
-        say(printable(f"{path} has {counted(answer.job_count, 'job')}"))
-    return 0
-
-
-def described(job: pb.ImportedJob) -> dict[str, Any]:
-    """What became of a job, for a script."""
-    outcome = pb.ImportOutcome.Name(job.outcome).removeprefix("IMPORT_OUTCOME_").lower()
-    return {
-        "job_id": job.job_id or None,
-        "name": job.name,
-        "outcome": outcome,
-        "notes": list(job.notes),
-    }
+        say(printable(f"{path} has {plural(answer.job_count, 'job')}"))
 
 
 def is_here(job: pb.ImportedJob) -> bool:
@@ -99,18 +101,6 @@ def note_of(job: pb.ImportedJob) -> str:
         return ""
     lead = f"job {job.name}" if is_here(job) else f"not taken: {job.name}"
     return printable(f"{lead}: {'; '.join(job.notes)}")
-
-
-def _say(jobs: Sequence[pb.ImportedJob], *, dry_run: bool) -> None:
-    counts = {
-        "new": sum(job.outcome == pb.IMPORT_OUTCOME_TAKEN for job in jobs),
-        "there already": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
-        "not taken": sum(not is_here(job) for job in jobs),
-    }
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
-    say(f"{'would take ' if dry_run else ''}jobs: {told}")
-    for line in filter(None, map(note_of, jobs)):
-        say(line)
 
 
 def _read(path: Path) -> bytes:
@@ -127,3 +117,39 @@ def _home_of(path: Path) -> Path | None:
     """The home whose file of jobs it is; None where it is a file alone."""
     folder = path.resolve().parent
     return folder.parent if folder.name == _CRON and path != STANDARD else None
+
+
+ACTIONS = (
+    Action(
+        "import",
+        "take the jobs of a file as homes have it, cron/jobs.json",
+        _take,
+        (
+            arg(
+                "file",
+                type=Path,
+                metavar="FILE",
+                help="the file, left as it is; - is standard input",
+            ),
+            arg(
+                "--time-zone",
+                metavar="ZONE",
+                help="of schedules that name none (that of its home)",
+            ),
+            flag("--paused", "all of them run when resumed"),
+            DRY_RUN,
+            JSON_OBJECT,
+        ),
+        services=(),
+    ),
+    Action(
+        "export",
+        "write all jobs as such a file",
+        _give,
+        (
+            arg("file", type=Path, nargs="?", metavar="FILE", help="standard output"),
+            flag("--overwrite", "where there is such a file"),
+            JSON_OBJECT,
+        ),
+    ),
+)

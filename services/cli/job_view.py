@@ -1,174 +1,25 @@
-"""Jobs and their runs, as people and scripts see them."""
+"""Jobs and their runs, as people and programs see them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.scheduler.v1 import job_options_pb2 as options_pb
-from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
+from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.cli.console import printable, say
-from services.cli.job_options import MISSED, OVERLAP, UNATTENDED, duration_text, target_text
-from services.cli.output import dollars
-from services.cli.tables import print_table
+from services.cli.job_options import duration_text, target_text
+from services.cli.output import NOTHING, Column, dollars, duration, field_value, print_one
 
-_UNATTENDED = {number: name for name, number in UNATTENDED.items()}
-_MISSED = {number: name for name, number in MISSED.items()}
-_OVERLAP = {number: name for name, number in OVERLAP.items()}
-_DURATIONS = {
-    "missed_run_grace": "grace_s",
-    "jitter": "jitter_s",
-    "timeout": "timeout_s",
-    "retry_backoff": "backoff_s",
-}
-NOTHING = "—"
+_DAY_IS_CLEAR = timedelta(hours=12)
 
 
-def state_of(job: job_pb2.Job) -> str:
-    """Where a job is in its life."""
-    return job_pb2.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()
-
-
-def run_state_of(state: "run_pb2.RunState.ValueType") -> str:
-    """Where a run is in its life."""
-    return run_pb2.RunState.Name(state).removeprefix("RUN_STATE_").lower()
-
-
-def last_error(job: job_pb2.Job) -> str:
-    """Why the last run that has ended failed; empty when it did not, or none has."""
-    return job.last_error or job.last_delivery_error
-
-
-def described(job: job_pb2.Job) -> dict[str, Any]:
-    """A job for a script."""
-    options = job.options
-    return {
-        "job_id": job.job_id,
-        "name": job.name,
-        "state": state_of(job),
-        "pause_reason": job.pause_reason or None,
-        "schedule": job.schedule,
-        "kind": schedule_pb2.ScheduleKind.Name(job.kind).removeprefix("SCHEDULE_KIND_").lower(),
-        "time_zone": job.time_zone,
-        "next_run_at": iso(job.next_run_time),
-        "prompt": job.prompt,
-        "to": _places(job),
-        "sandbox": job.sandbox_template or None,
-        "unattended": _UNATTENDED.get(job.unattended),
-        "denied": list(job.denied_commands),
-        "skills": list(options.skills),
-        "model": options.model or None,
-        "toolsets": list(options.toolsets),
-        "script": options.script or None,
-        "no_agent": options.script_mode == options_pb.SCRIPT_MODE_ONLY,
-        "context_from": list(options.context_job_ids),
-        "workdir": options.workdir or None,
-        "runs": options.max_runs or None,
-        "missed": _MISSED.get(options.missed_run_policy, "once"),
-        "max_missed": options.max_missed_runs,
-        "overlap": _OVERLAP.get(options.overlap_policy, "forbid"),
-        "retries": options.max_retries,
-        **{name: _seconds(options, field) for field, name in _DURATIONS.items()},
-        "budget_micro_usd": options.budget_micro_usd or None,
-        "budget_tokens": options.budget_tokens or None,
-        "created_at": iso(job.create_time),
-        "run_count": job.run_count,
-        "last_run_at": iso(job.last_run_time),
-        "last_state": run_state_of(job.last_run_state) if job.last_run_time.seconds else None,
-        "last_error": last_error(job) or None,
-    }
-
-
-def described_run(run: run_pb2.Run, *, output: bool) -> dict[str, Any]:
-    """A run for a script."""
-    told = {
-        "run_id": run.run_id,
-        "job_id": run.job_id,
-        "state": run_state_of(run.state),
-        "scheduled_for": iso(run.scheduled_for),
-        "requested": run.is_requested,
-        "claimed_at": iso(run.claim_time),
-        "started_at": iso(run.start_time),
-        "finished_at": iso(run.finish_time),
-        "lateness_s": _lateness_s(run),
-        "duration_s": _between(run.start_time, run.finish_time),
-        "attempt": run.attempt,
-        "not_before": iso(run.not_before_time),
-        "silent": run.is_silent,
-        "error": run.error or None,
-        "delivery_error": run.delivery_error or None,
-        "session_id": run.session_id or None,
-    }
-    return told | ({"output": run.output} if output else {})
-
-
-def show(job: job_pb2.Job) -> None:
-    """A job for a person."""
-    for name, value in _lines(job):
-        say(printable(f"{name:<12} {value}"))
-    if job.prompt:
-        say(f"\n{printable(job.prompt)}")
-    if job.options.script:
-        say(f"\nscript:\n{printable(job.options.script).rstrip()}")
-
-
-def show_list(jobs: Sequence[job_pb2.Job]) -> None:
-    """Jobs for a person, and why some failed."""
-    print_table(
-        ("job", "next run", "schedule", "name", "state", "last run", "sandbox"),
-        [
-            (
-                job.job_id,
-                local(job.next_run_time, job.time_zone),
-                printable(job.schedule),
-                printable(job.name),
-                state_of(job),
-                run_state_of(job.last_run_state) if job.last_run_time.seconds else "",
-                job.sandbox_template,
-            )
-            for job in jobs
-        ],
-    )
-    for job in jobs:
-        if error := last_error(job):
-            say(f"{job.job_id} failed last time: {printable(error)}")
-        if job.pause_reason:
-            say(f"{job.job_id} is paused: {printable(job.pause_reason)}")
-
-
-def show_runs(runs: Sequence[run_pb2.Run], zone: str) -> None:
-    """Runs for a person, in the zone of their job."""
-    print_table(
-        ("run", "due", "state", "late", "took", "error"),
-        [
-            (
-                run.run_id,
-                local(run.scheduled_for, zone),
-                (waiting(run, zone) or run_state_of(run.state))
-                + (" (asked for)" if run.is_requested else ""),
-                _length(_lateness_s(run)),
-                _length(_between(run.start_time, run.finish_time)),
-                printable(_first_line(run.error or run.delivery_error)),
-            )
-            for run in runs
-        ],
-    )
-
-
-def waiting(run: run_pb2.Run, zone: str) -> str:
-    """What a run waits for that is put off; empty where it is not."""
-    starts = run.not_before_time
-    if run.state != run_pb2.RUN_STATE_CLAIMED or starts.ToDatetime(UTC) <= datetime.now(UTC):
-        return ""
-    # What is left of a day: whoever reads it knows which.
-    is_soon = starts.ToDatetime(UTC) - datetime.now(UTC) < timedelta(hours=12)
-    at = local(starts, zone)
-    at = at.partition(" ")[2] if is_soon else at
-    return f"waits, attempt {run.attempt} at {at}" if run.attempt > 1 else f"waits, starts at {at}"
+def local(moment: Timestamp, zone: str) -> str:
+    """A time for a person, by the clock of a zone."""
+    if not moment.seconds:
+        return NOTHING
+    return f"{moment.ToDatetime(UTC).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def due_times(times: Sequence[datetime], zone: str) -> str:
@@ -177,16 +28,25 @@ def due_times(times: Sequence[datetime], zone: str) -> str:
     return "\n".join(f"  {line}" for line in shown)
 
 
-def iso(moment: Timestamp) -> str | None:
-    """A time for a script."""
-    return moment.ToJsonString() if moment.seconds else None
+def last_error(job: job_pb2.Job) -> str:
+    """Why the last run that has ended failed; empty when it did not, or none has."""
+    return job.last_error or job.last_delivery_error
 
 
-def local(moment: Timestamp, zone: str) -> str:
-    """A time for a person, by the clock of a zone."""
-    if not moment.seconds:
-        return NOTHING
-    return f"{moment.ToDatetime(UTC).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S %Z}"
+# ---- jobs
+
+
+def _last_state(job: job_pb2.Job) -> str | None:
+    return field_value(job, "last_run_state") if job.last_run_time.seconds else None
+
+
+def _last_run(job: job_pb2.Job) -> str:
+    at = local(job.last_run_time, job.time_zone)
+    return f"{_last_state(job)} at {at}" if job.last_run_time.seconds else NOTHING
+
+
+def _next_run(job: job_pb2.Job) -> str:
+    return local(job.next_run_time, job.time_zone)
 
 
 def _places(job: job_pb2.Job) -> list[str]:
@@ -197,62 +57,100 @@ def _places(job: job_pb2.Job) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _lines(job: job_pb2.Job) -> Iterator[tuple[str, str]]:
+def _run_count(job: job_pb2.Job) -> str:
+    return f"{job.run_count}{f' of {job.options.max_runs}' if job.options.max_runs else ''}"
+
+
+def _missed(job: job_pb2.Job) -> str:
+    return field_value(job, "options.missed_run_policy") or "once"
+
+
+def _missed_text(job: job_pb2.Job) -> str:
+    most = job.options.max_missed_runs
+    return f"all, at most {most}" if _missed(job) == "all" else _missed(job)
+
+
+def _retries(job: job_pb2.Job) -> str:
     options = job.options
-    yield "job", job.job_id
-    yield "name", job.name
-    yield "state", state_of(job)
-    if job.pause_reason:
-        yield "because", job.pause_reason
-    yield "schedule", f"{job.schedule}  ({job.time_zone})"
-    yield "next run", local(job.next_run_time, job.time_zone)
-    ran = f"{run_state_of(job.last_run_state)} at {local(job.last_run_time, job.time_zone)}"
-    yield "last run", ran if job.last_run_time.seconds else NOTHING
-    if error := last_error(job):
-        yield "error", error
-    of = f" of {options.max_runs}" if options.max_runs else ""
-    yield "runs so far", f"{job.run_count}{of}"
-    yield "output to", ", ".join(_places(job))
-    for name, value in _asked(job):
-        if value:
-            yield name, value
+    first = duration_text(options.retry_backoff)
+    return f"{options.max_retries}, the first after {first}" if options.max_retries else ""
 
 
-def _asked(job: job_pb2.Job) -> Iterator[tuple[str, str]]:
-    """What differs from the defaults; empty where it does not."""
+def _budget(job: job_pb2.Job) -> str:
     options = job.options
-    yield "model", options.model
-    yield "skills", ", ".join(options.skills)
-    yield "toolsets", ", ".join(options.toolsets)
-    yield "context", ", ".join(options.context_job_ids)
-    yield "folder", options.workdir
-    yield "sandbox", job.sandbox_template
-    yield "unattended", _UNATTENDED.get(job.unattended, "")
-    yield "denied", ", ".join(job.denied_commands)
-    if options.script_mode == options_pb.SCRIPT_MODE_ONLY:
-        yield "agent", "not asked: the script is the whole run"
-    missed = _MISSED.get(options.missed_run_policy, "once")
-    yield "missed", f"all, at most {options.max_missed_runs}" if missed == "all" else missed
-    yield "overlap", _OVERLAP.get(options.overlap_policy, "forbid")
-    for name in ("missed_run_grace", "jitter", "timeout"):
-        seconds = _seconds(options, name)
-        told = name.rpartition("_")[2]
-        yield told, "" if seconds is None else duration_text(Duration(seconds=seconds))
-    if options.max_retries:
-        first = duration_text(options.retry_backoff)
-        yield "retries", f"{options.max_retries}, the first after {first}"
-    budget = [dollars(options.budget_micro_usd)] if options.budget_micro_usd else []
-    budget += [f"{options.budget_tokens:,} tokens"] if options.budget_tokens else []
-    yield "budget", ", ".join(budget)
+    parts = [dollars(options.budget_micro_usd)] if options.budget_micro_usd else []
+    parts += [f"{options.budget_tokens:,} tokens"] if options.budget_tokens else []
+    return ", ".join(parts)
 
 
-def _seconds(message: Message, field: str) -> int | None:
-    return getattr(message, field).seconds if message.HasField(field) else None
+def _is_script_alone(job: job_pb2.Job) -> bool:
+    return job.options.script_mode == options_pb.SCRIPT_MODE_ONLY
 
 
-def _lateness_s(run: run_pb2.Run) -> float | None:
-    """How long after it was due somebody took it up; of one that was asked for, none."""
-    return None if run.is_requested else _between(run.scheduled_for, run.claim_time)
+JOB = (
+    Column("job_id", "job"),
+    Column("name", "name"),
+    Column("state", "state"),
+    Column("pause_reason", "because", optional=True),
+    Column("schedule"),
+    Column("", "schedule", lambda job: f"{job.schedule}  ({job.time_zone})"),
+    *map(Column, ("kind", "time_zone")),
+    Column("next_run_at", "", "next_run_time"),
+    Column("", "next run", _next_run),
+    Column("last_run_at", "", "last_run_time"),
+    Column("last_state", "", _last_state),
+    Column("", "last run", _last_run),
+    Column("last_error", "error", last_error, optional=True),
+    Column("run_count"),
+    Column("", "runs so far", _run_count),
+    Column("to", "output to", _places),
+    Column("prompt"),
+    Column("model", "model", "options.model", optional=True),
+    Column("skills", "skills", "options.skills"),
+    Column("toolsets", "toolsets", "options.toolsets"),
+    Column("context_from", "context", "options.context_job_ids"),
+    Column("workdir", "folder", "options.workdir", optional=True),
+    Column("sandbox", "sandbox", "sandbox_template", optional=True),
+    Column("unattended", "unattended"),
+    Column("denied", "denied", "denied_commands"),
+    Column("script", "", "options.script", optional=True),
+    Column("no_agent", "", _is_script_alone),
+    Column("", "agent", lambda it: "the script is the whole run" if _is_script_alone(it) else ""),
+    Column("runs", "", "options.max_runs", optional=True),
+    Column("missed", "", _missed),
+    Column("max_missed", "", "options.max_missed_runs"),
+    Column("", "missed", _missed_text),
+    Column("overlap", "overlap", lambda it: field_value(it, "options.overlap_policy") or "forbid"),
+    Column("grace_s", "grace", "options.missed_run_grace", duration_text),
+    Column("jitter_s", "jitter", "options.jitter", duration_text),
+    Column("timeout_s", "timeout", "options.timeout", duration_text),
+    Column("retries", "", "options.max_retries"),
+    Column("backoff_s", "", "options.retry_backoff"),
+    Column("", "retries", _retries),
+    Column("budget_micro_usd", "", "options.budget_micro_usd", optional=True),
+    Column("budget_tokens", "", "options.budget_tokens", optional=True),
+    Column("", "budget", _budget),
+    Column("created_at", "", "create_time"),
+)
+JOB_LIST = (
+    Column("", "job", "job_id"),
+    Column("", "next run", _next_run),
+    *(Column("", name, name) for name in ("schedule", "name", "state")),
+    Column("", "last run", lambda job: _last_state(job) or ""),
+    Column("", "sandbox", "sandbox_template"),
+)
+
+
+def show(job: job_pb2.Job) -> None:
+    """A job for a person."""
+    print_one(job, JOB, as_json=False)
+    if job.prompt:
+        say(f"\n{printable(job.prompt)}")
+    if job.options.script:
+        say(f"\nscript:\n{printable(job.options.script).rstrip()}")
+
+
+# ---- runs
 
 
 def _between(start: Timestamp, end: Timestamp) -> float | None:
@@ -261,15 +159,57 @@ def _between(start: Timestamp, end: Timestamp) -> float | None:
     return round((end.ToNanoseconds() - start.ToNanoseconds()) / 1e9, 3)
 
 
-def _length(seconds: float | None) -> str:
-    if seconds is None:
-        return NOTHING
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+def _lateness_s(run: run_pb2.Run) -> float | None:
+    """How long after it was due somebody took it up; of one that was asked for, none."""
+    return None if run.is_requested else _between(run.scheduled_for, run.claim_time)
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+def _duration_s(run: run_pb2.Run) -> float | None:
+    return _between(run.start_time, run.finish_time)
+
+
+RUN = (
+    *map(Column, ("run_id", "job_id", "state", "scheduled_for")),
+    Column("requested", source="is_requested"),
+    Column("claimed_at", source="claim_time"),
+    Column("started_at", source="start_time"),
+    Column("finished_at", source="finish_time"),
+    Column("lateness_s", source=_lateness_s),
+    Column("duration_s", source=_duration_s),
+    Column("attempt"),
+    Column("not_before", source="not_before_time"),
+    Column("silent", source="is_silent"),
+    *(Column(name, optional=True) for name in ("error", "delivery_error", "session_id")),
+)
+OUTPUT = Column("output")
+
+
+def run_list(zone: str) -> Sequence[Column]:
+    """The columns of runs for people, in the zone of their job."""
+
+    def state(run: run_pb2.Run) -> str:
+        shown = waiting(run, zone) or field_value(run, "state")
+        return f"{shown} (asked for)" if run.is_requested else shown
+
+    def error(run: run_pb2.Run) -> str:
+        return (run.error or run.delivery_error).strip().partition("\n")[0]
+
+    return (
+        Column("", "run", "run_id"),
+        Column("", "due", lambda run: local(run.scheduled_for, zone)),
+        Column("", "state", state),
+        Column("", "late", _lateness_s, duration),
+        Column("", "took", _duration_s, duration),
+        Column("", "error", error),
+    )
+
+
+def waiting(run: run_pb2.Run, zone: str) -> str:
+    """What a run waits for that is put off; empty where it is not."""
+    starts = run.not_before_time
+    ahead = starts.ToDatetime(UTC) - datetime.now(UTC)
+    if run.state != run_pb2.RUN_STATE_CLAIMED or ahead <= timedelta():
+        return ""
+    at = local(starts, zone)
+    at = at.partition(" ")[2] if ahead < _DAY_IS_CLEAR else at
+    return f"waits, attempt {run.attempt} at {at}" if run.attempt > 1 else f"waits, starts at {at}"

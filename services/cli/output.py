@@ -230,10 +230,15 @@ def print_details(pairs: Iterable[tuple[str, str]]) -> None:
     from rich.console import Console
 
     lines = list(pairs)
-    if lines:
-        width = None if sys.stdout.isatty() else UNLIMITED_COLUMNS
-        headings, row = zip(*lines, strict=True)
-        Console(width=width, highlight=False).print(_block(headings, row))
+    if not lines:
+        return
+    headings, row = zip(*lines, strict=True)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(_block(headings, row))
+        return
+    width = max(map(len, headings))
+    for heading, text in lines:
+        say(f"{heading:<{width}}  {text}")
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -72,5 +72,5 @@ def test_a_rollback_that_stopped_half_way_goes_on_to_where_it_was_asked_to(tmp_p
         in_the_way.mkdir()
         assert "half made" in home.run("curator", "rollback", "--yes").err
         in_the_way.rmdir()
-        assert "restored" in home.run("curator", "rollback", "--yes").out
+        assert home.run("curator", "rollback", "--yes").status == 0
         assert tree(root) == before

@@ -135,7 +135,7 @@ def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:
     ]
     check_complaint(client.run("jobs", "show", "twin"), ids[0], ids[1], "say more of the id")
     check_complaint(client.run("jobs", "show", "job_"), "say more of the id")
-    check_complaint(client.run("jobs", "show", "nobody"), "no job nobody", "hermes jobs list")
+    check_complaint(client.run("jobs", "show", "nobody"), "no job 'nobody'", "hermes jobs list")
     assert client.run("jobs", "show", "OTHER", "--json").json["job_id"] == ids[2]
     assert client.run("jobs", "show", ids[1], "--json").json["job_id"] == ids[1]
     paused = client.run("jobs", "pause", "--all", "--json").json
@@ -218,7 +218,7 @@ def test_a_run_is_waited_for_and_looked_at_later(client: Home) -> None:
     whole = client.run("jobs", "runs", job_id, begun["run_id"][:-4], "--json").json
     assert "You said: say that it is time" in whole["output"]
     assert "You said: say that it is time" in client.run("jobs", "runs", "timely", "latest").out
-    check_complaint(client.run("jobs", "runs", "timely", "run_x"), "has no run run_x")
+    check_complaint(client.run("jobs", "runs", "timely", "run_x"), "no run 'run_x'")
     assert client.run("jobs", "show", job_id, "--json").json["last_state"] == "succeeded"
 
 

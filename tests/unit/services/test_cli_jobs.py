@@ -1,5 +1,6 @@
 """What `hermes jobs` makes of its options, and says of those that are wrong."""
 
+import argparse
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,8 +12,9 @@ from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.job_files import note_of
 from services.cli.job_options import duration_text, given_options, target, target_text
-from services.cli.job_view import described, described_run, show, show_list, show_runs
+from services.cli.job_view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
+from services.cli.output import describe, print_list
 from services.errors import InvalidArgument
 
 JOBS = parser_of("jobs")
@@ -42,7 +44,7 @@ def test_an_option_is_its_field_alone(
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--timeout", "soon", "'soon' is not a time such as 90s, 10m or 1h30m"),
+        ("--timeout", "soon", "'soon' is not a time such as 90d, 10m or 1h30m"),
         ("--jitter", "5", "'5' is not a time such as"),
         ("--grace", "9999w", "is longer than 366 days"),
         ("--budget-usd", "much", "'much' is not an amount of dollars such as 2.50"),
@@ -81,7 +83,7 @@ def test_a_place_is_read_and_written(text: str, platform: str, chat: str, thread
 
 @pytest.mark.parametrize("text", ["Telegram", "12345", "telegram:", ":42", ""])
 def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="such as telegram:12345"):
+    with pytest.raises(argparse.ArgumentTypeError, match="such as telegram:12345"):
         target(text)
 
 
@@ -115,13 +117,13 @@ def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFix
     first.not_before_time.FromDatetime(late)
     works = run_pb2.Run(run_id="run_c", state=run_pb2.RUN_STATE_RUNNING, attempt=4)
     works.not_before_time.FromDatetime(soon)
-    show_runs([again, first, works], "Asia/Tokyo")
+    print_list([again, first, works], run_list("Asia/Tokyo"), as_json=False, empty="")
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert f"waits, attempt 4 at {soon.astimezone(tokyo):%H:%M:%S} JST" in lines[0]
     assert lines[0].rstrip().endswith("no")
     assert f"waits, starts at {late.astimezone(tokyo):%Y-%m-%d %H:%M:%S} JST" in lines[1]
     assert "waits" not in lines[2]
-    assert described_run(first, output=False)["not_before"].startswith(f"{late:%Y-%m-%dT%H:%M}")
+    assert describe(first, RUN)["not_before"].startswith(f"{late:%Y-%m-%dT%H:%M}")
 
 
 def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +131,7 @@ def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[
     job.next_run_time.FromDatetime(datetime(2026, 11, 28, tzinfo=UTC))
     job.last_run_time.FromDatetime(datetime(2026, 11, 27, tzinfo=UTC))
     show(job)
-    show_list([job])
+    print_list([job], JOB_LIST, as_json=False, empty="")
     told = capsys.readouterr().out
     assert told.count("2026-11-28 09:00:00 JST") == 2
     assert "at 2026-11-27 09:00:00 JST" in told
@@ -138,10 +140,9 @@ def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[
 def test_a_job_that_came_paused_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     why = "no chat of telegram is named"
     job = job_pb2.Job(job_id="a", state=job_pb2.JOB_STATE_PAUSED, time_zone="UTC", pause_reason=why)
-    for shown in (lambda: show_list([job]), lambda: show(job)):
-        shown()
-        assert why in capsys.readouterr().out
-    assert described(job)["pause_reason"] == why
+    show(job)
+    assert why in capsys.readouterr().out
+    assert describe(job, JOB)["pause_reason"] == why
 
 
 def test_what_is_not_taken_of_a_file_is_named() -> None:
