@@ -1,15 +1,16 @@
-"""Changing one setting in the home's own files; only what is known and valid is written."""
+"""Changes to the home's own files: only what is known and valid is written, and comments stay."""
 
 import io
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 
+from services.clock import Clock
 from services.config import Settings, is_secret_name, provider_variables
 from services.config_catalog import ConfigCatalog
 from services.config_fields import (
@@ -68,20 +69,52 @@ def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path
     text = read_text(home.config)
     data = parse_yaml(text, home.config)
     *groups, name = key.split(".")
-    node: Any = data
-    for depth, group in enumerate(groups, 1):
-        if node.get(group) is None:
-            node[group] = {}
-        node = node[group]
-        if not hasattr(node, "keys"):
-            above = ".".join(groups[:depth])
-            raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")
+    node = _group(data, groups)
+    if not hasattr(node, "keys"):
+        above = ".".join(groups)
+        raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")
     node[name] = _quoted(_typed(declared, key, value))
     _validate(declared, key, _settings(home, yaml=data))
     private = is_secret_name(name) or not home.config.exists()
     mode = _PRIVATE if private else stat.S_IMODE(home.config.stat().st_mode)
-    replace_file(home.config, dumped(data, text), mode)
+    replace_file(home.config, _dumped(data, text), mode)
     return home.config
+
+
+def _group(node: Any, groups: Sequence[str]) -> Any:
+    """The group at a path, made where there is none; a plain value that is in the way."""
+    for group in groups:
+        if not hasattr(node, "keys"):
+            break
+        if node.get(group) is None:
+            node[group] = {}
+        node = node[group]
+    return node
+
+
+def renames(settings: Settings, catalog: ConfigCatalog) -> dict[str, str]:
+    """The older names that config.yaml has for settings in effect, to their present ones."""
+    found = ((settings.find_yaml(each), each.yaml[:1]) for each in catalog.declared)
+    return {it.key: name for it, names in found if it for name in names if it.key != name}
+
+
+def migrate(home: HomePaths, wanted: Mapping[str, str], clock: Clock) -> str:
+    """Rename settings; returns the name of the copy that has the file as it was."""
+    text = read_text(home.config)
+    data = parse_yaml(text, home.config)
+    for old, new in wanted.items():
+        *groups, name = old.split(".")
+        value = _group(data, groups).pop(name)
+        for depth in range(len(groups), 0, -1):
+            if not _group(data, groups[:depth]):
+                del _group(data, groups[: depth - 1])[groups[depth - 1]]
+        *groups, name = new.split(".")
+        _group(data, groups)[name] = value
+    mode = stat.S_IMODE(home.config.stat().st_mode)
+    copy = home.config.with_name(f"{home.config.name}.bak.{clock.now():%Y%m%d-%H%M%S}")
+    replace_file(copy, text, mode)
+    replace_file(home.config, _dumped(data, text), mode)
+    return copy.name
 
 
 def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) -> Path:
@@ -178,7 +211,7 @@ def _quoted(value: Any) -> Any:
     return value
 
 
-def dumped(data: Any, before: str) -> str:
+def _dumped(data: Any, before: str) -> str:
     """The text of round-trip data, laid out as the text was that it was read from."""
     yaml = round_trip()
     if mapping := _INDENTED_KEY.search(before):

@@ -12,8 +12,7 @@ from services.cli.startup import catalog
 from services.clock import SystemClock
 from services.config import editing, load_settings
 from services.config_check import check_settings
-from services.config_edit import set_value
-from services.config_migrate import migrate, renames
+from services.config_edit import migrate, renames, set_value
 from services.errors import InvalidArgument
 from services.home import replace_file
 
@@ -74,7 +73,7 @@ def _migrate(context: Context) -> None:
     if not found:
         say(f"{settings.home.config} has no older names.")
         return
-    print_table(("older name", "name"), [(one.old, one.new) for one in found])
+    print_table(("older name", "name"), list(found.items()))
     if context.given.dry_run:
         return
     question = "Other programs that share this home may know the older names only. Rename them?"
