@@ -105,11 +105,11 @@ def migrate(home: HomePaths, wanted: Mapping[str, str], clock: Clock) -> str:
     for old, new in wanted.items():
         *groups, name = old.split(".")
         value = _group(data, groups).pop(name)
+        *new_groups, new_name = new.split(".")
+        _group(data, new_groups)[new_name] = value
         for depth in range(len(groups), 0, -1):
             if not _group(data, groups[:depth]):
                 del _group(data, groups[: depth - 1])[groups[depth - 1]]
-        *groups, name = new.split(".")
-        _group(data, groups)[name] = value
     mode = stat.S_IMODE(home.config.stat().st_mode)
     copy = home.config.with_name(f"{home.config.name}.bak.{clock.now():%Y%m%d-%H%M%S}")
     replace_file(copy, text, mode)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from services.database import Database, DatabaseFull, DatabaseUnavailable
 from services.errors import Internal, InvalidArgument
@@ -87,16 +87,6 @@ async def test_a_write_returns_what_its_function_returns_once_it_is_saved(notes:
     assert notes.dialect == "sqlite"
 
 
-async def test_an_exception_undoes_the_write_and_reaches_the_caller(notes: Database) -> None:
-    def fail(connection: sa.Connection) -> None:
-        add(1)(connection)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        await notes.write(fail)
-    assert await notes.read(ids) == []
-
-
 async def test_what_waits_together_is_committed_together(notes: Database) -> None:
     outcomes, statements = await together(notes, *[add(number) for number in range(20)])
     assert outcomes == list(range(20))
@@ -170,43 +160,6 @@ async def test_savepoints_of_a_function_s_own_work_in_a_group(notes: Database) -
     assert await notes.read(ids) == [1, 2]
 
 
-async def test_cancelling_the_caller_does_not_cancel_the_commit(notes: Database) -> None:
-    async with writer_held(notes):
-        task = asyncio.ensure_future(notes.write(add(1)))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    await notes.write(add(2))
-    assert await notes.read(ids) == [1, 2]
-
-
-async def test_a_failure_that_nobody_waits_for_is_logged(
-    notes: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    await notes.write(add(1))
-    async with writer_held(notes):
-        task = asyncio.ensure_future(notes.write(add(1)))
-        await asyncio.sleep(0)
-        task.cancel()
-    await notes.write(add(2))
-    assert "caller is gone" in caplog.text
-
-
-async def test_closing_finishes_what_was_asked_for(sqlite_url: str) -> None:
-    database = Database(sqlite_url, "test")
-    async with database:
-        await database.write(metadata.create_all)
-        tasks = [asyncio.ensure_future(database.write(add(number))) for number in range(50)]
-        await asyncio.sleep(0)
-    assert await asyncio.gather(*tasks) == list(range(50))
-    for access in (database.write, database.read):
-        with pytest.raises(DatabaseUnavailable, match="closed"):
-            await access(ids)
-    async with Database(sqlite_url, "test") as again:
-        assert await again.read(ids) == list(range(50))
-
-
 async def test_nothing_but_the_file_and_its_lock_is_left(sqlite_url: str, tmp_path: Path) -> None:
     async with Database(sqlite_url, "test") as database:
         await database.write(metadata.create_all)
@@ -252,12 +205,6 @@ async def test_many_reads_share_few_threads(notes: Database) -> None:
     await asyncio.gather(*[notes.read(wait_for_the_others) for _ in range(4)])
     await asyncio.gather(*[notes.read(read) for _ in range(100)])
     assert len(names) == 4
-
-
-async def test_a_read_cannot_write(notes: Database) -> None:
-    with pytest.raises((DBAPIError, DatabaseUnavailable)):
-        await notes.read(add(1))
-    assert await notes.read(ids) == []
 
 
 async def test_foreign_keys_hold_but_in_a_migration_that_mends_them(notes: Database) -> None:
