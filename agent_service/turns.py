@@ -32,7 +32,7 @@ from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, Draining
-from services.lease_keeper import LeaseKeeper
+from services.leases import LeaseKeeper
 from services.lifecycle import Workers, unbroken
 from services.logs import bind
 from services.tracing import traceparent

@@ -24,8 +24,7 @@ from agent_service.watched import Progress
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, NotFound
-from services.lease_keeper import LeaseKeeper
-from services.leases import Fenced, Lease
+from services.leases import Fenced, Lease, LeaseKeeper
 from services.lifecycle import Workers, unbroken
 from services.redact import Redactor
 

@@ -43,8 +43,7 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.database.metrics import show
-from services.lease_keeper import LeaseKeeper
-from services.leases import new_owner
+from services.leases import LeaseKeeper, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter, redactions
 from services.migrations import prepare

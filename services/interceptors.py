@@ -34,7 +34,7 @@ from services.errors import (
     to_status,
 )
 from services.logs import bind
-from services.slow_readers import PatientWriter
+from services.streams import PatientWriter
 from services.tracing import NOTHING, end_served, serving
 
 _log = logging.getLogger(__name__)

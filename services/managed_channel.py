@@ -13,7 +13,7 @@ from services import tracing
 from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
-from services.sent_streams import SentStream, at_once
+from services.streams import SentStream, at_once
 
 _Codec = Callable[[Any], Any] | None
 # Method, serializer, deserializer and whether generated code registers the method.

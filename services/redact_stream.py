@@ -6,9 +6,8 @@ marks, and what a known value begins with. Ordinary words are passed on at once.
 
 import re
 
-from services.redact import MASK, MIN_SECRET_CHARS, Redactor
+from services.redact import MASK, MIN_SECRET_CHARS, Redactor, Spellings
 from services.secret_shapes import BEGINNINGS, KEY_BEGINNING
-from services.secret_spellings import Spellings
 
 _CONTEXT = 160
 """So much of what was passed on is looked at with what follows it."""

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from msgspec import Struct, field
 
 from services import deadlines
@@ -16,7 +17,6 @@ from services.auth import Authenticator, Gate, Tokens
 from services.calls import METADATA_LIMITS, CallObserver
 from services.component import Component
 from services.errors import FailedPrecondition, Internal
-from services.health import Health
 from services.in_process import InProcessServer
 from services.interceptors import CallPipeline
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
@@ -205,3 +205,29 @@ def _check(listen: Listen) -> None:
                 f"{address} needs certificates or tokens: make certificates with `hermes certs "
                 "init` and give each service a host:port, or start all together with `hermes up`"
             )
+
+
+class Health:
+    """Answers probes: everything is NOT_SERVING until told otherwise, and at the end again."""
+
+    def __init__(self, components: Iterable[str]) -> None:
+        self._names = ("", *components)
+        # The package's stubs leave out its asyncio half.
+        self._servicer: Any = cast("Any", health).aio.HealthServicer()
+
+    async def register(self, server: grpc.aio.Server) -> None:
+        """Adds the service to the server."""
+        await self._set_all(health_pb2.HealthCheckResponse.NOT_SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    async def start(self) -> None:
+        """Says that calls are welcome."""
+        await self._set_all(health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        """Says, for good, that no more calls should come."""
+        await self._servicer.enter_graceful_shutdown()
+
+    async def _set_all(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in self._names:
+            await self._servicer.set(name, status)

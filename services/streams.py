@@ -2,15 +2,17 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from contextlib import aclosing, asynccontextmanager
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import grpc
 import grpc.aio
 
-from services.errors import ServiceUnavailable
+from services.deadlines import STALLED_READER_S
+from services.errors import WRITTEN_TOO_LATE, ServiceUnavailable, Unavailable
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 5.0
@@ -95,3 +97,134 @@ def _wait_s(cuts: int) -> float:
     # Half of it by chance: those who lost the same server do not come back in the same moment.
     longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(cuts, 10))
     return longest * (1 + secrets.randbelow(1000) / 1000) / 2
+
+
+_T = TypeVar("_T")
+
+_LOOKS, _LOOK_AFTER_S = 100, 0.01
+
+
+class SentStream:
+    """A call of a method with a stream of requests, and with one answer or a stream of them."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._answers: AsyncIterator[Any] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[grpc.aio.AioRpcError] = self._loop.create_future()
+        call.add_done_callback(self._look)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    # ---- what it answers
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._meant(self._call).__await__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._answers is None:
+            self._answers = aiter(self._call)
+        return await self._meant(anext(self._answers))
+
+    async def read(self) -> Any:
+        """Return the next answer, or `grpc.aio.EOF` after the last one."""
+        return await self._meant(self._call.read())
+
+    async def write(self, message: Any) -> None:
+        """Send one more request."""
+        await self._meant(self._call.write(message))
+
+    # ---- how it ended
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have a function called when it is known how the call has ended."""
+        self._ended.add_done_callback(lambda _: callback(self))
+
+    async def code(self) -> grpc.StatusCode:
+        """Return its status, once it has one."""
+        return (await asyncio.shield(self._ended)).code()
+
+    def _look(self, _: object, looks: int = _LOOKS) -> None:
+        call, metadata = self._call, grpc.aio.Metadata()
+        details = at_once(call.details())
+        if details == WRITTEN_TOO_LATE and looks:
+            # Of two statuses, nobody is told of the second.
+            self._loop.call_later(_LOOK_AFTER_S, self._look, call, looks - 1)
+            return
+        code, trailing = at_once(call.code()), at_once(call.trailing_metadata())
+        self._ended.set_result(grpc.aio.AioRpcError(code, metadata, trailing, details, None))
+
+    async def _meant(self, answer: Any) -> Any:
+        try:
+            return await answer
+        except grpc.aio.AioRpcError as error:
+            if error.details() != WRITTEN_TOO_LATE:
+                raise
+            ended = await asyncio.shield(self._ended)
+            if ended.code() is grpc.StatusCode.OK:
+                raise  # what was still to be read is lost
+        raise ended
+
+
+def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
+    """What a coroutine returns that has nothing to wait for, as those of a call that is done."""
+    try:
+        coro.send(None)
+    except StopIteration as finished:
+        return finished.value
+    coro.close()
+    raise asyncio.InvalidStateError("the call has not ended")
+
+
+class PatientWriter:
+    """Writes a stream's messages inside `async with`, which fails when the client takes none.
+
+    One timer watches all of them: one for each message takes a third of the time of the message.
+    """
+
+    def __init__(
+        self, context: grpc.aio.ServicerContext[Any, Any], limit_s: float = STALLED_READER_S
+    ) -> None:
+        """Take how long the client may let a message wait."""
+        self._context = context
+        self._limit_s = limit_s
+        self._writing_since: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(limit_s, self._look)
+        self._stalled = asyncio.timeout(None)
+
+    async def __aenter__(self) -> Self:
+        await self._stalled.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        try:
+            await self._stalled.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise Unavailable("the client has stopped reading") from None
+
+    async def write(self, message: Any) -> None:
+        """Send a message, once the client has room for it."""
+        self._writing_since = self._loop.time()
+        try:
+            await self._context.write(message)
+        finally:
+            self._writing_since = None
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        ends = self._limit_s + (now if self._writing_since is None else self._writing_since)
+        if ends > now:
+            self._timer = self._loop.call_at(ends, self._look)
+        else:
+            self._stalled.reschedule(now)

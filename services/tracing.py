@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import grpc
 from msgspec import Struct
+from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace import Span as ApiSpan
+from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from services.calls import Metadata
@@ -57,12 +58,11 @@ class Tracing(Struct, frozen=True):
     text: bool = False
 
 
-class Span:
+class Span(Struct, frozen=True):
     """A piece of work while it goes on: a span of OpenTelemetry that no secret gets into."""
 
-    def __init__(self, api: ApiSpan, tracing: Tracing | None) -> None:
-        self.api = api
-        self.tracing = tracing
+    api: ApiSpan
+    tracing: Tracing | None
 
     @property
     def traceparent(self) -> str:
@@ -93,7 +93,7 @@ class Span:
         self.api.set_status(StatusCode.ERROR)
 
 
-NOTHING = Span(INVALID_SPAN, None)
+NOTHING = Span(trace.INVALID_SPAN, None)
 """The span of what nobody traces."""
 _HERE: ContextVar[Span] = ContextVar("span", default=NOTHING)
 
@@ -141,7 +141,7 @@ def _provider(config: TracingConfig, resource: Mapping[str, str]) -> "TracerProv
 @contextmanager
 def traced_by(tracing: Tracing) -> Generator[None]:
     """Trace what is done inside, also by tasks begun there."""
-    token = _HERE.set(Span(INVALID_SPAN, tracing))
+    token = _HERE.set(Span(trace.INVALID_SPAN, tracing))
     try:
         yield
     finally:
@@ -214,7 +214,7 @@ def calling(method: str) -> Span:
     Services look after each other all the time; only what belongs to some work is worth a trace.
     """
     here = _HERE.get()
-    if here.tracing is None or here.api is INVALID_SPAN:
+    if here.tracing is None or here.api is trace.INVALID_SPAN:
         return NOTHING
     return _start(here.tracing, method[1:], SpanKind.CLIENT, here, _of(method))
 

@@ -24,7 +24,7 @@ from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
 from services.lifecycle import Workers
-from services.slow_readers import PatientWriter
+from services.streams import PatientWriter
 from services.validation import check_id
 
 _log = logging.getLogger(__name__)

@@ -20,8 +20,7 @@ from gateway_service.router import Router
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, HermesError
-from services.lease_keeper import LeaseKeeper
-from services.leases import Fenced, Lease, LeaseTable, Owner
+from services.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner
 
 _log = logging.getLogger(__name__)
 

@@ -23,8 +23,7 @@ from scheduler_service.storage import claims
 from scheduler_service.storage.claims import Holder
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
-from services.lease_keeper import LeaseKeeper
-from services.leases import Fenced, Lease
+from services.leases import Fenced, Lease, LeaseKeeper
 from services.lifecycle import Workers
 from services.logs import bind
 

@@ -17,8 +17,7 @@ import sqlalchemy as sa
 from services.clock import Clock
 from services.database.hints import Hint, Hints
 from services.database.lane import Job, Lane
-from services.database.lock import FileLock
-from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
+from services.database.sqlite_workers import FileLock, LeaseTime, Migrator, Reader, Writer
 from services.errors import DatabaseUnavailable
 from services.task_groups import each_of
 

@@ -1,5 +1,7 @@
 """The threads' work on an SQLite file: to write, to read, to migrate."""
 
+import errno
+import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -8,16 +10,57 @@ from pathlib import Path
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from services.clock import Clock
+from services.database.errors import (
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseInUse,
+    DatabaseReadOnly,
+)
 from services.database.lane import Job
-from services.database.lock import FileLock
 from services.database.sql import SQLITE_NOW, to_microseconds
-from services.database.sqlite_errors import explain
-from services.errors import DatabaseUnavailable, Internal
+from services.errors import DatabaseUnavailable, HermesError, Internal
 
 _OLDEST_VERSION = (3, 35)  # RETURNING
+
+
+class FileLock:
+    """An flock on `<database>.lock`, in which the holder leaves its process id."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._path = database.with_name(f"{database.name}.lock")
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Hold the lock until `release`; raise DatabaseInUse if another process has it."""
+        if self._file is not None:
+            return
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(file, 32).decode(errors="replace").strip()
+            os.close(file)
+            by = f" by process {holder}" if holder.isdigit() else ""
+            raise DatabaseInUse(
+                f"{self._database} is in use{by}; stop that `hermes` first, or use it"
+            ) from None
+        except OSError:
+            os.close(file)
+            raise
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        self._file = file
+
+    def release(self) -> None:
+        """Let another process have it; the lock's file stays, as removing it would be a race."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class LeaseTime:
@@ -191,3 +234,70 @@ def _fail_all(jobs: Sequence[Job]) -> None:
     error = jobs[-1].error or Internal("a transaction's function must not commit or roll back")
     for job in jobs:
         job.error = job.error or error
+
+
+_KIND = 0xFF  # the lower byte of an extended result code
+
+
+def explain(error: BaseException, path: Path) -> BaseException:
+    """Return the error as a sentence about the file, or itself if the database is not to blame."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    explained: HermesError | None = None
+    if isinstance(cause, sqlite3.Error):
+        explained = _explain_sqlite(cause, path)
+        if explained is None and cause is error:  # not from a job's statement: BEGIN or COMMIT
+            explained = DatabaseUnavailable(f"{path} could not save this: {error}")
+    elif isinstance(cause, OSError):
+        explained = _explain_os(cause, path)
+    if explained is None:
+        return error
+    explained.__cause__ = error
+    return explained
+
+
+def _explain_sqlite(error: sqlite3.Error, path: Path) -> HermesError | None:
+    match getattr(error, "sqlite_errorcode", 0) & _KIND:
+        case sqlite3.SQLITE_FULL:
+            return _full(path)
+        case sqlite3.SQLITE_IOERR:
+            return _full(path) if _is_full(path) else _failed(path, "the disk reports an error")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return _read_only(path)
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return DatabaseInUse(f"{path} is locked by another program; close that program")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return DatabaseDamaged(
+                f"{path} is damaged or not a database; put a backup in its place, "
+                "or move it away to start with an empty one"
+            )
+        case _:
+            return None
+
+
+def _explain_os(error: OSError, path: Path) -> DatabaseUnavailable:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return _full(path)
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return _read_only(path)
+    return _failed(path, os.strerror(error.errno) if error.errno else str(error))
+
+
+def _full(path: Path) -> DatabaseFull:
+    return DatabaseFull(f"no space is left for {path}; free some, nothing was saved meanwhile")
+
+
+def _read_only(path: Path) -> DatabaseReadOnly:
+    return DatabaseReadOnly(
+        f"{path} cannot be written; check who owns it and its folder, and that the disk is writable"
+    )
+
+
+def _failed(path: Path, what: str) -> DatabaseUnavailable:
+    return DatabaseUnavailable(f"{path} cannot be used: {what}; check the disk and the path")
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        return os.statvfs(path.parent).f_bavail == 0
+    except OSError:
+        return False

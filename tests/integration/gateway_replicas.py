@@ -28,8 +28,7 @@ from gateway_service.turns import Turns
 from hermes.agent.v1 import turn_pb2_grpc
 from services.clock import Clock, SystemClock
 from services.database import Database
-from services.lease_keeper import LeaseKeeper
-from services.leases import new_owner
+from services.leases import LeaseKeeper, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.redact import Redactor

@@ -11,8 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from services.clock import SystemClock
 from services.database import Database
-from services.lease_keeper import LeaseKeeper
-from services.leases import Fenced, Lease, LeaseTable, Owner, new_owner
+from services.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner, new_owner
 from services.lifecycle import Workers
 from tests.sample.leases import LEASES, NEW, ONE, OTHER, metadata, work
 
