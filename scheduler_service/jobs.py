@@ -144,9 +144,6 @@ class JobRequest(Struct, frozen=True):
         fields = to_builtins(self)
         # What somebody may say can have become another meanwhile; what was stored first holds.
         del fields["denied"]
-        for later in ("sandbox_template", "unattended", "options", "is_paused"):
-            if not fields[later]:
-                del fields[later]  # as of jobs that were stored before there was a choice
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

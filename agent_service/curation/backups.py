@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import re
 import tarfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -10,6 +9,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from agent_service.curation.changes import STAMP, free_stamp, stamp_order
 from agent_service.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, NotFound
 
@@ -24,7 +24,6 @@ PREFIX = ".curator_"
 _AFTER = ".curator_after.json"
 _PASSING = (".usage.json.lock", ".hub_journal.json")
 _SUFFIX = ".tar.gz"
-_ID = re.compile(r"\d{8}-\d{6}(?:-\d+)?")
 
 
 class Backup(Struct, frozen=True):
@@ -55,9 +54,7 @@ async def content(files: SkillFiles) -> Mapping[str, bytes]:
 async def make(files: SkillFiles, backup: Backup, now: datetime) -> str:
     """Keep a copy of what a library holds, and return its id; the oldest ones go."""
     there = await ids(files)
-    stamp = f"{now:%Y%m%d-%H%M%S}"
-    tries = (stamp, *(f"{stamp}-{count}" for count in range(2, 100)))
-    backup_id = next(each for each in tries if each not in there)
+    backup_id = free_stamp(now, there)
     data = await asyncio.to_thread(_packed, backup)
     if len(data) > MAX_FILE_BYTES:
         raise FailedPrecondition(
@@ -77,7 +74,7 @@ async def ids(files: SkillFiles) -> Sequence[str]:
         for path in await files.tree()
         if path.startswith(f"{FOLDER}/") and path.endswith(_SUFFIX)
     ]
-    return sorted((name for name in names if _ID.fullmatch(name)), key=_order, reverse=True)
+    return sorted((name for name in names if STAMP.fullmatch(name)), key=stamp_order, reverse=True)
 
 
 async def since(files: SkillFiles, backup_id: str) -> AsyncIterator[Backup]:
@@ -92,11 +89,6 @@ async def since(files: SkillFiles, backup_id: str) -> AsyncIterator[Backup]:
 
 def _path(backup_id: str) -> str:
     return f"{FOLDER}/{backup_id}{_SUFFIX}"
-
-
-def _order(backup_id: str) -> tuple[str, int]:
-    day, time, *count = backup_id.split("-")
-    return day + time, int(count[0]) if count else 1
 
 
 def _packed(backup: Backup) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from agent_service.curation.changes import Done, Kind
+from agent_service.curation.changes import STAMP, Done, Kind, free_stamp, stamp_order
 from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.usage import moment
 
@@ -19,7 +19,7 @@ MAX_BYTES = 4 * 1024 * 1024
 KEPT = 100
 """Reports that are listed, and so kept."""
 
-_RUN = re.compile(rf"(\d{{8}}-\d{{6}}(?:-\d+)?)/{re.escape(RUN)}")
+_RUN = re.compile(rf"({STAMP.pattern})/{re.escape(RUN)}")
 _TITLES = {
     Kind.MERGED: "Merged",
     Kind.CREATED: "Made to take others in",
@@ -98,10 +98,7 @@ def report_of(stored: Mapping[str, Any]) -> Report:
 
 async def folder_for(files: SkillFiles, now: datetime) -> str:
     """A folder that no report has."""
-    there = {path.split("/")[0] for path in await files.tree()}
-    stamp = f"{now:%Y%m%d-%H%M%S}"
-    tries = (stamp, *(f"{stamp}-{count}" for count in range(2, 1000)))
-    return next(each for each in tries if each not in there)
+    return free_stamp(now, {path.split("/")[0] for path in await files.tree()})
 
 
 async def write(files: SkillFiles, report: Report) -> None:
@@ -134,12 +131,7 @@ async def read(files: SkillFiles, folder: str) -> Report:
 
 async def _folders(files: SkillFiles) -> Sequence[str]:
     found = (_RUN.fullmatch(path) for path in await files.tree())
-    return sorted((each[1] for each in found if each), key=_order, reverse=True)
-
-
-def _order(folder: str) -> tuple[str, int]:
-    day, time, *count = folder.split("-")
-    return day + time, int(count[0]) if count else 1
+    return sorted((each[1] for each in found if each), key=stamp_order, reverse=True)
 
 
 def _shown(report: Report) -> str:

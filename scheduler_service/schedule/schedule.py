@@ -1,7 +1,7 @@
 """Schedules: read from what a person wrote, and when one fires next; pure functions."""
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -10,9 +10,7 @@ from msgspec import Struct
 from scheduler_service.errors import ScheduleError
 from scheduler_service.schedule import crontab
 from scheduler_service.schedule.crontab import instant_of
-from scheduler_service.schedule.moments import moment
-from scheduler_service.schedule.phrases import crontab_of, is_recurring, without_every
-from scheduler_service.schedule.times import is_unit, length
+from scheduler_service.schedule.phrases import is_recurring, length, moment, recurrence
 
 Kind = Literal["once", "interval", "cron"]
 
@@ -36,24 +34,8 @@ _ZONE_LAST = re.compile(
     r"(.+?),?\s+(?:in\s+|time\s?zone\s+)?\(?([a-z]{2,}(?:/[a-z0-9_+-]+)+|utc|gmt)\)?(?:\s+time)?",
     re.IGNORECASE | re.DOTALL,
 )
-_ABBREVIATIONS = {
-    **dict.fromkeys(("est", "edt", "et"), "America/New_York"),
-    **dict.fromkeys(("cst", "cdt"), "America/Chicago"),
-    **dict.fromkeys(("mst", "mdt"), "America/Denver"),
-    **dict.fromkeys(("pst", "pdt", "pt"), "America/Los_Angeles"),
-    **dict.fromkeys(("cet", "cest", "met"), "Europe/Berlin"),
-    "bst": "Europe/London",
-    "ist": "Asia/Kolkata",
-    "jst": "Asia/Tokyo",
-    "eet": "Europe/Athens",
-    "msk": "Europe/Moscow",
-    "aest": "Australia/Sydney",
-}
-"""Short names that several zones have, or that hold for half a year, and what may be meant."""
 _CRON_FIELD = re.compile(r"[\d*?,/a-z#-]+")
 _CRON_FIELDS = 5
-_ISO = re.compile(r"(?P<date>\d{4}-?\d{2}-?\d{2})(?:[t ]\d.*)?")
-_LONG_NUMBER = re.compile(r"\d{10,}")
 _NOTHING = (
     "it is no delay, interval, crontab expression or ISO timestamp, and no words that say when"
 )
@@ -190,10 +172,6 @@ def _zoned(text: str, zone: str) -> tuple[str, str]:
         return first[2], _named_zone(first[1])
     if crontab.looks_like_one(text.lower()):
         return text, zone
-    last_word = text.lower().split()[-1] if text.split() else ""
-    if last_word in _ABBREVIATIONS:
-        meant = _ABBREVIATIONS[last_word]
-        raise ValueError(f'"{last_word}" is not the whole name of a time zone, such as "{meant}"')
     if (last := _ZONE_LAST.fullmatch(text.strip())) is not None:
         return last[1], _named_zone(last[2])
     return text, zone
@@ -220,26 +198,14 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
     _check_fields(words)
     if at := _timestamp(words, zone):
         return Once(at)
-    if (number := _LONG_NUMBER.search(words)) is not None:
-        raise ValueError(f'"{number[0]}" is too large a number')
     words = words.removeprefix("@")
     if is_recurring(words):
-        return _every(without_every(words), zone, now)
-    if at := moment(words, zone, now):
+        return _every(words, zone, now)
+    if at := moment(words, ZoneInfo(zone), now):
         return Once(at)
     if delay := length(re.sub(r"^(?:in|after) ", "", words).removesuffix(" from now")):
         return Once(now + delay)
-    if (iso := _ISO.fullmatch(words)) is not None:
-        raise ValueError(_what_is_wrong(iso["date"]))
     raise ValueError(_NOTHING)
-
-
-def _what_is_wrong(iso_date: str) -> str:
-    try:
-        date.fromisoformat(iso_date)
-    except ValueError:
-        return "there is no such date"
-    return 'there is no such time of day; it is written as in "2027-03-01T09:00"'
 
 
 def _check_fields(words: str) -> None:
@@ -260,10 +226,9 @@ def _macro(word: str) -> str:
 
 
 def _every(words: str, zone: str, now: datetime) -> Schedule:
-    one = re.match(r"(\w+)(?:$|,? and |, )", words)
-    every = length(f"1 {words}" if one and is_unit(one[1]) else words)
-    if every is None:
-        return Cron(crontab_of(words), zone)
+    every = recurrence(words)
+    if isinstance(every, str):
+        return Cron(every, zone)
     if every < _SHORTEST_INTERVAL:
         raise ValueError("an interval lasts a minute or more")
     return Interval(every, anchor=now)

@@ -45,9 +45,6 @@ _STILL_DUE = (
     .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)), not_waiting)
     .with_for_update(skip_locked=True)
 )
-_HAVE_OPEN = sa.select(run.c.job_id).where(
-    run.c.job_id.in_(sa.bindparam("job_ids", expanding=True)), open_run
-)
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
     .where(job.c.next_run_at.is_not(None), not_waiting)
@@ -171,10 +168,9 @@ def claim(
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
     # One that was changed meanwhile may not be due any more, or overlap in another way.
     due = {(row.id, row.next_run_at, row.updated_at) for row in rows}
-    still = _unblocked(
-        connection,
-        [each for each in firings if (each[0].id, each[0].next_run_at, each[0].updated_at) in due],
-    )
+    still = [
+        each for each in firings if (each[0].id, each[0].next_run_at, each[0].updated_at) in due
+    ]
     if not still:
         return Claimed((), (), 0, ())
     steps = [
@@ -195,15 +191,6 @@ def claim(
     settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
     missed = tuple(job.options.missed for job, firing in still if firing.missed)
     return Claimed(claims, times, len(still), missed)
-
-
-def _unblocked(connection: sa.Connection, firings: Sequence[_Firing]) -> list[_Firing]:
-    """Those whose jobs need not wait for an open run."""
-    alone = [job.id for job, _ in firings if not job.may_overlap]
-    found = connection.execute(_HAVE_OPEN, {"job_ids": alone}).scalars() if alone else ()
-    busy: set[str] = set(found)
-    settle_waiting(connection, busy)
-    return [each for each in firings if each[0].id not in busy]
 
 
 def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduler_service.jobs import RunState
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
@@ -69,90 +68,3 @@ async def test_a_jobs_runs_do_not_overlap_and_what_came_due_meanwhile_is_one_run
         NOON + timedelta(minutes=1),
     ]
     assert running.metric("hermes_cron_missed_total", policy="once") == 1
-
-
-@pytest.mark.parametrize(
-    ("schedule", "down", "runs_for"),
-    [
-        ("in 5s", 10, 5),
-        ("in 5s", 2 * HOUR, 5),
-        ("in 5s", 3 * DAY, 5),
-        ("every 1m", 2 * HOUR + 5, 2 * HOUR),
-        ("every 1m", 3 * DAY + 5, 3 * DAY),
-        ("0 13 * * *", 2 * HOUR, HOUR),
-        ("0 13 * * *", 3 * DAY, 2 * DAY + HOUR),
-        ("0 13 * * mon", 3 * DAY, None),  # longer ago than is made up for
-    ],
-)
-async def test_after_a_time_without_schedulers_the_last_due_time_is_made_up_for(
-    database: Database, wire: Wire, schedule: str, down: int, runs_for: int | None
-) -> None:
-    clock = SetClock(NOON)
-    async with scheduler(database, wire, clock=clock) as before:
-        await before.create("x", schedule)
-    clock.step(down)
-    async with scheduler(database, wire, clock=clock) as after:
-        await after.create("probe", "1s")
-        clock.step(1)
-        await after.look()
-        await after.finished("probe")
-        found = await after.finished("x", 1 if runs_for else 0)
-        job = await after.catalog.get("default", "x")
-    expected = [NOON + timedelta(seconds=runs_for)] if runs_for else []
-    assert [run.scheduled_for for run in found] == expected
-    assert job.next_run_at is None or job.next_run_at > clock.now()
-
-
-@pytest.mark.parametrize("step", [-HOUR, HOUR])
-async def test_a_clock_that_is_set_repeats_no_due_time(
-    database: Database, wire: Wire, step: int
-) -> None:
-    clock = SetClock(NOON)
-    async with scheduler(database, wire, clock=clock) as running:
-        await running.create("x", "every 30m")
-        clock.step(30 * MINUTE)
-        await running.look()
-        await running.finished("x", 1)
-        clock.step(step)
-        for count in range(6):
-            clock.step(30 * MINUTE)
-            await running.create(f"probe{count}", "1s")
-            clock.step(1)
-            await running.look()
-            await running.finished(f"probe{count}")
-        found = await running.claimed("x")
-    times = [run.scheduled_for for run in found]
-    assert len(set(times)) == len(times)
-    assert {run.state for run in found} == {RunState.SUCCEEDED}
-    wall = 30 * MINUTE + step + 6 * 30 * MINUTE
-    assert times[0] == NOON + timedelta(seconds=wall)
-    # Set back, the time that is lived through twice has no further runs; set forward, the time
-    # that is jumped over has the one that makes up for it.
-    assert len(times) == (5 if step < 0 else 7)
-
-
-@pytest.mark.parametrize(
-    ("zone_text", "start", "expected"),
-    [
-        ("30 2 * * *", datetime(2026, 3, 29, 0, tzinfo=UTC), datetime(2026, 3, 29, 1, tzinfo=UTC)),
-        (
-            "30 2 * * *",
-            datetime(2026, 10, 24, 22, tzinfo=UTC),
-            datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
-        ),
-    ],
-)
-async def test_a_night_with_a_change_of_clocks_has_one_run(
-    database: Database, wire: Wire, zone_text: str, start: datetime, expected: datetime
-) -> None:
-    clock = SetClock(start)
-    async with scheduler(database, wire, clock=clock) as running:
-        await running.create("x", zone_text, time_zone="Europe/Berlin")
-        for quarter in range(24):
-            clock.step(15 * MINUTE)
-            await running.create(f"probe{quarter}", "1s")
-            clock.step(1)
-            await running.look()
-            await running.finished(f"probe{quarter}")
-        found = await running.claimed("x")
-    assert [run.scheduled_for for run in found] == [expected]

@@ -237,26 +237,6 @@ async def test_a_job_whose_options_changed_since_it_was_seen_is_looked_at_again(
     assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
 
 
-async def test_runs_that_an_earlier_version_has_begun_are_not_overlapped(
-    prepared: Database,
-) -> None:
-    await one_claim(prepared, job_of(1))
-    await prepared.write(lambda connection: connection.execute(JOB.update().values(waits=False)))
-    (seen,) = await due(prepared, NOON + MINUTE)
-    assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
-    assert await due(prepared, NOON + MINUTE) == [], "it is noted that it waits"
-
-
-async def test_a_job_runs_whose_run_an_earlier_version_has_ended(
-    prepared: Database, wire: Wire
-) -> None:
-    await store(prepared, replace(job_of(1), prompt="answer hello"))
-    await prepared.write(lambda connection: connection.execute(JOB.update().values(waits=True)))
-    async with scheduler(prepared, wire, clock=SetClock(NOON)) as running:
-        (run,) = await running.finished("job1")
-        assert (run.scheduled_for, run.state) == (NOON, RunState.SUCCEEDED)
-
-
 async def test_an_edit_of_how_often_a_job_runs_counts_the_run_that_came_between(
     prepared: Database,
 ) -> None:

@@ -12,20 +12,16 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from scheduler_service.home.profiles import ProfileHome
-from scheduler_service.jobs import Job, JobRequest, JobState, RunState
+from scheduler_service.jobs import Job, JobState, RunState
 from scheduler_service.schedule.misfire import Firing
 from scheduler_service.schedule.schedule import Interval
-from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata
-from services.clock import SystemClock
 from services.database import Database
 from services.errors import ServiceUnavailable
 from services.leases import new_owner
-from services.migrations import prepare, upgrade
-from services.redact import Redactor
+from services.migrations import prepare
 from tests.migrations import assert_migrations_match
 from tests.postgres import PostgresServer
 
@@ -71,27 +67,6 @@ def job_of(number: int, due: datetime | None = NOON) -> Job:
 
 async def test_migrations_lead_to_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
     await assert_migrations_match(metadata, migrations, tmp_path, postgres)
-
-
-async def test_jobs_of_earlier_versions_are_still_known(empty_database_url: str) -> None:
-    request = JobRequest("job1", "default", "", "say it", "every 1m", "UTC", None)
-    values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
-    values |= {"id": "job1", "profile": "default", "name": "", "prompt": "say it"}
-    values |= {"schedule_text": "every 1m", "time_zone": "UTC", "schedule_kind": "interval"}
-    # What version 0001 made of this request.
-    digest = "df5aae3931d3305b819b97b7cd9afefea468dc187ab8ef08f6db377c4652efb5"
-    times = dict.fromkeys(("anchor_at", "created_at", "next_run_at"), NOON)
-    row = {**values, **times, "interval_s": 60, "request_digest": digest}
-    columns = [column for column in metadata.tables["job"].c if column.name in row]
-    before = sa.table("job", *(sa.column(column.name, column.type) for column in columns))
-    async with Database(empty_database_url, "scheduler") as database:
-        await database.migrate(lambda connection: upgrade(connection, migrations, "0001"))
-        await database.write(lambda connection: connection.execute(before.insert().values(row)))
-        await prepare(database, metadata, migrations)
-        again = await JobCatalog(
-            database, SystemClock(), lambda _: ProfileHome("UTC"), NoAgent(), Redactor()
-        ).create(request)
-    assert (again.prompt, again.sandbox_template, again.created_at) == ("say it", "", NOON)
 
 
 async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
-import sqlalchemy as sa
 from msgspec.structs import replace
 
 from scheduler_service.jobs import Claim, Job
@@ -17,7 +16,7 @@ from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.errors import FailedPrecondition
 from services.leases import new_owner
-from services.migrations import prepare, upgrade
+from services.migrations import prepare
 from tests.integration.scheduler_parts import SetClock, fake_services, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
 
@@ -147,28 +146,3 @@ async def test_a_scheduler_holds_no_more_runs_than_it_can_soon_begin(prepared: D
             await wire.deliveries.delivered(count)
     assert max(seen) <= 3 * slots, "with those that are being delivered"
     assert len(wire.turns.requests) == count
-
-
-async def test_jobs_of_earlier_versions_wait_for_their_open_runs(empty_database_url: str) -> None:
-    tables = metadata.tables
-    before = [column for column in tables["job"].c if column.name != "waits"]
-    values = dict.fromkeys(("chat_id", "thread_id", "user_id", "user_name", "chat_type"), "")
-    values |= {"profile": "default", "name": "", "prompt": "", "schedule_text": "every 1m"}
-    values |= {"time_zone": "UTC", "kind": "interval", "request_digest": ""}
-    row = {**values, "interval_s": 60, "created_at": NOON, "anchor_at": NOON, "next_run_at": NOON}
-    open_run = {"state": "RUNNING", "epoch": 0, "version": 0, "output": "", "error": ""}
-
-    def fill(connection: sa.Connection) -> None:
-        columns = [sa.column(each.name, each.type) for each in before if each.name in [*row, "id"]]
-        jobs_before = sa.table("job", *columns)
-        for name in ("waiting", "due"):
-            connection.execute(jobs_before.insert().values({**row, "id": name}))
-        times = {"scheduled_for": NOON, "claimed_at": NOON}
-        run = {**open_run, **times, "id": "r", "job_id": "waiting"}
-        connection.execute(tables["run"].insert().values(run))
-
-    async with Database(empty_database_url, "scheduler") as database:
-        await database.migrate(lambda connection: upgrade(connection, migrations, "0005"))
-        await database.write(fill)
-        await prepare(database, metadata, migrations)
-        assert [job.id for job in await due(database, NOON)] == ["due"]

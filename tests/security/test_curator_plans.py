@@ -1,4 +1,4 @@
-"""A model that asks the curator for what is forbidden, a thousand times, on a real library."""
+"""A model that asks the curator for what is forbidden, again and again, on a real library."""
 
 import random
 import shutil
@@ -15,13 +15,14 @@ from tests.skills import usage
 
 
 @pytest.mark.timeout(300)
-def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
-    tmp_path: Path,
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_hostile_plans_change_nothing_protected_and_delete_nothing(
+    tmp_path: Path, count: int
 ) -> None:
     chance = random.Random(7)
     root = fill(tmp_path)
     changed = refused = 0
-    for number in range(1000):
+    for number in range(count):
         before, records = tree(root), usage(root)
         kept = {name: of_skill(before, name) for name in PROTECTED}
         jobs = frozenset(chance.sample(FREE, 2))
@@ -45,8 +46,8 @@ def test_a_thousand_hostile_plans_change_nothing_protected_and_delete_nothing(
             assert {folder.name: validate(folder) for folder in own if validate(folder)} == {}
             shutil.rmtree(tmp_path)
             fill(tmp_path, protected_in=chance.choice(["", "dev/", "own/"]))
-    assert changed > 50
-    assert refused > 1000, "plans ask for protected skills"
+    assert changed > count / 20
+    assert refused > count, "plans ask for protected skills"
 
 
 def _of_protected(records: Mapping[str, Any]) -> Mapping[str, Any]:

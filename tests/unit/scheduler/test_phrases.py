@@ -3,9 +3,19 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, parse, zone_of
+from scheduler_service.schedule.schedule import (
+    Cron,
+    Interval,
+    Once,
+    Schedule,
+    check_zone,
+    parse,
+    zone_of,
+)
 from tests.unit.scheduler.phrase_table import AGAIN, ONCE, rows
 from tests.unit.scheduler.refused_table import REFUSED
 
@@ -56,7 +66,47 @@ def test_it_is_refused_with_what_is_wrong_and_examples(row: tuple[str, ...]) -> 
         parse(example, BERLIN, NOW)
 
 
-def test_the_tables_are_long_enough_and_have_each_text_once() -> None:
-    for most, table in ((200, [*rows(ONCE), *rows(AGAIN)]), (100, rows(REFUSED))):
-        texts = [row[0] for row in table]
-        assert len(texts) == len(set(texts)) >= most
+def test_a_long_text_is_refused_and_quoted_in_part() -> None:
+    with pytest.raises(ScheduleError, match="longer than 200 characters") as raised:
+        parse("every " * 10_000, BERLIN, NOW)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../../etc/passwd", "/etc/passwd", "America"])
+def test_an_unknown_time_zone_is_named(zone: str) -> None:
+    with pytest.raises(ScheduleError, match="is not a time zone"):
+        parse("every day at 9:00", zone, NOW)
+    with pytest.raises(ValueError, match="is not a time zone"):
+        check_zone(zone)
+
+
+_WORDS = st.sampled_from(
+    [
+        *("every", "in", "at", "and", ",", "2", "30", "h", "m", "1h", "day", "weekday", "monday"),
+        *(
+            "8am",
+            "9:00",
+            "noon",
+            "*",
+            "*/5",
+            "0",
+            "7",
+            "mon-fri",
+            "@daily",
+            "-",
+            "/",
+            "2027-01-01",
+            "T09:00",
+            "Z",
+        ),
+    ]
+)
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(_WORDS, max_size=8).map(" ".join)))
+def test_any_text_is_a_schedule_or_a_schedule_error(text: str) -> None:
+    try:
+        schedule = parse(text, BERLIN, NOW)
+    except ScheduleError:
+        return
+    assert isinstance(schedule, Once | Interval | Cron)
