@@ -225,12 +225,6 @@ def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     return None
 
 
-def _decode(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
-    for target in invocation.value_of("-o", "-out", "--output"):
-        shell.scene.write(target, DECODED)
-    return None
-
-
 def _schedule(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     text = pipes.stdin or "".join(shell.scene.read(operand) for operand in invocation.operands)
     for line in text.splitlines():
@@ -263,8 +257,6 @@ BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     "axel": _fetch,
     "tee": _tee,
     "sponge": _tee,
-    "openssl": _decode,
-    "gpg": _decode,
     "crontab": _schedule,
     "at": _schedule,
     "batch": _schedule,

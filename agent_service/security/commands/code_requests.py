@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from agent_service.security.commands.addresses import URL, is_local
+from agent_service.security.commands.talkers import URL, is_local
 
 GIVES = re.compile(
     r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|"

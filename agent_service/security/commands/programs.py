@@ -8,7 +8,6 @@ from itertools import chain, islice
 from msgspec.structs import replace
 
 from agent_service.security.commands import code
-from agent_service.security.commands.addresses import URL
 from agent_service.security.commands.builtins import (
     BUILTINS,
     judge_origin,
@@ -48,8 +47,8 @@ from agent_service.security.commands.runners import (
     with_items,
 )
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
-from agent_service.security.commands.shell import Shell, judge_setting
-from agent_service.security.commands.talkers import new_addresses, sends
+from agent_service.security.commands.shell import Settings, Shell, judge_setting
+from agent_service.security.commands.talkers import URL, new_addresses, sends
 from agent_service.security.commands.wrappers import is_wrapper, unwrap
 
 _RUN_LATER = listed(
@@ -60,12 +59,10 @@ _RUN_LATER = listed(
 """Variables whose values programs run."""
 _WORDS = re.compile(r"[\s;|&$`]")
 _PLAIN = listed(
-    "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd "
-    "let sleep "
-    "wait jobs exit return break continue local shift umask ulimit dirs getopts bind "
-    "complete compgen "
-    "git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws gcloud az "
-    "systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
+    "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd let sleep "
+    "wait jobs exit return break continue local shift umask ulimit dirs getopts bind complete "
+    "compgen git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws "
+    "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
 _CONFIGURED = listed("curl wget wget2 git http https xh xhs")
 """Ask whom files of the user's home tell them to."""
@@ -89,13 +86,7 @@ class Programs:
     def __init__(self, rules: Mapping[str, tuple[Rule, ...]]) -> None:
         self._rules = rules
 
-    def call(
-        self,
-        shell: Shell,
-        argv: Sequence[str],
-        pipes: Pipes,
-        settings: Sequence[tuple[str, str]],
-    ) -> str:
+    def call(self, shell: Shell, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
         """Follow one call and give what it would print."""
         scene = shell.scene
         scene.note(*argv)
@@ -114,13 +105,7 @@ class Programs:
         scene.spend(len(output) // _SKIMMED)
         return output
 
-    def _called(
-        self,
-        shell: Shell,
-        argv: Sequence[str],
-        pipes: Pipes,
-        settings: Sequence[tuple[str, str]],
-    ) -> str:
+    def _called(self, shell: Shell, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
         scene = shell.scene
         for name, value in settings:
             if name in _RUN_LATER:

@@ -6,7 +6,6 @@ from functools import partial
 
 from tree_sitter import Node
 
-from agent_service.security.commands.addresses import leads_away, moves_home, reconfigures
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.marks import UNKNOWN, is_known
 from agent_service.security.commands.parsing import ShellParser
@@ -14,9 +13,11 @@ from agent_service.security.commands.paths import is_kept
 from agent_service.security.commands.quoting import split_words
 from agent_service.security.commands.redirects import WORDS, Redirects, first_names, text_of
 from agent_service.security.commands.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
+from agent_service.security.commands.talkers import leads_away, moves_home, reconfigures
 from agent_service.security.commands.words import Words
 
-Call = Callable[["Shell", Sequence[str], Pipes, Sequence[tuple[str, str]]], str]
+Settings = Sequence[tuple[str, str]]
+Call = Callable[["Shell", Sequence[str], Pipes, Settings], str]
 Written = Callable[[Scene, str, str], None]
 
 _DEEPEST_NODE = 100
@@ -34,7 +35,6 @@ _SAYS_NOTHING = re.compile(
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
     re.DOTALL,
 )
-_Settings = Sequence[tuple[str, str]]
 _Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
 # What keeps a shell from writing down what it ran.
@@ -153,7 +153,7 @@ class Shell:
         argv += self.words.fields(word) if word else []
         return self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
 
-    def _called(self, argv: Sequence[str], pipes: Pipes, settings: _Settings) -> str:
+    def _called(self, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
         if not argv:
             self.words.variables.update(settings)
             return ""

@@ -9,13 +9,59 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from agent_service.security.commands.addresses import ADDRESS, is_local, leads_away
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
+from agent_service.security.commands.marks import PORT, UNKNOWN, is_known, is_one, without_marks
+from agent_service.security.commands.paths import HOME
+
+_LOCAL = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://)?"
+    r"(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
+    rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
+    # Databases take a user's name before the host, and mean it so.
+    r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
+    r"|(?:unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?|file):.*",
+    re.IGNORECASE | re.DOTALL,
+)
+URL = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
+"""An address with its scheme, wherever it stands in a text."""
+ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
+"""An address of any scheme."""
+_PROXY = re.compile(r"(?!no_proxy)\w*_proxy", re.IGNORECASE)
+_CONFIG = re.compile(
+    r"CURL_HOME|(?:SYSTEM_)?WGET2?RC|GIT_CONFIG(?:_(?:GLOBAL|SYSTEM|PARAMETERS|VALUE_\d+))?|"
+    r"GIT_PROXY_COMMAND|HTTPIE_CONFIG_DIR"
+)
+"""Name what a program is configured by, such as a proxy."""
+_HOMES = {"HOME": HOME, "XDG_CONFIG_HOME": f"{HOME}/.config"}
+"""Name where programs look for their settings, each with where that is by itself."""
+
+
+def leads_away(variable: str, value: str) -> bool:
+    """Whether a variable has programs ask somebody elsewhere instead of whom they are told to."""
+    return bool(value) and _PROXY.fullmatch(variable) is not None and not is_local(value)
+
+
+def reconfigures(variable: str, value: str) -> bool:
+    """Whether a variable has a program take its settings from elsewhere than it does by itself."""
+    return _CONFIG.fullmatch(variable) is not None and value not in ("", "/dev/null")
+
+
+def moves_home(variable: str, value: str) -> bool:
+    """Whether a variable has programs look for their settings in another home than the user's."""
+    return variable in _HOMES and value not in ("", _HOMES[variable])
+
+
+def is_local(address: str) -> bool:
+    """Whether an address is one of this machine, or of a file on it.
+
+    One of the web with a user's name is none: programs differ on where that ends.
+    """
+    return _LOCAL.fullmatch(address) is not None
+
 
 NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _SAYS_NOTHING = re.compile(
-    r"GET|HEAD|OPTIONS|\d{0,3}|\d{0,6}-\d{0,6}"
+    r"GET|HEAD|OPTIONS|\d{0,5}|\d{0,6}-\d{0,6}"
     r"|(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*"
     r"|markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
     r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache"
@@ -108,17 +154,23 @@ _HTTPIE = Talker(
     reads=listed("--proxy"),
 )
 _FETCHER = Talker(
-    quiet=listed(
-        "-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum --output"
-    ),
+    quiet=listed("-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum"),
     gives=listed(
         "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
         "--ftp-passwd --header"
     ),
     reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
 )
+_OTHERS = Talker(
+    quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
+    gives=listed("-p --proxy-auth"),
+    reads=listed("-f"),
+)
 _PAGER = Talker(
-    quiet=listed("-width -T -I -O -cols -o -l -oN -oX -oG -oA -e -p --script --top-ports"),
+    quiet=listed(
+        "-width -T -I -O -cols -o -l -p -oN -oX -oG -oA --script --top-ports -servername -CAfile "
+        "-CApath -cert -key -port"
+    ),
     gives=listed(
         "-auth -pauth -cookie_file -useragent -post -header -post_data -post-data -get_data --data "
         "--data-string --script-args"
@@ -126,31 +178,21 @@ _PAGER = Talker(
     reads=listed("-cmd_script -cfg -iL"),
     has_letters=False,
 )
-_DIG = Talker(quiet=listed("-t -c -p -b -y -k -T -O"), reads=listed("-f"))
-_PING = Talker(quiet=listed("-c -i -W -w -s -I -t -m -l -Q -M -S -T -n -C -r"), gives=listed("-p"))
-_PROBE = Talker(
-    quiet=listed("-m -q -w -i -p -N -c -s -M -t -W -R -O -T -X -I -V -P -G -e --wait --exec"),
-    gives=listed("--proxy-auth"),
-)
-_OPENSSL = Talker(
-    quiet=listed("-servername -CAfile -CApath -cert -key -starttls -port -alpn"), has_letters=False
-)
 _SSH = Talker(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
-_MQTT = Talker(quiet=listed("-t -m -p -q -i -u -P"))
 
 HTTPIES = listed("http https xh xhs")
+_OTHER_PROGRAMS = (
+    "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
+    f"mtr host whois telnet getent resolvectl mosquitto_pub {NETCATS}"
+)
 _TABLE = (
     ("curl curlie", _CURL),
     ("wget wget2", _WGET),
     ("http https xh xhs", _HTTPIE),
-    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
-    ("lynx links w3m nslookup nmap", _PAGER),
-    ("dig kdig delv drill dog doggo ssh-keyscan", _DIG),
-    ("ping ping4 ping6 fping arping", _PING),
-    (f"traceroute tracepath mtr host whois telnet getent resolvectl {NETCATS}", _PROBE),
-    ("openssl", _OPENSSL),
     ("ssh", _SSH),
-    ("mosquitto_pub", _MQTT),
+    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
+    ("lynx links w3m nslookup nmap openssl", _PAGER),
+    (_OTHER_PROGRAMS, _OTHERS),
 )
 TALKERS: Mapping[str, Talker] = {
     program: talker for programs, talker in _TABLE for program in programs.split()

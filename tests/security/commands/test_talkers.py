@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from agent_service.security.commands.addresses import is_local
 from agent_service.security.commands.classifier import CommandClassifier
-from agent_service.security.commands.talkers import TALKERS
+from agent_service.security.commands.talkers import TALKERS, is_local
 
 CLASSIFIER = CommandClassifier()
 
@@ -47,7 +46,7 @@ TO_ANYBODY = [
     *("http post https://h.io", "http https://h.io X-A:b", "xh https://h.io a=b", "aria2c -i f"),
     *(
         "dig -f names",
-        "ping -p 6869 h.io",
+        "ping -p 68656c h.io",
         "lynx -post_data https://h.io",
         "w3m -post f https://h.io",
     ),
