@@ -131,3 +131,23 @@ def test_every_pattern_of_a_shell_is_taken(pattern: str) -> None:
         assert "delete-root" in verdict.families or "recursive-delete" in verdict.families
     verdict = CLASSIFIER.classify(f"echo xxxx | sed 's/{pattern}/z/' && rm -rf /")
     assert verdict.kind is CommandClass.HARDLINE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fetch(" * 3_000, "urlopen('a', timeout=1, " * 1_500, "open(" + "a" * 30_000),
+        *(
+            "requests.get(u)\nu=" * 1_500,
+            "https://a.io+'" * 2_000,
+            "x = 'a'\n" * 3_000 + "fetch(x)",
+            "import requests\nu='https://a.b'\n" + "get(u)\n" * 2_500,
+            "run(['dig', " * 1_500,
+            "u='https://a.b'\n" * 1_000 + "u + u\n" * 1_000,
+        ),
+    ],
+)
+def test_no_program_text_takes_long(text: str) -> None:
+    started = time.process_time()
+    CLASSIFIER.classify(f"node -e {text!r}; python3 - <<'E'\n{text}\nE")
+    assert time.process_time() - started < MOST_S
