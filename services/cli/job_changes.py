@@ -201,7 +201,7 @@ def _change(
 
 async def _contexts(context: Context) -> list[str]:
     """The ids of the jobs whose output is shown."""
-    return [(await find_job(context, name)).job_id for name in context.given.context_from]
+    return [(await find_job(context, name)).job_id for name in context.given.context_from or ()]
 
 
 async def _due(context: Context, job: job_pb2.Job) -> list[datetime]:

@@ -73,97 +73,64 @@ _FIELDS = (
     *("missed_run_grace", "jitter", "timeout", "max_retries", "retry_backoff"),
     *("budget_micro_usd", "budget_tokens"),
 )
+_SEVERAL = (
+    ("--skill", "skills", "NAME", "a skill that it is given to follow"),
+    ("--toolset", "toolsets", "NAME", "a toolset that it has (all but cron, messaging, …)"),
+    ("--context-from", "context_from", "JOB", "a job whose latest output it is shown"),
+)
+_NUMBERS = (
+    ("--runs", "max_runs", up_to(1_000_000, 1), "end after so many runs (without end)"),
+    ("--max-missed", "max_missed_runs", up_to(100, 1), "with --missed all, at most so many (10)"),
+    ("--retries", "max_retries", up_to(10), "try a failed run again so often (0)"),
+    ("--budget-tokens", "budget_tokens", up_to(MOST), "tokens that its runs may use"),
+)
+_LATE = "with --missed once, how late a run may be"
+_LENGTHS = (
+    ("--grace", "missed_run_grace", f"{_LATE} (a day; no limit if it runs once)"),
+    ("--jitter", "jitter", "start up to so much later, each time another"),
+    ("--timeout", "timeout", "stop a run that takes longer"),
+    ("--backoff", "retry_backoff", "wait before the first retry, then twice as long each (30s)"),
+)
+_TO = """\
+where the output goes, a platform alone for its home channel, 'origin', or 'local' for nowhere; \
+once for each place (this terminal)"""
+_MISSED = "due times that nobody was awake for get one run together, none, or one each (once)"
+_OVERLAP = "when it is due while a run is under way it waits, runs beside or replaces it (forbid)"
+_SCRIPT = """\
+a shell script that runs first, in its sandbox, and decides whether the model is asked; \
+- reads standard input"""
+_UNATTENDED = """\
+calls that somebody must allow are not run, wait for hermes approvals, or end the run \
+(approvals.unattended)"""
+_PLACE = "PLATFORM:CHAT[:THREAD]"
 OPTIONS = (
     arg("--name", help="a name to know it by (the start of the prompt)"),
     arg("--time-zone", metavar="ZONE", help="such as Europe/Berlin (timezone)"),
     arg(
-        "--to",
-        "--deliver",
+        *("--to", "--deliver"),
         dest="deliver_to",
         action="append",
         type=target,
-        metavar="PLATFORM:CHAT[:THREAD]",
-        help="where the output goes, a platform alone for its home channel, 'origin', or 'local' "
-        "for nowhere; once for each place (this terminal)",
+        metavar=_PLACE,
+        help=_TO,
     ),
     arg("--model", metavar="NAME", help="the model of its runs (model.default)"),
-    arg(
-        "--skill",
-        dest="skills",
-        action="append",
-        metavar="NAME",
-        help="a skill that it is given to follow; once for each",
+    *(
+        arg(name, dest=dest, action="append", metavar=what, help=f"{meaning}; once for each")
+        for name, dest, what, meaning in _SEVERAL
     ),
-    arg(
-        "--toolset",
-        dest="toolsets",
-        action="append",
-        metavar="NAME",
-        help="a toolset that it has; once for each (all but cron, messaging, …)",
-    ),
-    arg(
-        "--context-from",
-        action="append",
-        default=[],
-        metavar="JOB",
-        help="a job whose latest output it is shown; once for each",
-    ),
-    arg(
-        "--script",
-        metavar="FILE",
-        help="a shell script that runs first, in its sandbox, and decides whether the model is "
-        "asked; - reads standard input",
-    ),
+    arg("--script", metavar="FILE", help=_SCRIPT),
     flag("--no-agent", "the script is the whole run; no model is asked"),
     arg("--workdir", metavar="FOLDER", help="a folder of the executor to work in"),
-    arg(
-        "--runs",
-        dest="max_runs",
-        metavar="N",
-        type=up_to(1_000_000, 1),
-        help="end after so many runs (without end)",
-    ),
-    arg(
-        "--missed",
-        choices=("once", "skip", "all"),
-        help="due times that nobody was awake for get one run together, none, or one each (once)",
-    ),
-    arg(
-        "--max-missed",
-        dest="max_missed_runs",
-        metavar="N",
-        type=up_to(100, 1),
-        help="with --missed all, at most so many (10)",
-    ),
-    arg(
-        "--overlap",
-        choices=("forbid", "allow", "replace"),
-        help="when it is due while a run is under way it waits, runs beside it, or takes its "
-        "place (forbid)",
+    arg("--missed", choices=("once", "skip", "all"), help=_MISSED),
+    arg("--overlap", choices=("forbid", "allow", "replace"), help=_OVERLAP),
+    *(
+        arg(name, dest=field, metavar="N", type=kind, help=meaning)
+        for name, field, kind, meaning in _NUMBERS
     ),
     *(
         arg(name, dest=field, metavar="TIME", type=length(366), help=f"{meaning}; such as 10m")
-        for name, field, meaning in (
-            (
-                "--grace",
-                "missed_run_grace",
-                "with --missed once, how late a run may be (a day; no limit if it runs once)",
-            ),
-            ("--jitter", "jitter", "start up to so much later, each time another"),
-            ("--timeout", "timeout", "stop a run that takes longer"),
-            (
-                "--backoff",
-                "retry_backoff",
-                "wait so long before the first retry, then twice as long each time (30s)",
-            ),
-        )
-    ),
-    arg(
-        "--retries",
-        dest="max_retries",
-        metavar="N",
-        type=up_to(10),
-        help="try a failed run again so often (0)",
+        for name, field, meaning in _LENGTHS
     ),
     arg(
         "--budget-usd",
@@ -172,13 +139,7 @@ OPTIONS = (
         type=micro_usd,
         help="what all its runs may cost",
     ),
-    arg("--budget-tokens", metavar="N", type=up_to(MOST), help="tokens that they may use"),
-    arg(
-        "--unattended",
-        choices=("deny", "wait", "halt"),
-        help="calls that somebody must allow are not run, wait for hermes approvals, "
-        "or end the run (approvals.unattended)",
-    ),
+    arg("--unattended", choices=("deny", "wait", "halt"), help=_UNATTENDED),
     arg("--sandbox", metavar="TEMPLATE", help="template of its sandboxes (sandbox.jobs)"),
 )
 

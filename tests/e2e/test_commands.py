@@ -75,6 +75,7 @@ def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home)
     assert [path.name for path in project.iterdir()] == ["made"]
 
 
+@pytest.mark.slow
 def test_the_current_folder_is_the_workspace_where_that_is_configured(
     home: Home, backend: str
 ) -> None:
@@ -96,6 +97,7 @@ def test_the_current_folder_is_the_workspace_where_that_is_configured(
     assert not (home.path.parent / "made").exists()
 
 
+@pytest.mark.slow
 def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:
     top = home.path.parent / "project"
     folder = top / "src" / "deep"
@@ -115,6 +117,7 @@ def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:
     assert "Project Context" not in bare
 
 
+@pytest.mark.slow
 def test_a_session_has_the_sandbox_that_it_asks_for(home: Home, backend: str) -> None:
     templates = {"walled": {"backend": "bubblewrap"}}
     home.configure({**sandboxed(backend), "executor": {"templates": templates}})
@@ -185,6 +188,7 @@ def test_what_led_to_the_answer_is_for_the_terminal(home: Home, backend: str) ->
     assert all(line.startswith("  │ ") for line in lines[1:-1]), "the answer is there too"
 
 
+@pytest.mark.slow
 def test_notices_are_no_part_of_the_answer(home: Home) -> None:
     away = home.set(HERMES_BASE_URL=f"http://127.0.0.1:{free_port()}/v1")
     asked = away.run("chat", "-q", "hello")
@@ -271,6 +275,7 @@ def test_certificates_are_not_replaced_by_accident(empty: Home, tmp_path: Path) 
     assert (folder / "agent.crt").read_bytes() != before
 
 
+@pytest.mark.slow
 def test_who_only_knows_the_gateway_needs_no_model(model: ModelProcess, tmp_path: Path) -> None:
     with running(four_processes(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
         elsewhere = {f"HERMES_{name}_ADDRESS": "" for name in ("AGENT", "EXECUTOR", "SCHEDULER")}
@@ -279,6 +284,7 @@ def test_who_only_knows_the_gateway_needs_no_model(model: ModelProcess, tmp_path
         assert not list((remote.path / "state").iterdir()), "nothing was started here"
 
 
+@pytest.mark.slow
 def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: Path) -> None:
     templates = {"walled": {"backend": "bubblewrap"}}
     config = {**sandboxed("bubblewrap"), "executor": {"templates": templates}}
@@ -304,6 +310,7 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
         assert "choose of: default, walled" in why
 
 
+@pytest.mark.slow
 def test_a_job_that_failed_is_listed_with_the_reason(model: ModelProcess, tmp_path: Path) -> None:
     with running(one_process(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
         client = deployment.client

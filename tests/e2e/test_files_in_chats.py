@@ -32,6 +32,7 @@ def sent(telegram: FakeTelegram) -> dict[str, bytes]:
     return {each.file.kind: each.file.data for each in shown if each.file is not None}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_large_files_come_whole_and_leave_nothing_behind(tmp_path: Path) -> None:
     async with fake_telegram() as telegram, fake_model({"rules": [SEND]}) as model:

@@ -5,14 +5,12 @@ import socket
 import time
 from datetime import UTC
 from signal import SIGINT
-from typing import Any
 
 import pytest
 
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from tests.e2e.client import ask
 from tests.e2e.deployment import Deployment
-from tests.e2e.home import check_complaint
 from tests.e2e.model import FLOOD_BYTES, FLOOD_GROWTH_MIB, MARKER, NOTE, STORY
 from tests.e2e.processes import MemoryWatch, wait_until, with_marker
 
@@ -126,39 +124,6 @@ def test_a_failing_command_is_the_models_to_judge(deployment: Deployment, backen
     (call,) = failed["tool_calls"]
     assert (call["exit_code"], call["is_error"], call["backend"]) == (3, True, backend)
     assert failed["answer"] == "to stderr\n[exit code 3]"
-
-
-def test_sessions_are_listed_and_shown(deployment: Deployment) -> None:
-    client = deployment.client
-    asked = client.ask("who are you")
-    client.ask("hello again", "--continue")
-    listed = client.run("sessions", "list", "--limit", "1", "--json").json
-    (session,) = listed
-    assert session["session_id"] == asked["session_id"], "--continue takes the last session"
-    assert session["platform"] == "cli"
-    shown = client.run("sessions", "show", asked["session_id"], "--json").json
-    roles = [message["role"] for message in shown["messages"]]
-    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
-    assert shown["messages"][-1]["content"] == "You said: hello again"
-    plain = client.run("sessions", "show", asked["session_id"])
-    assert "▸ terminal" in plain.out
-    assert asked["session_id"] in client.run("sessions", "list").out
-    check_complaint(client.run("sessions", "show", "20200101_000000_abcdef"), "20200101")
-
-
-def test_jobs_are_added_listed_and_removed(deployment: Deployment) -> None:
-    client = deployment.client
-    added: Any = client.run("jobs", "add", "every 2h", "look around", "--name", "look", "--json")
-    job = added.json
-    assert (len(job.pop("due")), job.pop("notes")) == (3, [])
-    assert (job["name"], job["prompt"]) == ("look", "look around")
-    assert job in client.run("jobs", "list", "--json").json
-    assert job["job_id"] in client.run("jobs", "list").out
-    removed = client.run("jobs", "remove", job["job_id"])
-    assert (removed.status, removed.err) == (0, "")
-    assert client.run("jobs", "list", "--json").json == []
-    check_complaint(client.run("jobs", "remove", "job_of_nobody"), "job_of_nobody")
-    check_complaint(client.run("jobs", "add", "every blue moon", "look"), "every blue moon")
 
 
 def _moment(event: TurnEvent) -> float:

@@ -62,6 +62,7 @@ def deployed(make: Any, folder: Path, telegram: FakeTelegram, model_url: str) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_the_gateway_finds_the_scheduler_elsewhere_and_works_without(tmp_path: Path) -> None:
     async with fake_telegram() as telegram, fake_model(ECHO) as model:
@@ -85,6 +86,7 @@ async def test_the_gateway_finds_the_scheduler_elsewhere_and_works_without(tmp_p
             assert "tea: in 2 hours" in answer
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_job_is_added_once_however_often_hermes_is_killed(tmp_path: Path) -> None:
     dice = random.Random(5)

@@ -105,6 +105,7 @@ def test_a_message_waits_for_the_end_of_the_work(chat: Terminal) -> None:
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_a_message_joins_the_work(chat: Terminal) -> None:
     chat.type("/busy steer")
     chat.wait_for("joins what I am doing")
@@ -118,6 +119,7 @@ def test_a_message_joins_the_work(chat: Terminal) -> None:
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_one_message_is_queued_or_told_whatever_the_mode(chat: Terminal) -> None:
     chat.type("a nap")
     chat.wait_for("│ begun")
@@ -165,6 +167,7 @@ def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> Non
     assert "│ did it" not in screen
 
 
+@pytest.mark.slow
 def test_what_is_half_typed_can_be_cut_for_an_answer_and_brought_back(chat: Terminal) -> None:
     chat.type("a risky nap")
     chat.wait_for("│ begun")
@@ -216,6 +219,7 @@ def test_commands_are_completed_and_said_while_hermes_works(chat: Terminal) -> N
     assert with_marker(MARKER) == [], "what was stopped runs on"
 
 
+@pytest.mark.slow
 def test_words_stay_whole_while_one_types(chat: Terminal) -> None:
     chat.type("a long line")
     chat.wait_for("word2")
@@ -231,6 +235,7 @@ def test_words_stay_whole_while_one_types(chat: Terminal) -> None:
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
     chat.type("a nap")
     chat.wait_for("│ begun")
@@ -243,6 +248,7 @@ def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
     assert screen.count("second") == 2, "one message, and one answer"
 
 
+@pytest.mark.slow
 def test_who_leaves_has_said_what_was_entered(up: Deployment) -> None:
     with terminal(up.client, "chat") as chat:
         chat.wait_for(PROMPT)
@@ -255,6 +261,7 @@ def test_who_leaves_has_said_what_was_entered(up: Deployment) -> None:
     wait_until(lambda: "good night" in said(up, latest["session_id"]), "what was said last")
 
 
+@pytest.mark.slow
 def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Terminal) -> None:
     chat.type("a nap")
     chat.wait_for("│ begun")
@@ -272,6 +279,7 @@ def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Te
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_what_runs_is_stopped_from_a_new_session(chat: Terminal) -> None:
     chat.type("hold on")
     chat.wait_for("│ holding")
@@ -283,6 +291,7 @@ def test_what_runs_is_stopped_from_a_new_session(chat: Terminal) -> None:
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
     with terminal(up.client.set(NO_COLOR="1"), "chat", columns=30) as chat:
         chat.wait_for(PROMPT)
