@@ -3,7 +3,6 @@
 The model is a script, and says so; everything that it asks for really happens. The demo has a
 home of its own, which is gone when it ends."""
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import Screen, can_talk, look_of
 from services.cli.chat.talk import Talk
 from services.cli.chat.turn_view import TurnView
+from services.cli.command import Command, arg
 from services.cli.connection import connected
 from services.cli.console import complain, printable, say
 from services.cli.demo_model import MODEL, demo_model
@@ -37,18 +37,6 @@ examples:
 TOUR = ("what system are you on?", "write a file", "run four in parallel")
 JOB_DELAY = "in 10 seconds"
 REPORT_WAIT_S = 60.0
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes demo`."""
-    parser.add_argument(
-        "--job", default=JOB_DELAY, metavar="WHEN", help=f"when the job is due ({JOB_DELAY})"
-    )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the demo."""
-    return demonstrate(arguments.job)
 
 
 def demonstrate(job: str = JOB_DELAY) -> int:
@@ -136,3 +124,13 @@ async def _add_job(channels: Channels, when: str) -> None:
             origin=terminal(),
         )
     )
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=lambda context: demonstrate(context.given.job),
+    arguments=(
+        arg("--job", default=JOB_DELAY, metavar="WHEN", help=f"when the job is due ({JOB_DELAY})"),
+    ),
+    has_home=False,
+)

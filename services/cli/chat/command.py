@@ -10,12 +10,12 @@ from pathlib import Path
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
-from services.cli.arguments import add_home
 from services.cli.banner import warn_of_host
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
 from services.cli.chat.turn_view import TurnView
+from services.cli.command import Command, Context, OneOf, arg, flag
 from services.cli.connection import at_home, connected, elsewhere, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
@@ -27,7 +27,7 @@ from services.cli.console import (
     say,
 )
 from services.cli.first_run import or_demo, with_model
-from services.cli.startup import load, logged
+from services.cli.startup import logged
 from services.config import Settings
 from services.config_models import ChatConfig
 from services.errors import InvalidArgument
@@ -55,49 +55,23 @@ MAX_QUESTION_BYTES = 1024 * 1024
 TOO_LONG = "a question, with what is piped in, is at most 1 MiB; more can be in a file, see --here"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `hermes chat`."""
-    add_home(parser)
-    parser.add_argument("-q", "--question", metavar="TEXT", help="ask once, print the answer")
-    parser.add_argument("--json", action="store_true", help="with -q: one JSON object")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "-c", "--continue", dest="latest", action="store_true", help="go on with the last session"
-    )
-    which.add_argument(
-        "-r", "--resume", metavar="SESSION", help="go on with the session of this id or title"
-    )
-    parser.add_argument("--here", action="store_true", help="work in the current folder")
-    parser.add_argument(
-        "--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"
-    )
-    parser.add_argument(
-        "--skip-context-files",
-        action="store_true",
-        help="a new session reads neither SOUL.md nor AGENTS.md and the like",
-    )
-    parser.add_argument("--model", metavar="NAME", help="the model to use")
-    parser.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint")
-    # What this command starts is for itself alone: no sandbox in advance, and none left behind.
-    parser.set_defaults(prefill=False, warm_pool_size=0, keep_on_exit=False, allow_workdir=True)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Talks until the user leaves, or until the one question is answered."""
-    if arguments.json and arguments.question is None:
+def _chat(context: Context) -> int:
+    """Talk until the user leaves, or until the one question is answered."""
+    given = context.given
+    if given.json and given.question is None:
         raise InvalidArgument("--json goes with -q")
-    question = _question(arguments.question)
-    arguments.preload_model = question is not None  # the first turn is about to begin
-    settings = load(arguments)
+    question = _question(given.question)
+    given.preload_model = question is not None  # the first turn is about to begin
+    settings = context.settings
     if question is None and not can_talk(settings.environ):
         raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
-    if not (arguments.here or arguments.latest or arguments.resume):
-        arguments.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
+    if not (given.here or given.latest or given.resume):
+        given.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
     settings.home.create()
 
     def chat() -> int:
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            return asyncio.run(_run(settings, arguments, question))
+            return asyncio.run(_run(settings, given, question))
 
     return or_demo(chat) if question is None else chat()
 
@@ -190,3 +164,44 @@ def _question(given: str | None) -> str | None:
     if len(asked.encode()) > MAX_QUESTION_BYTES:
         raise InvalidArgument(TOO_LONG)
     return asked
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_chat,
+    arguments=(
+        arg("-q", "--question", metavar="TEXT", help="ask once, print the answer"),
+        flag("--json", "with -q: one JSON object"),
+        OneOf(
+            (
+                arg(
+                    "-c",
+                    "--continue",
+                    dest="latest",
+                    action="store_true",
+                    help="go on with the last session",
+                ),
+                arg(
+                    "-r",
+                    "--resume",
+                    metavar="SESSION",
+                    help="go on with the session of this id or title",
+                ),
+            )
+        ),
+        flag("--here", "work in the current folder"),
+        arg("--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"),
+        flag(
+            "--skip-context-files", "a new session reads neither SOUL.md nor AGENTS.md and the like"
+        ),
+        arg("--model", metavar="NAME", help="the model to use"),
+        arg("--base-url", metavar="URL", help="an OpenAI-compatible endpoint"),
+    ),
+    # What this command starts is for itself alone: no sandbox in advance, and none left behind.
+    defaults={
+        "prefill": False,
+        "warm_pool_size": 0,
+        "keep_on_exit": False,
+        "allow_workdir": True,
+    },
+)
