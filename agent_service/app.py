@@ -28,7 +28,7 @@ from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
-from agent_service.memory.limits import Limits, Target
+from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.model_parts import ModelParts, model_parts
@@ -38,8 +38,8 @@ from agent_service.models.consult import Consult
 from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
+from agent_service.prompt.overlays import Personalities
 from agent_service.prompt.personal import PersonalLayers, SkillIndexes
-from agent_service.prompt.personalities import Personalities
 from agent_service.readings import Readings
 from agent_service.requests import Unattended
 from agent_service.reviews import Reviews
@@ -84,8 +84,8 @@ from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
-from agent_service.trajectories.keeping import Drives, Keeping
-from agent_service.trajectories.keeping import Places as SamplePlaces
+from agent_service.trajectories.format import Drives, Keeping
+from agent_service.trajectories.format import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
 from agent_service.watches import Watches
 from services.channels import Channels

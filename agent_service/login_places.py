@@ -1,8 +1,7 @@
 """Where logins are kept."""
 
 from agent_service.config import AgentConfig
-from agent_service.oauth.login_file import LoginFile
-from agent_service.oauth.store import LoginStore
+from agent_service.oauth.store import LoginFile, LoginStore
 from agent_service.storage.logins import LoginRows
 from services.config import Settings
 from services.config_models import ServiceConfig

@@ -8,7 +8,7 @@ from agent_service.login_places import login_store
 from agent_service.model_parts import endpoint_settings
 from agent_service.models.endpoints import configured_endpoint
 from agent_service.models.errors import EndpointError
-from agent_service.oauth import device_flow
+from agent_service.oauth.credentials import confirmed, forget, keep
 from agent_service.oauth.store import LoginStore
 from agent_service.storage import migrations
 from agent_service.storage.schema import metadata
@@ -46,8 +46,8 @@ async def log_in(
     async with opened_store(settings, config) as store:
         asked = await issuer.begin()
         yield asked.shown
-        login = await device_flow.confirmed(issuer, asked, clock)
-        await device_flow.keep(issuer, login, store, clock)
+        login = await confirmed(issuer, asked, clock)
+        await keep(issuer, login, store, clock)
         yield LoggedIn(store.place.name, login.access.expires_at, _configured(settings, config))
 
 
@@ -56,7 +56,7 @@ async def log_out(settings: Settings, provider: str, clock: Clock | None = None)
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
     issuer = config.model.login.issuer(provider, clock)
     async with opened_store(settings, config) as store:
-        return LoggedOut(*await device_flow.forget(issuer, store, clock))
+        return LoggedOut(*await forget(issuer, store, clock))
 
 
 def _configured(settings: Settings, config: AgentConfig) -> str:

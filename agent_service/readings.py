@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from sqlalchemy import Connection
 
 from agent_service.budget import Scope
-from agent_service.memory.limits import Target
+from agent_service.memory.entries import Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import Gauges
 from agent_service.skills.document import BadSkill

@@ -30,7 +30,7 @@ from agent_service.storage.memory import MemoryChange, of_turn
 from agent_service.storage.reviews import Untold
 from agent_service.storage.schema import turn as turn_rows
 from agent_service.storage.session_changes import hold, hold_idle
-from agent_service.trajectories.keeping import Driven, Drives
+from agent_service.trajectories.format import Driven, Drives
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, DatabaseUnavailable, Draining, FailedPrecondition

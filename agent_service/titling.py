@@ -18,7 +18,7 @@ from agent_service.storage import session_titles
 from agent_service.storage.claims import Claimed
 from agent_service.storage.session_titles import Untitled
 from agent_service.titles import made_title
-from agent_service.trajectories.keeping import Driven, Drives
+from agent_service.trajectories.format import Driven, Drives
 from agent_service.usage import Usage
 from services.database import Database
 from services.errors import Draining, HermesError

@@ -33,7 +33,7 @@ from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
 from agent_service.tools.typed import Typed
-from agent_service.web.access import configured_web
+from agent_service.web.search import configured_web
 from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database

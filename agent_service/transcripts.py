@@ -14,7 +14,7 @@ from typing import Any, TypeGuard, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.search.terms import text_of
+from agent_service.search.query import text_of
 from services.errors import InvalidArgument
 from services.validation import MAX_ID_CHARS
 

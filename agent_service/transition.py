@@ -40,7 +40,7 @@ from agent_service.facts import (
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import assistant_message, encoded
-from agent_service.search.terms import searchable, terms
+from agent_service.search.query import searchable, terms
 from agent_service.usage import Usage
 
 FINAL_STATES = {

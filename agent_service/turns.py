@@ -27,7 +27,7 @@ from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
-from agent_service.trajectories.keeping import Drives
+from agent_service.trajectories.format import Drives
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database

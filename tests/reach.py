@@ -9,7 +9,7 @@ from agent_service.models.fallback import Route
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.builtin import Reach
 from agent_service.tools.taint import Screen
-from agent_service.web.access import configured_web
+from agent_service.web.search import configured_web
 
 
 def out_of_reach() -> Reach:

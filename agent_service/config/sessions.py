@@ -9,8 +9,7 @@ from agent_service import budget
 from agent_service.context.policy import Policy
 from agent_service.learning import NudgePolicy, Telling
 from agent_service.models.fallback import Route
-from agent_service.prompt.overlays import NO_PERSONALITY, Overlay, Said
-from agent_service.prompt.personalities import MAX_NAME_CHARS
+from agent_service.prompt.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
 from agent_service.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
 from agent_service.skills.library import Trust

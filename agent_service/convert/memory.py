@@ -1,8 +1,7 @@
 """Memories on the wire."""
 
 from agent_service.convert.common import profile_of, timestamp
-from agent_service.memory.entries import Action, Operation
-from agent_service.memory.limits import Target
+from agent_service.memory.entries import Action, Operation, Target
 from agent_service.memory.store import Asked, Memory
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_service.convert.common import timestamp, usage
-from agent_service.search.terms import excerpt, said_and_called, text_of
+from agent_service.search.query import excerpt, said_and_called, text_of
 from agent_service.storage.search import Hit
 from agent_service.storage.sessions import SessionInfo, StoredMessage
 from hermes.agent.v1 import session_pb2

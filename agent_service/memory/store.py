@@ -14,14 +14,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.memory.entries import (
+    Limits,
     MemoryRefused,
     Operation,
+    Target,
     apply,
     is_drifted,
     parse,
     rewrites,
 )
-from agent_service.memory.limits import Limits, Target
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange

@@ -10,8 +10,7 @@ from pydantic import SecretStr
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.errors import LoginUnavailable, NotPaid
-from agent_service.oauth.tokens import Login
+from agent_service.oauth.tokens import Login, LoginUnavailable, NotPaid
 from services.clock import Clock
 from services.errors import HermesError, Unavailable
 

@@ -7,11 +7,20 @@ from typing import Any, cast
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.oauth.errors import LoginFailed, LoginUnavailable
 from agent_service.oauth.http import Answer, Fields, LoginServer
 from agent_service.oauth.issuer import Asked, Wait
 from agent_service.oauth.issuer import refused as no
-from agent_service.oauth.tokens import Login, Token, claims, end_of, moment, seconds, text
+from agent_service.oauth.tokens import (
+    Login,
+    LoginFailed,
+    LoginUnavailable,
+    Token,
+    claims,
+    end_of,
+    moment,
+    seconds,
+    text,
+)
 from services.clock import Clock
 from services.logins import PROVIDERS, DeviceCode
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.discovery import is_loopback
-from agent_service.oauth.errors import LoginUnavailable
-from agent_service.oauth.tokens import NOTHING, text
+from agent_service.oauth.tokens import NOTHING, LoginUnavailable, text
 from services.redact import Redactor
 
 if TYPE_CHECKING:

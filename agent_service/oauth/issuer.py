@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 from pydantic import SecretStr
 
-from agent_service.oauth.errors import LoginFailed, LoginNeeded, LoginUsedUp, NotPaid
 from agent_service.oauth.http import Answer
-from agent_service.oauth.tokens import Login
+from agent_service.oauth.tokens import Login, LoginFailed, LoginNeeded, LoginUsedUp, NotPaid
 from services.logins import PROVIDERS, DeviceCode
 
 USED_UP = frozenset(

@@ -1,4 +1,12 @@
-"""What a login consists of, and what the tokens in it say of themselves."""
+"""Tokens of logins, and errors of logins; no error has a token in it.
+
+HermesError (services.errors)
+├── LoginNeeded           there is no login, or the provider takes it no longer: log in (again)
+│   └── LoginUsedUp       it can never be renewed again
+├── LoginFailed           the provider said no; the message has its words
+│   └── NotPaid           the account has no subscription, or nothing left of it
+└── LoginUnavailable      the provider cannot be asked at the moment
+"""
 
 import base64
 import binascii
@@ -9,6 +17,35 @@ from typing import Any, cast
 
 from msgspec import Struct, field
 from pydantic import SecretStr
+
+from services.errors import FailedPrecondition, Reason, ServiceUnavailable
+
+
+class LoginNeeded(FailedPrecondition):
+    """There is no login, or the provider takes it no longer; the message says how to log in."""
+
+    default_reason = Reason.MODEL_AUTH
+
+
+class LoginUsedUp(LoginNeeded):
+    """What the login was to be renewed with is revoked, expired or used already."""
+
+
+class LoginFailed(FailedPrecondition):
+    """The provider said no."""
+
+    default_reason = Reason.MODEL_AUTH
+
+
+class NotPaid(LoginFailed):
+    """The account has no subscription, or nothing left of it."""
+
+    default_reason = Reason.MODEL_BILLING
+
+
+class LoginUnavailable(ServiceUnavailable):
+    """The provider cannot be reached, or fails; the same may work a moment later."""
+
 
 EARLY = timedelta(minutes=2)
 """How long before its end a token is replaced, so that none ends on its way."""

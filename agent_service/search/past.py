@@ -6,8 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_service.search.query import Query, parse
-from agent_service.search.terms import excerpt, said_and_called, text_of
+from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
 from agent_service.storage import search, sessions
 from agent_service.storage.search import Hit
 from agent_service.storage.search_wanted import Wanted

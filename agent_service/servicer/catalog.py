@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from agent_service.convert.common import profile_of
-from agent_service.prompt.personalities import Personalities
+from agent_service.prompt.overlays import Personalities
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import SENDS, CommandClass, Verdict
 from agent_service.security.threats import Threat, ThreatScanner

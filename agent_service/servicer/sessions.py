@@ -19,7 +19,7 @@ from agent_service.convert.session_requests import (
 )
 from agent_service.histories import Histories
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
-from agent_service.prompt.personalities import Personalities
+from agent_service.prompt.overlays import Personalities
 from agent_service.storage import personalities, session_models, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage

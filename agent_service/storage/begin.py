@@ -14,7 +14,7 @@ from agent_service import events, links
 from agent_service.calls import SCRIPT, PendingCall, PendingScript
 from agent_service.models.base import ToolCall, encoded
 from agent_service.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
-from agent_service.search.terms import searchable, terms
+from agent_service.search.query import searchable, terms
 from agent_service.storage import denials, search_index, sessions, undoing
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import message, session, step

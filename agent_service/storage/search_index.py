@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.search.terms import searchable, terms
+from agent_service.search.query import searchable, terms
 from agent_service.storage.schema import message, session
 from agent_service.storage.search_marks import pairs
 from agent_service.storage.search_schema import message_text

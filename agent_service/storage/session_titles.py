@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.search.terms import text_of
+from agent_service.search.query import text_of
 from agent_service.storage.schema import LIVE_STATES, message, session, turn
 from agent_service.usage import Usage
 from services.database import is_one_of

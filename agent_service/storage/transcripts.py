@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
 from agent_service.models.base import encoded
-from agent_service.search.terms import searchable, terms, text_of
+from agent_service.search.query import searchable, terms, text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
 from agent_service.storage.search_index import Entry

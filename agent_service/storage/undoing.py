@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.events import to_ms
 from agent_service.requests import NOTICE
-from agent_service.search.terms import text_of
+from agent_service.search.query import text_of
 from agent_service.storage import search_index
 from agent_service.storage.schema import compaction, message, session, turn
 from agent_service.storage.session_changes import hold, hold_idle

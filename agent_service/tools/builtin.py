@@ -51,8 +51,7 @@ from agent_service.tools.web_extract import WebExtract, WebExtractArguments
 from agent_service.tools.web_search import WebSearch
 from agent_service.tools.write_file import WriteFile, WriteFileArguments
 from agent_service.web import pages
-from agent_service.web.access import Web
-from agent_service.web.search import SETTINGS
+from agent_service.web.search import SETTINGS, Web
 
 
 class Asking(Struct, frozen=True):

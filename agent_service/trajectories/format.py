@@ -1,20 +1,30 @@
-"""A turn as a line of a trajectory file.
+"""Trajectories: turns as training data, one JSON object a line."""
 
-{"conversations": [{"from": "system"|"human"|"gpt"|"tool", "value"}], "timestamp", "model",
-"completed"}: the system's value ends with <tools>; each of gpt's begins with <think>, which may be
-empty, and ends with its calls, a <tool_call> each; their results are one value of tool's.
-"""
-
+import asyncio
 import json
+import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+import sqlalchemy as sa
 from msgspec import Struct
+from sqlalchemy import Connection, bindparam
 
-from agent_service.search.terms import text_of
+from agent_service.events import Outcome
+from agent_service.live_turn import LiveTurn
+from agent_service.requests import COMPRESS, REVIEW
+from agent_service.search.query import text_of
+from agent_service.storage.claims import Claimed
+from agent_service.storage.schema import message
+from services.clock import Clock
+from services.database import Database
+from services.errors import HermesError
+from services.lifecycle import unbroken
 
 
 class Said(Struct, frozen=True):
@@ -95,3 +105,97 @@ def _response(content: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 def _block(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
+
+
+COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
+
+_log = logging.getLogger(__name__)
+_OF_TURN = (
+    sa.select(message.c.content, message.c.reasoning)
+    .where(
+        message.c.session_id == bindparam("session_id"), message.c.turn_id == bindparam("turn_id")
+    )
+    .order_by(message.c.sequence)
+)
+
+
+class Driven(Protocol):
+    """A turn while it is driven here."""
+
+    @property
+    def turn(self) -> LiveTurn:
+        """The turn."""
+        ...
+
+
+class Drives(Protocol):
+    """Brings claimed turns to their end."""
+
+    async def drive(self, driving: Any, claimed: Claimed) -> None:
+        """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
+        ...
+
+
+class Places(Struct, frozen=True):
+    """Where samples come from and go to."""
+
+    folder: Callable[[str], Path]
+    """Of a profile."""
+    tools: Callable[[frozenset[str]], bytes]
+    """The JSON of toolsets."""
+    redact: Callable[[str], str]
+
+
+class Keeping:
+    """Drives turns, and keeps a sample of each that has ended; that it cannot ends no turn."""
+
+    def __init__(self, inner: Drives, database: Database, places: Places, clock: Clock) -> None:
+        self._inner = inner
+        self._database = database
+        self._places = places
+        self._clock = clock
+        self._writing = asyncio.Lock()
+
+    async def drive(self, driving: Driven, claimed: Claimed) -> None:
+        """Drive a turn, and keep it when it has ended."""
+        await self._inner.drive(driving, claimed)
+        if driving.turn.finished is not None and driving.turn.kind not in {COMPRESS, REVIEW}:
+            await unbroken(self._keep(driving.turn))
+
+    async def _keep(self, turn: LiveTurn) -> None:
+        try:
+            sample = await self._sample(turn)
+            path = self._places.folder(turn.profile) / (
+                COMPLETED if sample.is_completed else OTHERS
+            )
+            async with self._writing:
+                await asyncio.to_thread(_append, path, line(sample, self._places.redact))
+        except (OSError, HermesError) as error:
+            _log.warning("no trajectory was kept of the turn: %s", error)
+
+    async def _sample(self, turn: LiveTurn) -> Sample:
+        of_turn = {"session_id": turn.session_id, "turn_id": turn.id}
+
+        def read(conn: Connection) -> list[Said]:
+            rows = conn.execute(_OF_TURN, of_turn)
+            return [Said(json.loads(row.content), row.reasoning) for row in rows]
+
+        finished = turn.finished
+        return Sample(
+            system_prompt=json.loads(turn.messages[0])["content"],
+            tools=self._places.tools(turn.toolsets).decode(),
+            messages=await self._database.read(read),
+            model=turn.model,
+            is_completed=finished is not None and finished.outcome is Outcome.COMPLETED,
+            ended_at=self._clock.now(),
+        )
+
+
+def _append(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # One write, so that processes that share a home do not mix their lines.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, text.encode(errors="replace"))
+    finally:
+        os.close(file)

@@ -1,4 +1,4 @@
-"""Search engines, asked one after another until one answers."""
+"""Searches the web by the providers that the settings name."""
 
 import html
 import json
@@ -10,7 +10,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from pydantic import SecretStr
 
-from agent_service.config.tools import SearchConfig
+from agent_service.config.tools import FetchConfig, SearchConfig
 from agent_service.security.fetch.destinations import Destinations, Resolve, system_addresses
 from agent_service.security.fetch.urls import (
     Fetched,
@@ -180,3 +180,16 @@ def _plain(value: object) -> str:
     """A text on one line, without the marks that engines put on words that match."""
     text = html.unescape(_MARKUP.sub("", value)) if isinstance(value, str) else ""
     return " ".join(text.split())[:_SNIPPET_CHARACTERS]
+
+
+class Web(Struct, frozen=True):
+    """What the web tools use."""
+
+    fetcher: Fetcher
+    search: Search
+
+
+def configured_web(fetch: FetchConfig, search: SearchConfig) -> Web:
+    """The web as the settings open it."""
+    destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
+    return Web(Fetcher(destinations), configured_search(search))

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agent_service.models.base import encoded
-from agent_service.search.terms import terms
+from agent_service.search.query import terms
 from agent_service.storage import search_index
 from agent_service.storage.schema import message, session
 from agent_service.storage.search_index import Entry

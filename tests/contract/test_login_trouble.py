@@ -21,15 +21,11 @@ from agent_service.models.base import ModelRetry
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.errors import ModelErrorKind, RetryPolicy
 from agent_service.models.provider import Provider
-from agent_service.oauth import device_flow
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.device_flow import KEEP_WAIT_S
-from agent_service.oauth.errors import LoginFailed, LoginUnavailable
-from agent_service.oauth.login_file import LoginFile
+from agent_service.oauth.credentials import KEEP_WAIT_S, Credentials, keep
 from agent_service.oauth.nous import NousPortal
-from agent_service.oauth.store import KEEP_EVERY_S, LoginStore
-from agent_service.oauth.tokens import Login, Token
+from agent_service.oauth.store import KEEP_EVERY_S, LoginFile, LoginStore
+from agent_service.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
 from services.cli.startup import logged
 from services.config import load_settings
 from services.lifecycle import Workers
@@ -217,7 +213,7 @@ async def test_a_new_login_waits_for_a_file_that_somebody_holds(home: Home, tmp_
     login = await home.credentials.current()
     store = LoginStore(LoginFile(path, lock_wait_s=0.05))
     async with LoginFile(path).locked():
-        keeping = asyncio.create_task(device_flow.keep(issuer, login, store, home.clock))
+        keeping = asyncio.create_task(keep(issuer, login, store, home.clock))
         await until_slept(home.clock, KEEP_WAIT_S)
         assert not keeping.done()
     assert await keeping == login == await store.read(issuer)

@@ -13,16 +13,20 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from agent_service.oauth import device_flow
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.errors import LoginFailed, LoginNeeded, LoginUnavailable, NotPaid
+from agent_service.oauth.credentials import Credentials, confirmed, forget, keep
 from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
-from agent_service.oauth.login_file import LoginFile
 from agent_service.oauth.nous import MODELS_URL, NousPortal
-from agent_service.oauth.store import LoginStore
-from agent_service.oauth.tokens import Login, Token
+from agent_service.oauth.store import LoginFile, LoginStore
+from agent_service.oauth.tokens import (
+    Login,
+    LoginFailed,
+    LoginNeeded,
+    LoginUnavailable,
+    NotPaid,
+    Token,
+)
 from services.errors import FailedPrecondition
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import ACCOUNT, USER_CODE, FakeLogins, fake_logins
@@ -71,8 +75,8 @@ class Parts:
 
     async def log_in(self) -> Login:
         asked = await self.issuer.begin()
-        login = await device_flow.confirmed(self.issuer, asked, self.clock)
-        return await device_flow.keep(self.issuer, login, self.store, self.clock)
+        login = await confirmed(self.issuer, asked, self.clock)
+        return await keep(self.issuer, login, self.store, self.clock)
 
 
 def issuer_of(name: str, clock: HastyClock, url: str) -> Issuer:
@@ -99,8 +103,8 @@ async def test_a_code_that_is_confirmed_becomes_a_login_for_the_owner_alone(part
     asked = await parts.issuer.begin()
     assert asked.shown.user_code == USER_CODE
     assert asked.shown.url.startswith(parts.server.url)
-    login = await device_flow.confirmed(parts.issuer, asked, parts.clock)
-    await device_flow.keep(parts.issuer, login, parts.store, parts.clock)
+    login = await confirmed(parts.issuer, asked, parts.clock)
+    await keep(parts.issuer, login, parts.store, parts.clock)
     assert parts.clock.slept == [1, 1, 1]
     assert await parts.mode() == 0o600
     assert await parts.credentials.current() == login
@@ -146,7 +150,7 @@ async def test_a_confirmed_code_is_exchanged_though_the_first_try_fails(tmp_path
     async with fake_logins(clock) as server:
         server.failures = [502, 503]
         issuer = OpenAICodex(clock, server.url)
-        login = await device_flow.confirmed(issuer, await issuer.begin(), clock)
+        login = await confirmed(issuer, await issuer.begin(), clock)
     assert login.headers == {"ChatGPT-Account-Id": ACCOUNT}
 
 
@@ -170,7 +174,7 @@ async def test_all_else_in_the_file_stays(parts: Parts) -> None:
     assert found["providers"][parts.issuer.entry]["label"] == "mine"
     assert found["providers"][parts.issuer.entry]["tokens"]["id_token"] == "kept"
     assert await parts.mode() == 0o600
-    await device_flow.forget(parts.issuer, parts.store, parts.clock)
+    await forget(parts.issuer, parts.store, parts.clock)
     left = await parts.document()
     assert left["providers"] == {"other": {"api_key": "theirs"}}
     expected = None if parts.issuer.entry == "openai-codex" else "openai-codex"
@@ -204,7 +208,7 @@ import asyncio, sys
 from pathlib import Path
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.login_file import LoginFile
+from agent_service.oauth.store import LoginFile
 from agent_service.oauth.nous import MODELS_URL, NousPortal
 from agent_service.oauth.store import LoginStore
 from services.clock import SystemClock
@@ -227,8 +231,8 @@ async def test_processes_that_renew_at_once_do_it_once(name: str, tmp_path: Path
         path = tmp_path / "auth.json"
         store = LoginStore(LoginFile(path))
         issuer = issuer_of(name, clock, server.url)
-        login = await device_flow.confirmed(issuer, await issuer.begin(), clock)
-        await device_flow.keep(issuer, login, store, clock)
+        login = await confirmed(issuer, await issuer.begin(), clock)
+        await keep(issuer, login, store, clock)
         server.token_s = 3600
         command = (sys.executable, "-c", RENEW, name, server.url, str(path))
         running = [
@@ -306,13 +310,13 @@ async def test_no_token_is_in_what_is_raised_or_shown(
 
 async def test_logging_out_forgets_the_login(parts: Parts) -> None:
     login = await parts.log_in()
-    found = await device_flow.forget(parts.issuer, parts.store, parts.clock)
+    found = await forget(parts.issuer, parts.store, parts.clock)
     is_codex = parts.issuer.name == "codex"
     assert found == (True, is_codex)
     assert parts.server.revoked == ([login.refresh.get_secret_value()] if is_codex else [])
     with pytest.raises(LoginNeeded, match="There is no login"):
         await parts.credentials.current()
-    assert await device_flow.forget(parts.issuer, parts.store, parts.clock) == (False, False)
+    assert await forget(parts.issuer, parts.store, parts.clock) == (False, False)
     left = await parts.text()
     assert [secret for secret in parts.server.issued if secret in left] == []
 

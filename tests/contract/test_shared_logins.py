@@ -9,9 +9,8 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from agent_service.oauth import device_flow
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
+from agent_service.oauth.credentials import Credentials, confirmed, forget, keep
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.store import LoginStore
 from agent_service.storage.logins import LoginRows
@@ -46,8 +45,8 @@ class Parts:
 
     async def log_in(self, token_s: float) -> None:
         self.server.token_s, clock = token_s, HastyClock()
-        login = await device_flow.confirmed(self.issuer, await self.issuer.begin(), clock)
-        await device_flow.keep(self.issuer, login, self.store(0), clock)
+        login = await confirmed(self.issuer, await self.issuer.begin(), clock)
+        await keep(self.issuer, login, self.store(0), clock)
         self.server.token_s = 3600
 
     async def sealed(self) -> list[tuple[str, bytes]]:
@@ -109,5 +108,5 @@ async def test_who_comes_too_late_writes_nothing(parts: Parts) -> None:
 
 async def test_logging_out_is_for_all_of_them(parts: Parts) -> None:
     await parts.log_in(token_s=3600)
-    assert await device_flow.forget(parts.issuer, parts.store(2), SystemClock()) == (True, True)
+    assert await forget(parts.issuer, parts.store(2), SystemClock()) == (True, True)
     assert await parts.store(1).read(parts.issuer) is None

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agent_service.models.base import encoded
-from agent_service.search.terms import searchable, terms
+from agent_service.search.query import searchable, terms
 from agent_service.storage import migrations, search_index
 from agent_service.storage.schema import message, metadata, session
 from agent_service.storage.search_index import Entry

@@ -12,7 +12,7 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config.tools import SandboxPolicy
 from agent_service.drafts import Instructions, Places, SessionDrafts
-from agent_service.memory.limits import Limits, Target
+from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.personal import PersonalLayers, SkillIndexes

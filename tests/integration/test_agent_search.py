@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import ProgrammingError
 
-from agent_service.search.query import Query, parse
-from agent_service.search.terms import terms
+from agent_service.search.query import Query, parse, terms
 from agent_service.storage import search, search_index
 from agent_service.storage.schema import message
 from agent_service.storage.search import Hit

@@ -9,7 +9,7 @@ import pytest
 
 from agent_service.home.base import Existing
 from agent_service.home.files import DECISION, FOLDER, FileHomes
-from agent_service.oauth.login_file import LoginFile
+from agent_service.oauth.store import LoginFile
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition
 from services.home import HomePaths

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.memory.entries import Action, MemoryRefused, Operation, apply
-from agent_service.memory.limits import Limits, Target
+from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target, apply
 from agent_service.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import profile_rows

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_service.errors import ModelNotConfigured
-from agent_service.memory.limits import Limits, Target
+from agent_service.memory.entries import Limits, Target
 
 USUAL = {Target.MEMORY: 2200, Target.USER: 1375}
 

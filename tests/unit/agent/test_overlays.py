@@ -5,8 +5,7 @@ import json
 import pytest
 
 from agent_service.models.base import encoded
-from agent_service.prompt.overlays import NOTHING, Overlay, Said
-from agent_service.prompt.personalities import BUILT_IN, Personalities
+from agent_service.prompt.overlays import BUILT_IN, NOTHING, Overlay, Personalities, Said
 from services.errors import InvalidArgument
 
 MESSAGES = [

@@ -6,13 +6,14 @@ import sys
 
 import pytest
 
-from agent_service.search.query import MAX_WORDS, parse
-from agent_service.search.terms import (
+from agent_service.search.query import (
+    MAX_WORDS,
     SPOKEN_CHARS,
     TOOL_HEAD_CHARS,
     TOOL_TAIL_CHARS,
     WORD_CHARS,
     excerpt,
+    parse,
     searchable,
     terms,
     words,
