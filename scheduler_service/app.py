@@ -10,18 +10,18 @@ import grpc.aio
 
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
+from scheduler_service.convert.jobs import check_job
 from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.home.importer import HomeImporter, JobKeeper
 from scheduler_service.home.mover import JobMover
 from scheduler_service.home.profiles import homes_of
-from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.delivery import OutputFolders
+from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
-from scheduler_service.servicer.jobs import check_job
 from scheduler_service.servicer.services import POLICY, CuratorServicer, JobServicer
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases

@@ -20,14 +20,14 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from scheduler_service.convert.common import origin_to_wire
+from scheduler_service.convert.curator import curation_of, report_of
+from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
 from scheduler_service.curation import Curation, CuratorSettings, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from scheduler_service.runs.prompts import Output
 from scheduler_service.runs.runner import Ask, TurnResult
-from scheduler_service.servicer.common import origin_to_wire
-from scheduler_service.servicer.curator import curation_of, report_of
-from scheduler_service.servicer.jobs import script_to_wire, unattended_to_wire
 from services.channels import Channels
 from services.errors import (
     FailedPrecondition,

@@ -15,10 +15,14 @@ from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage.runs import KEPT_RUNS_PER_JOB, Ending
 from services.home import HomeError, HomePaths, replace_file
 
+_FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?\.md")
+_FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 TERMINAL = "cli"
 """The platform of terminals."""
 _AT_ORIGIN = (Target(ORIGIN),)
 _ONCE = "Further failures of it are not told, until it works again."
+
+_log = logging.getLogger(__name__)
 
 
 class Telling(Struct, frozen=True):
@@ -70,12 +74,6 @@ def _text(claim: Claim, *, failed_before: bool) -> str:
     # What happens once cannot happen again.
     once = "" if isinstance(claim.job.schedule, Once) else _ONCE
     return "\n\n".join(filter(None, (report, once, said)))
-
-
-_log = logging.getLogger(__name__)
-
-_FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?\.md")
-_FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 
 
 class OutputFolders:

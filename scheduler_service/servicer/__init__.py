@@ -1,1 +1,1 @@
-"""What the scheduler serves, and its messages."""
+"""What the scheduler serves."""

@@ -13,19 +13,14 @@ from hermes.scheduler.v1 import (
     run_pb2,
     schedule_pb2,
 )
-from scheduler_service.curator.desk import CuratorDesk
-from scheduler_service.home.importer import JobKeeper
-from scheduler_service.home.mover import JobMover, Scanner
-from scheduler_service.jobs import notes_on
-from scheduler_service.servicer import curator
-from scheduler_service.servicer.catalog import JobCatalog
-from scheduler_service.servicer.common import (
+from scheduler_service.convert import curator
+from scheduler_service.convert.common import (
     kind_to_wire,
     profile_of,
     run_to_wire,
     timestamp_to_wire,
 )
-from scheduler_service.servicer.jobs import (
+from scheduler_service.convert.jobs import (
     changed_request,
     file_of,
     is_rescheduled,
@@ -35,6 +30,11 @@ from scheduler_service.servicer.jobs import (
     position_of_token,
     position_to_token,
 )
+from scheduler_service.curator.desk import CuratorDesk
+from scheduler_service.home.importer import JobKeeper
+from scheduler_service.home.mover import JobMover, Scanner
+from scheduler_service.jobs import notes_on
+from scheduler_service.servicer.catalog import JobCatalog
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
 from services.validation import check_id, page_size

@@ -125,7 +125,7 @@ def test_a_schedule_is_tried_without_a_job(client: Home) -> None:
     assert (second - first).total_seconds() == (third - second).total_seconds() == 5400
     assert (told["kind"], told["time_zone"]) == ("interval", "Europe/Berlin")
     wrong = client.run("jobs", "add", "every blue moon", "--dry-run")
-    check_complaint(wrong, '"blue"', "examples: ")
+    check_complaint(wrong, '"blue moon"', "examples: ")
 
 
 def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:

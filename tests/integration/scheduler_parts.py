@@ -15,8 +15,8 @@ from hermes.gateway.v1 import delivery_pb2_grpc
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobRequest, Origin, Run, RunState
-from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions
+from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.planner import CHANNEL, Planner, Timing
 from scheduler_service.runs.runner import Runner
 from scheduler_service.runs.stopper import Stopper

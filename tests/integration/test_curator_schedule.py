@@ -16,8 +16,8 @@ from scheduler_service.curation import Change, Curation, CuratorSettings, Order,
 from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.jobs import Run, RunState
-from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.options import JobOptions
+from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Runner
 from scheduler_service.storage import curation as stored

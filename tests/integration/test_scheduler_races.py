@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.jobs import Attempt, Claim, Job, JobRequest, RunState
-from scheduler_service.metrics import SchedulerMetrics
 from scheduler_service.options import JobOptions, Overlap
+from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Ask, Runner
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases

@@ -11,7 +11,7 @@ from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.models.metered import ModelMetrics
 from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
-from scheduler_service.metrics import CuratorMetrics, SchedulerMetrics
+from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from services.database import Database
 from services.database.metrics import show
 from services.metrics import GrpcMetrics, Meter, redactions

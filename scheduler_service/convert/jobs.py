@@ -11,10 +11,7 @@ from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_file_pb2 as files
 from hermes.scheduler.v1 import job_pb2, run_pb2
-from scheduler_service.home.mover import JobFile, Moved
-from scheduler_service.jobs import Job, JobRequest, JobState
-from scheduler_service.options import JobOptions
-from scheduler_service.servicer.common import (
+from scheduler_service.convert.common import (
     kind_to_wire,
     origin_of,
     origin_to_wire,
@@ -22,12 +19,15 @@ from scheduler_service.servicer.common import (
     state_to_wire,
     timestamp_to_wire,
 )
-from scheduler_service.servicer.options import (
+from scheduler_service.convert.options import (
     is_script_only,
     options_of,
     options_to_wire,
     wrong_options,
 )
+from scheduler_service.home.mover import JobFile, Moved
+from scheduler_service.jobs import Job, JobRequest, JobState
+from scheduler_service.options import JobOptions
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.validation import check_id, denied_commands

@@ -9,10 +9,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.agent.v1 import curation_pb2
 from hermes.common.v1 import curation_pb2 as report_pb2
 from hermes.scheduler.v1 import curator_pb2
+from scheduler_service.convert.common import timestamp_to_wire
 from scheduler_service.curation import Curation, Report
 from scheduler_service.curator.desk import Standing
 from scheduler_service.jobs import OPEN_STATES, Run, RunState
-from scheduler_service.servicer.common import timestamp_to_wire
 from scheduler_service.storage import curation as stored
 
 

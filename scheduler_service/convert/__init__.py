@@ -1,0 +1,1 @@
+"""Messages of the scheduler, and of those that it calls."""
