@@ -63,36 +63,3 @@ def micro_usd(text: str) -> int:
     if not (amount.is_finite() and 1 <= amount <= MOST):
         raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars such as 2.50")
     return round(amount)
-
-
-class Actions:
-    """The actions of a command, such as `list` of `hermes jobs`, each with help of its own."""
-
-    def __init__(
-        self,
-        parser: argparse.ArgumentParser,
-        names: str,
-        *,
-        home: bool = True,
-        required: bool = True,
-    ) -> None:
-        self._command = parser
-        self._home = home
-        if home:
-            add_home(parser)
-        self._parsers = parser.add_subparsers(dest="action", required=required, metavar=names)
-
-    def add(self, name: str, meaning: str) -> argparse.ArgumentParser:
-        """Add an action; its examples are those of the command that are about it."""
-        usage = f"  {self._command.prog} {name}"
-        lines = (self._command.epilog or "").splitlines()
-        action = self._parsers.add_parser(
-            name,
-            help=meaning,
-            description=f"{meaning[0].upper()}{meaning[1:]}.",
-            epilog="\n".join(["examples:", *(line for line in lines if line.startswith(usage))]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        if self._home:  # before the action or behind it
-            add_home(action, default=argparse.SUPPRESS)
-        return action

@@ -39,9 +39,9 @@ def complain(text: str) -> None:
     sys.stderr.write(f"hermes: {printable(text)}\n")
 
 
-def counted(number: int, what: str) -> str:
-    """So many of something, such as `1 file` and `2 files`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number of things, such as `1 file` and `2 files`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:

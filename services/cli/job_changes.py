@@ -16,13 +16,13 @@ from hermes.scheduler.v1 import job_options_pb2, job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli.command import Context
 from services.cli.connection import has_services, start_command
-from services.cli.console import complain, print_json, printable, say
+from services.cli.console import complain, plural, print_json, printable, say
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.job_options import CLEARED, given_options, target_text, unattended
 from services.cli.job_runs import all_jobs, find_job
 from services.cli.job_view import JOB, due_times, local
-from services.cli.output import describe, field_value, plural
+from services.cli.output import describe, field_value
 from services.cli.startup import catalog
 from services.config import Settings
 from services.config_paths import nearest, suggestion

@@ -101,32 +101,14 @@ def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         return _without_command(arguments)
-    command = importlib.import_module(f"services.cli.{name}")
-    run = command.COMMAND.run if hasattr(command, "COMMAND") else command.run
-    return _guarded(run, parser_of(name).parse_args(arguments[1:]))
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        complain(f"{message}; see {self.prog} --help")
-        raise SystemExit(EXIT_USAGE)
+    command = importlib.import_module(f"services.cli.{name}").COMMAND
+    return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Returns the parser of a subcommand's arguments."""
-    command = importlib.import_module(f"services.cli.{name}")
-    if hasattr(command, "COMMAND"):
-        return command.COMMAND.parser(name, command.__doc__)
-    parser = _Parser(
-        prog=f"hermes {name}",
-        description=command.__doc__,
-        epilog=command.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    return parser
+    module = importlib.import_module(f"services.cli.{name}")
+    return module.COMMAND.parser(name, module.__doc__)
 
 
 def _without_command(arguments: list[str]) -> int:

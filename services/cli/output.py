@@ -217,11 +217,6 @@ def dollars(micro_usd: int) -> str:
     return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"
 
 
-def plural(number: int, one: str, many: str = "") -> str:
-    """A number of things, such as `1 file` and `2 files`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 # ---- tables
 
 

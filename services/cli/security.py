@@ -11,7 +11,7 @@ from msgspec import Struct
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from services.cli.command import Action, Command, Context, flag
-from services.cli.console import complain, counted
+from services.cli.console import complain, plural
 from services.cli.output import enum_word
 from services.cli.standard_input import arriving_lines
 from services.errors import InvalidArgument
@@ -117,7 +117,7 @@ async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_V
                 sys.stdout.flush()
     if not given.broken:
         return 0
-    complain(f"{counted(given.broken, 'line')} could not be read; the others are answered")
+    complain(f"{plural(given.broken, 'line')} could not be read; the others are answered")
     return 1
 
 

@@ -14,7 +14,7 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Command, Context, OneOf, arg, flag
 from services.cli.connection import connected, has_services
-from services.cli.console import complain, counted, print_json, say
+from services.cli.console import complain, plural, print_json, say
 from services.cli.failures import explain
 from services.cli.home.folders import Source, Target
 from services.cli.job_files import is_here, note_of
@@ -200,9 +200,9 @@ def _say_imported(
     told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
     say(f"{took} files of {context.given.folder}: {told}")
     if taken.session_count:
-        say(f"took {counted(taken.session_count, 'session')}")
+        say(f"took {plural(taken.session_count, 'session')}")
     if here := sum(map(is_here, jobs)):
-        say(f"{took} {counted(here, 'job')}")
+        say(f"{took} {plural(here, 'job')}")
     for line in filter(None, map(note_of, jobs)):
         say(line)
 
@@ -236,7 +236,7 @@ async def _export(context: Context) -> None:
         told = {"folder": str(folder), "profiles": profiles, "files": len(target.files)}
         print_json({**told, "left_out": left_out})
         return
-    files, profiles = counted(len(target.files), "file"), counted(len(summary.profiles), "profile")
+    files, profiles = plural(len(target.files), "file"), plural(len(summary.profiles), "profile")
     say(f"{folder} has {files} of {profiles}")
     _say_left_out(left_out)
 
