@@ -3,7 +3,8 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import AnyStr, cast
 from urllib.parse import quote, quote_plus
 
@@ -16,6 +17,7 @@ MASK = "[REDACTED]"
 # Shorter values would be found in ordinary words.
 MIN_SECRET_CHARS = 8
 
+HEAD_CHARS = 4
 _PASSING = 32
 """How many secrets that end are known; those before them have long ended."""
 
@@ -157,6 +159,17 @@ class Spellings:
         self.in_hex = _unique(data.hex() for _, data in every)
         self._base64 = [each.encode() for each in self.in_base64]
         self._hex = [each.encode() for each in self.in_hex]
+
+    @cached_property
+    def heads(self) -> Mapping[str, Sequence[str]]:
+        """All of them by their first four letters; fewer letters only say whether one begins so."""
+        found: dict[str, list[str]] = {}
+        in_capitals = [each.upper() for each in self.in_hex]
+        for each in (*self.plain, *self.in_base64, *self.in_hex, *in_capitals):
+            found.setdefault(each[:HEAD_CHARS], []).append(each)
+            for size in range(1, HEAD_CHARS):
+                found.setdefault(each[:size], [])
+        return found
 
     def find(self, text: str) -> Iterator[Span]:
         """Where a text has one of them; lines and separators may cut base64 and digits."""

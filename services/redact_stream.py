@@ -5,8 +5,9 @@ marks, and what a known value begins with. Ordinary words are passed on at once.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 
-from services.redact import MASK, MIN_SECRET_CHARS, Redactor, Spellings
+from services.redact import HEAD_CHARS, MASK, MIN_SECRET_CHARS, Redactor
 from services.secret_shapes import BEGINNINGS, KEY_BEGINNING
 
 _CONTEXT = 160
@@ -26,7 +27,6 @@ _GAP = 12
 """So many spaces may be between."""
 _BASE64_LINE = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}\s+\Z")
 """A line that may go on in the next."""
-_HEAD = 4
 
 
 class RedactedStream:
@@ -34,7 +34,6 @@ class RedactedStream:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._beginnings = _Beginnings(redactor.known.spellings)
         self._text = ""
         """What is held back, and some of what was before it."""
         self._shown = 0
@@ -85,40 +84,24 @@ class RedactedStream:
 
     def _held_from(self, text: str) -> int:
         """From where on the text may go on to be a secret; its end where it may not."""
-        known = self._redactor.known.spellings
-        if self._beginnings.known is not known:
-            self._beginnings = _Beginnings(known)
-        end = self._beginnings.first_in(text, self._shown)
+        end = _begun_from(self._redactor.known.spellings.heads, text, self._shown)
         if "-" in text[self._shown :] and (key := KEY_BEGINNING.search(text, self._shown)):
             end = min(end, key.start())
         return max(self._shown, min(end, _word_from(text)))
 
 
-class _Beginnings:
-    """How the spellings of known values begin."""
-
-    def __init__(self, known: Spellings) -> None:
-        self.known = known
-        self._by_head: dict[str, list[str]] = {}
-        in_capitals = [each.upper() for each in known.in_hex]
-        for each in (*known.plain, *known.in_base64, *known.in_hex, *in_capitals):
-            self._by_head.setdefault(each[:_HEAD], []).append(each)
-        self._shorter = {head[:size] for head in self._by_head for size in range(1, _HEAD)}
-
-    def first_in(self, text: str, at: int) -> int:
-        """From where on, after a place, a text may go on to be one of them; else where it ends."""
-        for start in range(at, len(text)):
-            head = text[start : start + _HEAD]
-            if len(head) < _HEAD:
-                if head in self._shorter:
-                    return start
-            elif (several := self._by_head.get(head)) and _begins(text[start:], several):
-                return start
-        return len(text)
-
-
-def _begins(text: str, several: list[str]) -> bool:
-    return any(len(each) > len(text) and each.startswith(text) for each in several)
+def _begun_from(heads: Mapping[str, Sequence[str]], text: str, at: int) -> int:
+    """From where on, after a place, a text may go on to be a known value; else where it ends."""
+    for start in range(at, len(text)):
+        several = heads.get(text[start : start + HEAD_CHARS])
+        if several is None:
+            continue
+        rest = text[start:]
+        if len(rest) < HEAD_CHARS or any(
+            len(each) > len(rest) and each.startswith(rest) for each in several
+        ):
+            return start
+    return len(text)
 
 
 def _word_from(text: str) -> int:
