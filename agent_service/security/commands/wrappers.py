@@ -25,6 +25,8 @@ class Wrapper(Struct, frozen=True):
     """Whether the inner words are joined and read as shell text."""
     paired: str = ""
     """Options that take the next two arguments."""
+    is_loose: bool = False
+    """Whether an option may take the word behind it: what is behind that is looked at, too."""
     after: str = ""
     """A word behind which the inner command stands; nothing is run where it is missing."""
 
@@ -48,10 +50,6 @@ _BWRAP_PAIRED = (
     "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd "
     "--file --bind-data --ro-bind-data --symlink --setenv --chmod"
 )
-_UNIT = (
-    "-p -u --unit --property -E --setenv -M --machine -H --host --slice --uid --gid --on-calendar "
-    "--on-active --on-boot --working-directory -d"
-)
 _ITEMS = (
     "-I -n -P -L -d -a -s -E -i --replace --max-args --max-procs --delimiter --arg-file "
     "--max-lines --max-chars --eof --process-slot-var"
@@ -61,10 +59,16 @@ _PLAIN = (
     "toybox catchsegv winpty eatmydata linux32 linux64 arch coproc not bunx pnpx flatpak-spawn "
     "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1"
 )
+_LOOSE = (
+    "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
+    "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
+    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
+)
 _NEVER = "\0"
 """Stands before no command."""
 _TABLE = (
     Wrapper(_PLAIN),
+    Wrapper(_LOOSE, is_loose=True),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
     Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", skipped=1),
     Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
@@ -74,37 +78,11 @@ _TABLE = (
     Wrapper("timeout gtimeout", "-s --signal -k --kill-after", skipped=1),
     Wrapper("stdbuf", "-i -o -e --input --output --error"),
     Wrapper("time gtime", "-f -o --format --output"),
-    Wrapper("strace", "-e -o -s -p -u -E -a -S -P -I -b -O -X"),
-    Wrapper("ltrace", "-e -o -s -p -u -F -n -a -l -x"),
     Wrapper("perf", "-e -o -F -p", skipped=1),
     Wrapper("chroot", "--userspec --groups", skipped=1),
-    Wrapper("unshare", "-R -w -S -G --root --wd --map-user --map-group --setuid --setgid"),
-    Wrapper("nsenter", "-t -S -G --target --setuid --setgid"),
-    Wrapper("setpriv", "--reuid --regid --groups --inh-caps --bounding-set --ambient-caps"),
     Wrapper("capsh", scripts="-c"),
     Wrapper("bwrap", _BWRAP, paired=_BWRAP_PAIRED),
-    Wrapper("systemd-run", _UNIT),
-    Wrapper("systemd-inhibit", "--what --who --why --mode"),
     Wrapper("exec", "-a"),
-    Wrapper("pkexec", "-u --user"),
-    Wrapper("numactl", "-N -m -C -i -p --membind --cpunodebind --physcpubind"),
-    Wrapper("proot", "-r -b -w -q -R -S"),
-    Wrapper("fakeroot", "-s -i -b"),
-    Wrapper("torsocks", "-u -p -a -P"),
-    Wrapper("proxychains proxychains4", "-f"),
-    Wrapper("tini", "-p -e"),
-    Wrapper("dumb-init", "-r"),
-    Wrapper("rlwrap", "-f -H -C -b -s"),
-    Wrapper("xvfb-run", "-n -s -e -f -w -p"),
-    Wrapper("dbus-run-session", "--config-file --dbus-daemon"),
-    Wrapper("cgexec", "-g"),
-    Wrapper("prlimit", "-p"),
-    Wrapper("softlimit", "-m -d -s -a"),
-    Wrapper("caffeinate", "-t -w"),
-    Wrapper("chpst", "-u -U -e -n -l -L -m -d -b"),
-    Wrapper("ssh-agent", "-a -t"),
-    Wrapper("daemonize", "-p -u -c -e -o -l -E"),
-    Wrapper("openvt", "-c"),
     Wrapper("xargs gxargs", _ITEMS),
     Wrapper("parallel", "-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
     Wrapper("watch", "-n --interval -q --equexit", as_text=True),
@@ -130,7 +108,6 @@ _TABLE = (
     Wrapper("tmux", "-s -n -c -t -L -f -S -x -y -F", as_text=True),
     Wrapper("screen", "-S -c -t -T -h -s -X -p -L -Logfile"),
     Wrapper("npx", "-p --package", scripts="-c --call"),
-    Wrapper("uvx", "--from --with"),
     Wrapper("machinectl", "-M --uid -E --setenv", after="shell", skipped=1),
     Wrapper("adb", "-s -t -H -P", after="shell", as_text=True),
 )
@@ -160,6 +137,8 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    other: tuple[str, ...] = ()
+    """What it runs instead if its last option takes a value."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -169,7 +148,8 @@ _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
 def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it may set."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
-    return Inner(inner.argv, inner.scripts, (*_SETS.findall(call.text), *inner.settings))
+    settings = (*_SETS.findall(call.text), *inner.settings)
+    return Inner(inner.argv, inner.scripts, settings, inner.other)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
@@ -196,7 +176,15 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    return Inner(tuple(rest), settings=tuple(settings))
+    other = _without_values(rest, wrapper) if wrapper.is_loose and len(rest) < len(args) else ()
+    return Inner(tuple(rest), settings=tuple(settings), other=tuple(other))
+
+
+def _without_values(rest: list[str], wrapper: Wrapper) -> list[str]:
+    """What is behind options if each of them takes the word behind it as its value."""
+    while (rest := rest[1:]) and rest[0].startswith("-"):
+        rest = _behind_options(rest, wrapper)
+    return rest
 
 
 def _sets(words: list[str]) -> bool:
