@@ -5,7 +5,7 @@ import hashlib
 import os
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,9 +159,14 @@ USUAL = ("bubblewrap", "docker")
 """Backends that every run of the tests has; the others are for `make test-all`."""
 
 
-def backends(names: Iterable[str] = tuple(BACKENDS)) -> list[Any]:
+def backends(names: Iterable[str] = tuple(BACKENDS), usual: Sequence[str] = USUAL) -> list[Any]:
     """Test parameters of these names, each slow unless it is a usual backend's."""
-    return [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    slow = pytest.mark.slow
+    return [name if name in usual else pytest.param(name, marks=slow) for name in names]
+
+
+BUBBLEWRAP_FIRST = backends(USUAL, usual=USUAL[:1])
+"""For what the executor itself does, whatever makes its boxes."""
 
 
 @dataclass(frozen=True, slots=True)

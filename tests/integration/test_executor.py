@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.auth import Identity
 from services.errors import Reason, reason_of
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Lease = sandbox_pb2.Lease
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+@pytest.fixture(scope="module", params=BUBBLEWRAP_FIRST)
 def backend(request: pytest.FixtureRequest) -> str:
     """Each backend in turn."""
     return request.param

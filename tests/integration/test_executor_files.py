@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from hermes.executor.v1 import file_pb2, sandbox_pb2
 from services.errors import Reason
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
@@ -22,7 +23,7 @@ MIB = 1024 * 1024
 Info = file_pb2.FileInfo
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=BUBBLEWRAP_FIRST)
 async def executor(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Executor]:

@@ -11,6 +11,7 @@ from executor_service.config import ExecutorConfig
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.config import ConfigError, Settings
 from services.errors import Reason
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, serving
 from tests.ssh_server import ssh_server
@@ -26,7 +27,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield opened
 
 
-@pytest.fixture(params=["bubblewrap", "docker"])
+@pytest.fixture(params=BUBBLEWRAP_FIRST)
 async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
     """Those of each backend in turn; no box is left at the end."""
     settings = executor_settings(tmp_path, request.param)

@@ -22,7 +22,7 @@ from executor_service.workspaces.rows import WorkspaceRows
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
-from tests.boxes import new_spec
+from tests.boxes import BUBBLEWRAP_FIRST, new_spec
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, until
 
@@ -46,7 +46,7 @@ def settings_of(home: Path, backend: str, **environ: str) -> Settings:
     return executor_settings(home, backend, HERMES_KEEP_SANDBOXES="true", **environ)
 
 
-@pytest.fixture(params=["bubblewrap", "docker"])
+@pytest.fixture(params=BUBBLEWRAP_FIRST)
 async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
     """Those of each backend in turn; no box is left at the end."""
     settings = settings_of(tmp_path, request.param)

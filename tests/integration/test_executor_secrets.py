@@ -17,6 +17,7 @@ from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
 from services.public_addresses import AddressVetting
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, serving
 from tests.security.mutants import without
@@ -53,7 +54,7 @@ def value() -> str:
     return f"sk-{random.token_hex(20)}"
 
 
-@pytest.fixture(params=["bubblewrap", "docker"])
+@pytest.fixture(params=BUBBLEWRAP_FIRST)
 async def settings(
     request: pytest.FixtureRequest, tmp_path: Path, world: World, value: str
 ) -> AsyncIterator[Settings]:

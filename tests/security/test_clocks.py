@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from executor_service import app
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.config import Settings
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, serving, until
 from tests.security.mutants import Mutant, WrongClock, clock_is_ahead, clock_is_behind, without
@@ -27,7 +28,7 @@ class WallClock(WrongClock):
         return self.now().timestamp()
 
 
-@pytest.fixture(params=["bubblewrap", "docker"])
+@pytest.fixture(params=BUBBLEWRAP_FIRST)
 async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Settings]:
     """No box is left at the end."""
     settings = await asyncio.to_thread(

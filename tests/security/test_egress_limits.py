@@ -10,7 +10,7 @@ import pytest_asyncio
 from executor_service.egress.gate import Gate
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from services.public_addresses import Address, AddressVetting
-from tests.boxes import Yard, open_yard
+from tests.boxes import BUBBLEWRAP_FIRST, Yard, open_yard
 from tests.world import DEADLINES, FRIENDLY, PUBLIC, World, ask, connect, get, open_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 OPEN = NetworkPolicy(NetworkMode.OPEN)
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+@pytest.fixture(scope="module", params=BUBBLEWRAP_FIRST)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,12 @@ from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2
 from services.config import Settings
 from services.errors import Reason, reason_of
-from tests.boxes import backends
+from tests.boxes import BUBBLEWRAP_FIRST, USUAL, backends
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, refused, until
 from tests.security.dens import Lease
-from tests.security.places import EVERYTHING_HELD, PLACES, Place
+from tests.security.places import PLACES, Place
 from tests.security.scale import scale
-
-Note = Callable[[str, object], None]
 
 SANDBOXES, COMMANDS_EACH = 4, 5
 KNOWN_WITHIN_S = 10
@@ -164,14 +162,13 @@ async def kill_again_and_again(settings: Settings, times: int) -> tuple[Running,
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("place", backends(PLACES), indirect=True)
+@pytest.mark.parametrize("place", backends(PLACES, USUAL[:1]), indirect=True)
 async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
-    place: Place, settings: Settings, record_property: Note
+    place: Place, settings: Settings
 ) -> None:
     size = scale()
     times = size.kills_elsewhere if place.is_slow else size.kills
     running, slowest_s = await kill_again_and_again(settings, times)
-    record_property("figure", f"{times} kills, all known within {slowest_s:.1f} s")
     assert slowest_s < KNOWN_WITHIN_S
     async with life(settings) as (process, client):
         await ask_again(client, running, times)
@@ -193,7 +190,7 @@ async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
     assert await boxes_of(settings) == 0
 
 
-@pytest.mark.parametrize("place", EVERYTHING_HELD, indirect=True)
+@pytest.mark.parametrize("place", BUBBLEWRAP_FIRST, indirect=True)
 async def test_without_the_journal_nothing_is_found_again(place: Place, settings: Settings) -> None:
     async with life(settings) as (process, client):
         running = await Running.start(client)
@@ -214,7 +211,7 @@ async def test_without_the_journal_nothing_is_found_again(place: Place, settings
     assert await boxes_of(settings) == SANDBOXES
 
 
-@pytest.mark.parametrize("place", EVERYTHING_HELD, indirect=True)
+@pytest.mark.parametrize("place", BUBBLEWRAP_FIRST, indirect=True)
 async def test_a_caller_who_asks_under_another_id_starts_it_twice(
     place: Place, settings: Settings
 ) -> None:

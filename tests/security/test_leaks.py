@@ -1,11 +1,10 @@
 """Sandboxes that come and go leave nothing behind: counted, and only what this executor made."""
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from tests.security.places import EVERYTHING_HELD
 from tests.security.scale import scale
 
 pytestmark = pytest.mark.slow
-
-Note = Callable[[str, object], None]
 
 AT_A_TIME = 4
 APART = ("mnt", "pid", "ipc", "uts", "net")
@@ -172,11 +169,10 @@ async def left_by(process: Process, client: Client, times: int, backend: str) ->
 
 @pytest.mark.timeout(36_000)
 @pytest.mark.parametrize("backend", EVERYTHING_HELD)
-async def test_sandboxes_leave_nothing(backend: str, tmp_path: Path, record_property: Note) -> None:
+async def test_sandboxes_leave_nothing(backend: str, tmp_path: Path) -> None:
     settings = await asyncio.to_thread(executor_settings, tmp_path, backend)
     async with Process(settings) as process, process.client() as client:
         found = await leaks_of(process, client, scale().cycles, backend)
-        record_property("figure", f"{scale().cycles} cycles: {json.dumps(asdict(found))}")
         assert found == NONE
         assert await process.stop() == 0
     await end_boxes(settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,12 +12,11 @@ from executor_service.pools.boxes import LiveBox
 from executor_service.pools.pool import Pool
 from executor_service.records import EndReason
 from hermes.executor.v1 import sandbox_pb2
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import end_boxes, executor_settings, serving
 from tests.security.mutants import without
 from tests.security.scale import scale
-
-Note = Callable[[str, object], None]
 
 WARM = 2
 LEAVE = """
@@ -76,20 +75,17 @@ async def markers(client: Client, claims: int) -> tuple[set[str], set[str], int]
     return left, seen, warm
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
-async def test_nothing_is_left_for_the_next_owner(
-    tmp_path: Path, backend: str, record_property: Note
-) -> None:
+@pytest.mark.parametrize("backend", BUBBLEWRAP_FIRST)
+async def test_nothing_is_left_for_the_next_owner(tmp_path: Path, backend: str) -> None:
     claims = scale().claims
     async with agent(tmp_path, backend) as client:
         left, seen, warm = await markers(client, claims)
     assert len(left) == claims
     assert not seen & left
     assert warm > 0
-    record_property("figure", f"{claims} claims, {warm} of a sandbox that was ready")
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("backend", BUBBLEWRAP_FIRST)
 async def test_a_box_that_is_used_again_is_noticed(tmp_path: Path, backend: str) -> None:
     handed_on: dict[LiveBox, Pool] = {}
 

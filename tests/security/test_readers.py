@@ -1,7 +1,7 @@
 """Output that nobody reads, and readers that do not read: nobody else is held up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from executor_service.supervisor.frames import WINDOW_BYTES
 from hermes.executor.v1 import exec_pb2
+from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import end_boxes, executor_settings
 from tests.memory import Memory
@@ -24,8 +25,6 @@ from tests.security.scale import scale
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Note = Callable[[str, object], None]
-
 ENDS_BYTES = 16 * 1024
 FIRST_LINE = 10**14
 ENDLESS = f"seq {FIRST_LINE} {10**15 - 1}"
@@ -35,7 +34,7 @@ SLEEPERS = 3
 MUCH_BYTES = 20 * MIB
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+@pytest.fixture(scope="module", params=BUBBLEWRAP_FIRST)
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -61,13 +60,12 @@ def lines(first_byte: int, size: int) -> bytes:
     return b"".join(b"%d\n" % number for number in range(first, first + size // 16))
 
 
-async def test_a_flood_that_nobody_reads_is_bounded(at: Den, record_property: Note) -> None:
+async def test_a_flood_that_nobody_reads_is_bounded(at: Den) -> None:
     lease = await at.lease()
     memory = await asyncio.to_thread(Memory, at.process.pid)
     ended = await flood(at.client, lease, scale().flood_s)
     grown_mib = await asyncio.to_thread(memory.grown_mib)
     total = ended.exit.stdout_bytes
-    record_property("figure", f"{total // MIB} MiB written, the executor + {grown_mib:.1f} MiB")
     assert ended.exit.truncated == (total > 32 * MIB)
     assert grown_mib < 16
     first = await at.client.read(lease, ended.exec_id, 0, ENDS_BYTES)
@@ -98,7 +96,7 @@ async def test_without_the_window_a_flood_is_in_memory(backend: str, tmp_path: P
 
 
 @pytest.mark.alone
-async def test_readers_that_sleep_hold_nobody_up(at: Den, record_property: Note) -> None:
+async def test_readers_that_sleep_hold_nobody_up(at: Den) -> None:
     lease, neighbour = await at.lease(), await at.lease()
     chatty = (await at.client.start(lease, script=CHATTY)).exec_id
     sleepers = AsyncExitStack()
@@ -118,7 +116,6 @@ async def test_readers_that_sleep_hold_nobody_up(at: Den, record_property: Note)
         much = await at.client.run(lease, "head", "-c", str(MUCH_BYTES), "/dev/zero")
         assert len(much.stdout) == MUCH_BYTES
         assert (await at.client.read(lease, chatty, 0, 0)).total_bytes > before
-    record_property("figure", str(found))
     assert found.is_fair, found
     for done in (lease, neighbour):
         await at.client.release(done)
