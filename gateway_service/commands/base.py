@@ -32,7 +32,6 @@ class Places(Flag):
     """A chat in which others read along."""
 
 
-CHATS = Places.PRIVATE | Places.GROUP
 ALONE = Places.TERMINAL | Places.PRIVATE
 """Where nobody else reads the answer."""
 ANYWHERE = ALONE | Places.GROUP
