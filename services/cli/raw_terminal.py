@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import stat
 import sys
 import termios
 import tty
@@ -59,28 +58,20 @@ class DetachKeys:
 
 async def typed() -> AsyncGenerator[bytes]:
     """What comes on standard input, until it ends."""
-    descriptor = sys.stdin.fileno()
-    read = _read_file if _is_never_waited_for(descriptor) else _read_when_there
-    while data := await read(descriptor):
+    while data := await _read(sys.stdin.fileno()):
         yield data
 
 
-def _is_never_waited_for(descriptor: int) -> bool:
-    """Whether it is a file, which the event loop cannot watch and which always has an answer."""
-    mode = os.fstat(descriptor).st_mode
-    return not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
-
-
-async def _read_file(descriptor: int) -> bytes:
-    return await asyncio.to_thread(os.read, descriptor, READ_BYTES)
-
-
-async def _read_when_there(descriptor: int) -> bytes:
+async def _read(descriptor: int) -> bytes:
     # Not made non-blocking: the terminal is shared with whoever started this process.
     loop, there = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, there.set)
     try:
-        await there.wait()
-    finally:
-        loop.remove_reader(descriptor)
+        loop.add_reader(descriptor, there.set)
+    except PermissionError:
+        pass  # A file: the event loop cannot watch it, and nobody waits for it.
+    else:
+        try:
+            await there.wait()
+        finally:
+            loop.remove_reader(descriptor)
     return os.read(descriptor, READ_BYTES)
