@@ -191,7 +191,7 @@ class LoginFile:
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         """Keep every other process of the home from changing logins meanwhile."""
-        # Older programs lock this file as well.
+        # Other programs that share a home lock this file as well.
         path = self.path.with_suffix(".lock")
         lock = await asyncio.to_thread(_open, path)
         try:

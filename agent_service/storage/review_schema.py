@@ -10,7 +10,6 @@ review = Table(
     Column(
         "session_id",
         String(128),
-        # A replica of the version before deletes sessions without knowing of these.
         ForeignKey("session.id", ondelete="CASCADE"),
         primary_key=True,
     ),
