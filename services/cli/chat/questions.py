@@ -56,8 +56,8 @@ class Question(Struct, frozen=True):
     @property
     def hint(self) -> str:
         """What can be said."""
-        always = "always, " if self._can_be_always else ""
-        return f"Say yes, session, {always}or no; Ctrl-C stops everything."
+        always = ", always" if self._can_be_always else ""
+        return f"Say yes, session{always} or no; Ctrl-C stops everything."
 
     def label(self, columns: int) -> str:
         """What stands before the answer; the keys only where there is room for them."""
