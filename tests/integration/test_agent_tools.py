@@ -225,9 +225,8 @@ async def test_reading_documents(tools: Tools, folder: str) -> None:
     part = await tools.text("read_file", path=f"{folder}/a.pdf", offset=2, limit=2)
     assert part == "2|line 1\n3|line 2\n[3 more lines; go on with offset 4]"
     assert (await tools.text("read_file", path=f"{folder}/a.pdf", offset=6)) == "6|line 5"
-    assert await tools.text("read_file", path=f"{folder}/a.ipynb") == (
-        "1|{\n[shown as it stands there: it is no notebook]"
-    )
+    notebook = await tools.text("read_file", path=f"{folder}/a.ipynb")
+    assert notebook.startswith("1|{\n[shown as it stands there: it is broken")
     await tools.shell(f"cd {folder}; head -c 100 a.pdf >a.pdf.cut; mv a.pdf.cut a.pdf")
     assert "it is broken" in await tools.refusal("read_file", path=f"{folder}/a.pdf")
 
