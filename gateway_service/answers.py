@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
 from msgspec import Struct, field
@@ -11,26 +11,23 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
-from gateway_service.clients.agent import AgentClient
+from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
-from gateway_service.events import (
-    Answered,
-    Asked,
-    Decided,
-    Decision,
-    Ended,
-    Noted,
-    Questioned,
-    TextChanged,
-    ToolBegan,
-    TurnEvent,
-)
 from gateway_service.limits import Limiter
 from gateway_service.messages import Button, Content, TurnOrder
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.render import first_part, split, units
 from gateway_service.storage import inbox, outbox, resets
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery
+from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.turn_event_pb2 import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ClarificationAnswered,
+    ClarificationRequested,
+    TurnEvent,
+    TurnFinished,
+)
 from services.clock import Clock
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
@@ -45,19 +42,22 @@ BUTTON_CHARS = 40
 ANSWER_HINT = "Your next message is the answer."
 SUBJECT_UNITS = 2000
 
+DELTAS_PER_SECOND = 5
+
 BUTTONS = (
-    (Decision.ONCE, "Once"),
-    (Decision.SESSION, "This session"),
-    (Decision.ALWAYS, "Always"),
-    (Decision.DENY, "Deny"),
+    ("once", turn_event_pb2.APPROVAL_DECISION_ONCE, "Once"),
+    ("session", turn_event_pb2.APPROVAL_DECISION_SESSION, "This session"),
+    ("always", turn_event_pb2.APPROVAL_DECISION_ALWAYS, "Always"),
+    ("deny", turn_event_pb2.APPROVAL_DECISION_DENY, "Deny"),
 )
+"""Each with the word that its press sends."""
 _DECIDED = {
-    Decision.ONCE: "Allowed once",
-    Decision.SESSION: "Allowed in this session",
-    Decision.ALWAYS: "Allowed for always",
-    Decision.DENY: "Denied",
-    Decision.EXPIRED: "Nobody decided in time; denied",
+    turn_event_pb2.APPROVAL_DECISION_ONCE: "Allowed once",
+    turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Allowed for always",
+    turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
 }
+_EXPIRED = "Nobody decided in time; denied"
 
 
 class Draft(Struct):
@@ -66,8 +66,10 @@ class Draft(Struct):
     step: int = 0
     text: str = ""
     tool: str = ""
-    questions: dict[str, Asked] = field(default_factory=dict[str, Asked])
-    asking: dict[str, Questioned] = field(default_factory=dict[str, Questioned])
+    approvals: dict[str, ApprovalRequested] = field(default_factory=dict[str, ApprovalRequested])
+    questions: dict[str, ClarificationRequested] = field(
+        default_factory=dict[str, ClarificationRequested]
+    )
     notes: list[str] = field(default_factory=list[str])
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,11 +79,11 @@ class Draft(Struct):
         doing = f"▸ {self.tool} …" if self.tool else ""
         return "\n\n".join(filter(None, (self.text, doing)))
 
-    def take(self, event: TextChanged) -> None:
-        """Put in text where it belongs."""
-        if event.step != self.step:
-            self.step, self.text = event.step, ""
-        self.text = self.text[: event.offset] + event.text
+    def take(self, step: int, text: str, offset: int = 0) -> None:
+        """Put in text of a model call where it belongs."""
+        if step != self.step:
+            self.step, self.text = step, ""
+        self.text = self.text[:offset] + text
         self.tool = ""
 
 
@@ -113,18 +115,17 @@ class Answers:
         with bind(turn_id=order.turn_id, session_id=order.session_id):
             while True:
                 try:
-                    ended = Ended("", refusal) if refusal else await self._follow(order)
-                    await self._finish(order, ended)
+                    await self._finish(order, refusal or await self._follow(order))
                 except DatabaseUnavailable as error:
                     _log.warning("an answer waits for the database: %s", error)
                     await self._clock.sleep(RETRY_S)
                 else:
                     return
 
-    async def _finish(self, order: TurnOrder, ended: Ended) -> None:
+    async def _finish(self, order: TurnOrder, answer: str) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
         limit = self._platform.traits.message_units - REPEAT_UNITS
-        said = self._redactor.redact(_final(ended))
+        said = self._redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit))
         now = self._clock.now()
 
@@ -148,60 +149,78 @@ class Answers:
         address = self.address(order)
         return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
 
-    async def _follow(self, order: TurnOrder) -> Ended:
-        """Show what happens until the turn ends."""
+    async def _follow(self, order: TurnOrder) -> str:
+        """Show what happens until the turn ends; returns the answer."""
         draft = Draft()
         async with Workers() as workers:
             workers.start(f"draft of {order.turn_id}", self._show(order, draft))
             try:
-                ended = await self._watch(order, draft)
+                answer = await self._watch(order, draft)
             except AgentRefused as error:
-                ended = Ended("", error.message)
+                answer = error.message
             draft.over.set()
             # An edit that is on its way must not arrive after the answer.
             await workers.drain(LAST_EDIT_S)
-        return ended
+        return answer
 
-    async def _watch(self, order: TurnOrder, draft: Draft) -> Ended:
-        async with aclosing(self._agent.follow(order.turn_id, order.profile)) as events:
-            async for event in events:
-                if isinstance(event, Ended):
-                    return replace(event, notes=tuple(draft.notes))
-                await self._take(order, draft, event)
+    async def _watch(self, order: TurnOrder, draft: Draft) -> str:
+        watching = self._agent.watch(
+            order.turn_id, order.profile, max_deltas_per_second=DELTAS_PER_SECOND
+        )
+        async with aclosing(watching) as batches:
+            async for events in batches:
+                for event in events:
+                    if event.HasField("turn_finished"):
+                        return answer_of(event.turn_finished, draft.notes)
+                    await self._take(order, draft, event)
         raise AssertionError("a turn that is followed ends")
 
     async def _take(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
-        match event:
-            case TextChanged():
-                draft.take(event)
-            case ToolBegan(name):
-                draft.tool = name
-            case Noted(text):
-                draft.notes.append(text)
-            case Asked(approval_id):
-                draft.questions[approval_id] = event
-                question = self._delivery(order, approval_id, self._question(event))
-                now = self._clock.now()
-                await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
-            case Decided(approval_id):
-                asked = draft.questions.pop(approval_id)
-                decided, now = self.content(_decided(asked, event)), self._clock.now()
-                await self._held.write(
-                    lambda conn: outbox.show(conn, approval_id, decided, now), notify=OUTBOX
-                )
-            case Questioned(clarification_id):
-                draft.asking[clarification_id] = event
-                question = self._delivery(order, clarification_id, self._asking(event))
-                now = self._clock.now()
-                await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
-            case Answered(clarification_id):
-                questioned = draft.asking.pop(clarification_id)
-                answered, now = self.content(_answered(questioned, event)), self._clock.now()
-                await self._held.write(
-                    lambda conn: outbox.show(conn, clarification_id, answered, now), notify=OUTBOX
-                )
-            case Ended():
+        match event.WhichOneof("kind"):
+            case "text_delta":
+                draft.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
+            case "text_snapshot":
+                draft.take(event.text_snapshot.step, event.text_snapshot.text)
+            case "text_finished":
+                draft.take(event.text_finished.step, event.text_finished.text)
+            case "tool_started":
+                draft.tool = event.tool_started.name
+            case "notice" if event.notice.lasts:
+                draft.notes.append(event.notice.text)
+            case _:
+                await self._take_question(order, draft, event)
+
+    async def _take_question(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+        match event.WhichOneof("kind"):
+            case "approval_requested":
+                approval = event.approval_requested
+                draft.approvals[approval.approval_id] = approval
+                await self._ask(order, approval.approval_id, self._approval(approval))
+            case "approval_resolved":
+                resolved = event.approval_resolved
+                approval = draft.approvals.pop(resolved.approval_id)
+                await self._settle(resolved.approval_id, _decided(approval, resolved))
+            case "clarification_requested":
+                question = event.clarification_requested
+                draft.questions[question.clarification_id] = question
+                await self._ask(order, question.clarification_id, self._question(question))
+            case "clarification_answered":
+                answered = event.clarification_answered
+                question = draft.questions.pop(answered.clarification_id)
+                await self._settle(answered.clarification_id, _answered(question, answered))
+            case _:
                 pass
+
+    async def _ask(self, order: TurnOrder, question_id: str, content: Content) -> None:
+        question, now = self._delivery(order, question_id, content), self._clock.now()
+        await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+
+    async def _settle(self, question_id: str, text: str) -> None:
+        """Show in the place of a question what came of it."""
+        content, now = self.content(text), self._clock.now()
+        await self._held.write(
+            lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
+        )
 
     async def _show(self, order: TurnOrder, draft: Draft) -> None:
         """Edit the placeholder and show that we are typing; whatever fails is left out."""
@@ -210,7 +229,7 @@ class Answers:
         seen, typing_at = "", 0.0
         while not draft.over.is_set():
             now = self._clock.monotonic()
-            if now >= typing_at and not draft.questions and not draft.asking:
+            if now >= typing_at and not draft.approvals and not draft.questions:
                 typing_at = now + traits.typing_interval_s
                 await self._try(to, lambda: self._platform.typing(to))
             # What only the whole of it shows to be a secret was not found as it came.
@@ -246,15 +265,15 @@ class Answers:
             return True
         return False
 
-    def _question(self, asked: Asked) -> Content:
+    def _approval(self, asked: ApprovalRequested) -> Content:
         buttons = tuple(
             Button(label, f"{asked.approval_id}:{word}")
-            for word, label in BUTTONS
-            if asked.can_be_always or word is not Decision.ALWAYS
+            for word, _, label in BUTTONS
+            if asked.can_be_always or word != "always"
         )
         return self.content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
 
-    def _asking(self, asked: Questioned) -> Content:
+    def _question(self, asked: ClarificationRequested) -> Content:
         numbered = list(enumerate(asked.choices, 1))
         buttons = tuple(
             Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
@@ -265,15 +284,16 @@ class Answers:
         return self.content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
 
 
-def _answered(asked: Questioned, answered: Answered) -> str:
+def _answered(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
     by = f" by {answered.answered_by}" if answered.answered_by else ""
     said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
     return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
 
 
-def _decided(asked: Asked, decided: Decided) -> str:
-    by = f" by {decided.decided_by}" if decided.decided_by else ""
-    return f"{_DECIDED[decided.decision]}{by}: `{asked.tool}`\n{_block(asked.subject)}"
+def _decided(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
+    by = f" by {resolved.decided_by}" if resolved.decided_by else ""
+    decided = _DECIDED.get(resolved.decision, _EXPIRED)
+    return f"{decided}{by}: `{asked.tool}`\n{_block(asked.subject)}"
 
 
 def _block(text: str) -> str:
@@ -284,6 +304,23 @@ def _block(text: str) -> str:
     return f"{mark}\n{shown}\n{mark}"
 
 
-def _final(ended: Ended) -> str:
-    said = "\n\n".join(filter(None, (ended.text.strip(), ended.remark)))
-    return "\n\n".join((said or "(no answer)", *ended.notes))
+def answer_of(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
+    """What a chat is shown of a turn that is over, and what is to be read with it."""
+    return "\n\n".join((_outcome(finished) or "(no answer)", *notes))
+
+
+def _outcome(finished: TurnFinished) -> str:
+    match finished.WhichOneof("outcome"):
+        case "completed":
+            return finished.completed.answer.strip()
+        case "failed":
+            return finished.failed.failure.message or "The turn failed."
+        case "cancelled":
+            cancelled = finished.cancelled
+            partial, remark = cancelled.partial_answer, f"Stopped. {cancelled.message}".rstrip()
+        case "limit_reached":
+            limit = finished.limit_reached
+            partial, remark = limit.partial_answer, limit.message or "A limit was reached."
+        case _:
+            return finished.needs_review.message or "A person has to look at this."
+    return f"{partial.strip()}\n\n{remark}".lstrip()

@@ -13,8 +13,7 @@ from msgspec import Struct
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
 from gateway_service.attachments import Attachments
-from gateway_service.clients.agent import AgentClient
-from gateway_service.clients.services import Clients
+from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS, not_known
 from gateway_service.config import GatewayConfig
@@ -95,7 +94,7 @@ def build_with(
         turns=Turns(inbox, database, agent, clock, workers),
         news=News(database, clock, metrics),
         tools=Tools(
-            *(database, agent, clock, Clients.over(channels.to), COMMANDS),
+            *(database, agent, SchedulerClient(channels.to), clock, COMMANDS),
             resets=config.session_reset.policies(config.zone),
             busy=busy,
         ),

@@ -1,15 +1,13 @@
 """The menu of commands that a platform shows: the registry and the skills, for who may say what."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from gateway_service.authorization import ANYBODY, Access
-from gateway_service.clients.skills import SkillInfo
-from gateway_service.commands.base import Chat, Tools, offered
-from gateway_service.commands.names import command_names
-from gateway_service.commands.texts import shortened
+from gateway_service.commands.base import Chat, Tools, offered, shortened
+from gateway_service.commands.skills import Skills, command_names, list_skills
 from gateway_service.errors import Refused
 from gateway_service.messages import Source
 from gateway_service.platforms.base import HasMenu, MenuItems
@@ -32,12 +30,12 @@ class Menu(Struct, frozen=True):
     """By the platform's ids of those who are offered something else."""
 
 
-def menu_of(tools: Tools, access: Access, skills: Sequence[SkillInfo]) -> Menu:
+def menu_of(tools: Tools, access: Access, skills: Skills) -> Menu:
     """The menu of an account."""
     # Who is used most comes first, as not all may have a place.
     named = sorted(
         command_names(skills, tools.commands).items(),
-        key=lambda one: (-one[1].use_count - one[1].view_count, one[0]),
+        key=lambda one: (-one[1].usage.use_count - one[1].usage.view_count, one[0]),
     )
     skilled = [(name, _short(skill.description or skill.name)) for name, skill in named]
 
@@ -68,7 +66,7 @@ class MenuKeeper:
         while True:
             wait_s = LOOK_S
             try:
-                skills = await self._tools.clients.skills.all(self._profile)
+                skills = await list_skills(self._tools, self._profile)
                 menu = menu_of(self._tools, self._access, skills)
                 if menu != shown:
                     await self._show(menu)

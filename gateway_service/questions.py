@@ -7,14 +7,14 @@ from sqlalchemy import Connection
 from gateway_service.accounts import Held
 from gateway_service.answers import BUTTONS
 from gateway_service.authorization import Access
-from gateway_service.clients.agent import GivenAnswer
 from gateway_service.commands.base import Tools, denied
-from gateway_service.commands.decisions import may_decide
+from gateway_service.commands.decisions import Decision, may_decide
 from gateway_service.errors import AgentRefused
-from gateway_service.events import Decision
 from gateway_service.messages import ButtonPress, MessageEvent, Source
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.outbox import Address
+from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 
 NOT_YOURS = "The owner of this Hermes does not let you decide that."
 NOT_KNOWN = "This button is not known any more."
@@ -23,11 +23,11 @@ APPROVAL_ID = "apr_"
 """How the ids of approvals begin; those of their questions in a chat are the same."""
 
 _YES_OR_NO = {
-    **dict.fromkeys(("y", "yes", "ok", "okay"), Decision.ONCE),
-    **dict.fromkeys(("n", "no"), Decision.DENY),
+    **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
+    **dict.fromkeys(("n", "no"), APPROVAL_DECISION_DENY),
 }
 """What decides when it answers a question in the chat; never for longer than once."""
-_WORDS = {decision.value: decision for decision, _ in BUTTONS}
+_WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
 def address_of(held: Held, source: Source) -> Address:
@@ -70,13 +70,13 @@ class Questions:
         session_id = await held.database.read(waiting_session)
         if not session_id or not event.text.strip():
             return False
-        given = GivenAnswer(
-            held.profile,
-            event.source.user,
-            event.text,
-            session_id,
+        given = AnswerClarificationRequest(
+            profile=held.profile,
+            session_id=session_id,
+            answer=event.text,
+            answered_by=event.source.user,
             answer_id=f"{held.platform}:{event.event_id}",
-            denied=self.denied(event.source),
+            denied_commands=self.denied(event.source),
         )
         return await self._answered(given)
 
@@ -89,12 +89,12 @@ class Questions:
         if not is_known or not await self._held.database.read(is_asked):
             return NOT_KNOWN
         if word.isdecimal():
-            given = GivenAnswer(
-                self._held.profile,
-                press.source.user,
-                word,
+            given = AnswerClarificationRequest(
+                profile=self._held.profile,
                 clarification_id=question_id,
-                denied=self.denied(press.source),
+                answer=word,
+                answered_by=press.source.user,
+                denied_commands=self.denied(press.source),
             )
             return "Done." if await self._answered(given) else "The question is over."
         return await self._decide(press.source, question_id, _WORDS[word]) or "Done."
@@ -112,7 +112,7 @@ class Questions:
             return error.message
         return ""
 
-    async def _answered(self, given: GivenAnswer) -> bool:
+    async def _answered(self, given: AnswerClarificationRequest) -> bool:
         try:
             return await self._tools.agent.answer(given)
         except AgentRefused:

@@ -10,11 +10,10 @@ import hashlib
 import logging
 from datetime import datetime
 
-from msgspec import Struct
 from sqlalchemy import Connection
 
 from gateway_service.accounts import Held
-from gateway_service.clients.agent import AgentClient
+from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import Content, TurnOrder
 from gateway_service.reset_policy import Mode, ResetPolicy
@@ -138,28 +137,24 @@ class Resets:
         """Have the agent look back; returns whether it was asked, whatever it said."""
         held = self._held
         return await ask_to_look_back(
-            self._agent, LookBack(review_id, held.profile, session_id, held.platform)
+            self._agent, review_id, session_id, held.profile, held.platform
         )
 
 
-class LookBack(Struct, frozen=True):
-    """A last look at a session that the agent is asked for; the same for the same id."""
+async def ask_to_look_back(
+    agent: AgentClient, review_id: str, session_id: str, profile: str, platform: str
+) -> bool:
+    """Ask for a last look at a session; returns False where the agent could not be reached.
 
-    review_id: str
-    profile: str
-    session_id: str
-    platform: str
-
-
-async def ask_to_look_back(agent: AgentClient, asked: LookBack) -> bool:
-    """Ask for it; returns False where the agent could not be reached."""
+    It is the same for the same id.
+    """
     try:
-        await agent.look_back(asked.review_id, asked.session_id, asked.profile, asked.platform)
+        await agent.look_back(review_id, session_id, profile, platform)
     except Unavailable as error:
-        _log.warning("session %s is looked back at later: %s", asked.session_id, error)
+        _log.warning("session %s is looked back at later: %s", session_id, error)
         return False
     except AgentRefused as error:
-        _log.info("nobody looks back at session %s: %s", asked.session_id, error.message)
+        _log.info("nobody looks back at session %s: %s", session_id, error.message)
     return True
 
 

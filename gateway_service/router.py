@@ -12,7 +12,7 @@ from gateway_service.accounts import INBOX, OUTBOX, Held
 from gateway_service.answers import Answers
 from gateway_service.authorization import Access
 from gateway_service.commands.base import Answer, Chat, Tools, may_say
-from gateway_service.commands.obey import AsTurn, obey, parse
+from gateway_service.commands.registry import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
 from gateway_service.messages import (
     QUEUE,

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from gateway_service.clients.agent import AgentClient
+from gateway_service.clients import AgentClient
 from gateway_service.messages import CLI, Source
 from gateway_service.storage import busy, chats
 from services.clock import Clock
@@ -74,11 +74,12 @@ class Sessions:
             return named
         if await self._agent.session(named, profile) is not None:
             return named
-        found = await self._agent.session_titled(named, profile)
+        found = await self._agent.latest_session(profile, title=named)
         if found is None:
             raise NotFound(f"there is no session {named}; hermes sessions lists them")
-        return found
+        return found.session_id
 
     async def latest(self, profile: str, platform: str) -> str | None:
         """The session of the platform that was used last, if there is one."""
-        return await self._agent.latest_session(profile, platform)
+        found = await self._agent.latest_session(profile, platform=platform)
+        return None if found is None else found.session_id

@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gateway_service.clients.agent import AgentClient
+from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
 from gateway_service.inbox import Inbox
 from gateway_service.messages import CLI, TurnOrder

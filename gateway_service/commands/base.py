@@ -4,22 +4,24 @@ import hashlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, tzinfo
 from enum import Flag, StrEnum, auto
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
 from gateway_service.authorization import Access, Who
 from gateway_service.busy import BusyModes
-from gateway_service.clients.agent import AgentClient
-from gateway_service.clients.services import Clients
-from gateway_service.clients.skills import SkillInfo
+from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.messages import CLI, Source
 from gateway_service.reset_policy import ResetPolicies
 from services.clock import Clock
 from services.database import Database
-from services.errors import HermesError
 
 _log = logging.getLogger(__name__)
+
+QUOTE_CHARS = 120
+MOST_LINES = 20
 
 
 class Places(Flag):
@@ -97,8 +99,8 @@ class Tools(Struct, frozen=True):
 
     database: Database
     agent: AgentClient
+    scheduler: SchedulerClient
     clock: Clock
-    clients: Clients
     commands: "Sequence[Command]"
     """All there are."""
     resets: ResetPolicies = ResetPolicies()
@@ -213,9 +215,39 @@ def denied_here(tools: Tools, chat: Chat) -> tuple[str, ...]:
     return () if chat.access is None else denied(tools.commands, chat.access, chat.source)
 
 
-async def skills_of(tools: Tools, profile: str) -> Sequence[SkillInfo]:
-    """The skills; none while the agent cannot be asked: the commands are told all the same."""
-    try:
-        return await tools.clients.skills.all(profile)
-    except HermesError:
-        return ()
+def moment(time: Timestamp, zone: tzinfo | None = None) -> str:
+    """A time as people read it, in the zone of this machine unless another is named."""
+    if not time.seconds:
+        return "never"
+    shown = f"%a %d %b, %H:%M{' %Z' if zone else ''}"
+    return time.ToDatetime(UTC).astimezone(zone).strftime(shown)
+
+
+def shortened(text: str, chars: int = QUOTE_CHARS) -> str:
+    """A text on one line, cut where it is long."""
+    line = " ".join(text.split())
+    return f"{line[: chars - 1]}…" if len(line) > chars else line
+
+
+def code(text: str, chars: int = QUOTE_CHARS) -> str:
+    """The same as it is, whatever Markdown would make of it."""
+    return f"`{shortened(text.replace('`', chr(39)), chars) or '…'}`"
+
+
+def listed(lines: Sequence[str], hint: str, most: int = MOST_LINES) -> str:
+    """Lines as a list; where there are more, the hint says how to see them."""
+    shown = [f"- {line}" for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"\n{len(lines) - most} more; {hint}")
+    return "\n".join(shown)
+
+
+def dollars(micro_usd: int) -> str:
+    """An amount as people read it: cents, and more of it where there is less."""
+    usd = micro_usd / 1_000_000
+    return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """So many of something."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -4,9 +4,21 @@ from difflib import get_close_matches
 from itertools import groupby
 
 from gateway_service.authorization import Who
-from gateway_service.clients.catalogs import ModelFacts, ToolFacts
-from gateway_service.commands.base import Answer, Chat, Command, Group, Tools, Verb, plain, wrong
-from gateway_service.commands.texts import code, dollars, listed
+from gateway_service.clients import of_agent
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    code,
+    dollars,
+    listed,
+    plain,
+    wrong,
+)
+from hermes.agent.v1 import model_catalog_pb2, session_change_pb2, tool_catalog_pb2
 
 SHOWN = 20
 CONFIGURED = ("default", "none")
@@ -14,30 +26,31 @@ CONFIGURED = ("default", "none")
 
 
 async def _tools(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    found = await tools.clients.catalogs.tools(chat.profile, chat.source.platform)
-    on = sorted((tool for tool in found if tool.is_on), key=lambda tool: tool.toolset)
+    request = tool_catalog_pb2.ListToolsRequest(profile=chat.profile, platform=chat.source.platform)
+    found = (await of_agent(tools.agent.tools.ListTools(request))).tools
+    on = sorted((tool for tool in found if tool.enabled), key=lambda tool: tool.toolset)
     lines = [
         f"**{toolset}**: {', '.join(tool.name for tool in group)}"
         for toolset, group in groupby(on, lambda tool: tool.toolset)
     ]
     all_of_them = f"`hermes tools list --platform {chat.source.platform}` shows all of them"
     parts = [listed(lines, all_of_them, 40)]
-    off = [f"{tool.name}: {_lacks(tool)}" for tool in found if not tool.is_on]
+    off = [f"{tool.name}: {_lacks(tool)}" for tool in found if not tool.enabled]
     if off:
         parts.append(f"Off:\n{listed(off, all_of_them)}")
     return Answer("\n\n".join(parts))
 
 
-def _lacks(tool: ToolFacts) -> str:
+def _lacks(tool: tool_catalog_pb2.ToolInfo) -> str:
     if tool.reason:
         return tool.reason
-    return f"set {' or '.join(tool.missing)}" if tool.missing else "off"
+    return f"set {' or '.join(tool.missing_settings)}" if tool.missing_settings else "off"
 
 
 async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    session = await tools.clients.sessions.get(chat.session_id, chat.profile)
-    _, configured = await tools.clients.catalogs.models("")
-    given = session.model if session is not None else ""
+    found = await tools.agent.session(chat.session_id, chat.profile)
+    configured = (await _models(tools, "")).default_model
+    given = found.session.model if found is not None else ""
     if given:
         return Answer(
             f"This session has the model `{given}`; configured is `{configured or 'none'}`, to "
@@ -49,11 +62,17 @@ async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     )
 
 
+async def _models(tools: Tools, query: str) -> model_catalog_pb2.ListModelsResponse:
+    """The models whose ids have all words of a query, and the configured one."""
+    request = model_catalog_pb2.ListModelsRequest(query=query)
+    return await of_agent(tools.agent.models.ListModels(request))
+
+
 async def _list(tools: Tools, _chat: Chat, arguments: str) -> Answer:
-    models, configured = await tools.clients.catalogs.models(arguments)
-    if not models:
+    found = await _models(tools, arguments)
+    if not found.models:
         return wrong(f"The catalogue has no model with {code(arguments)}.")
-    lines = [_line(model, configured) for model in models]
+    lines = [_line(model, found.default_model) for model in found.models]
     return Answer(listed(lines, "`/model list WORDS` finds some", SHOWN))
 
 
@@ -63,8 +82,13 @@ async def _set(tools: Tools, chat: Chat, arguments: str) -> Answer:
         return wrong("Say which: `/model NAME`; /model list WORDS finds them.")
     wanted = "" if name.lower() in CONFIGURED else name
     warning = await _warning(tools, wanted) if wanted else ""
-    platform = chat.source.platform
-    await tools.clients.catalogs.set_model(chat.session_id, chat.profile, wanted, platform)
+    request = session_change_pb2.SetSessionModelRequest(
+        session_id=chat.session_id,
+        profile=chat.profile,
+        model=wanted,
+        platform=chat.source.platform,
+    )
+    await of_agent(tools.agent.sessions.SetSessionModel(request))
     what = f"`{wanted}` answers" if wanted else "the configured model answers"
     # A chat that had no session goes on with the one that was given its model.
     return Answer(
@@ -76,9 +100,9 @@ async def _set(tools: Tools, chat: Chat, arguments: str) -> Answer:
 
 async def _warning(tools: Tools, name: str) -> str:
     """What a person is told of a model that nobody knows; it may be there all the same."""
-    known, configured = await tools.clients.catalogs.models("")
-    ids = [model.model_id for model in known]
-    if name in ids or name == configured:
+    known = await _models(tools, "")
+    ids = [model.model_id for model in known.models]
+    if name in ids or name == known.default_model:
         return ""
     near = get_close_matches(name, ids, n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
@@ -88,12 +112,13 @@ async def _warning(tools: Tools, name: str) -> str:
     )
 
 
-def _line(model: ModelFacts, configured: str) -> str:
+def _line(model: model_catalog_pb2.ModelInfo, configured: str) -> str:
     facts = [f"`{model.model_id}`"]
     if model.window_tokens:
         facts.append(f"{model.window_tokens // 1000:,}k tokens")
-    if model.input_micro_usd or model.output_micro_usd:
-        prices = f"{dollars(model.input_micro_usd)}/{dollars(model.output_micro_usd)}"
+    price = model.price
+    if price.input_micro_usd or price.output_micro_usd:
+        prices = f"{dollars(price.input_micro_usd)}/{dollars(price.output_micro_usd)}"
         facts.append(f"{prices} a million")
     if model.model_id == configured:
         facts.append("configured")

@@ -3,10 +3,12 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway_service.authorization import Who
-from gateway_service.clients.jobs import JobInfo, NewJob, RunInfo
+from gateway_service.clients import SCHEDULER_S, of_scheduler, origin_of
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -15,13 +17,19 @@ from gateway_service.commands.base import (
     Group,
     Tools,
     Verb,
+    code,
     denied_here,
+    listed,
+    moment,
+    shortened,
     wrong,
 )
-from gateway_service.commands.texts import code, listed, moment_in, shortened
 from gateway_service.errors import SchedulerRefused
+from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
+from hermes.scheduler.v1.job_pb2 import Job
 from services.errors import InvalidArgument, NotFound, Reason
 
+MAX_JOBS = 1000
 SCHEDULE_WORDS = 10
 """A schedule in words is no longer."""
 RUNS_SHOWN = 5
@@ -30,6 +38,17 @@ NAME_CHARS = 60
 _ID_BYTES = 6
 _QUOTED = re.compile(r"[\"“](.+?)[\"”][\s:,]*(.*)", re.DOTALL)
 
+_STATES = {
+    job_pb2.JOB_STATE_SCHEDULED: "scheduled",
+    job_pb2.JOB_STATE_COMPLETED: "completed",
+    job_pb2.JOB_STATE_PAUSED: "paused",
+}
+_RUN_STATES = {
+    run_pb2.RUN_STATE_SUCCEEDED: "succeeded",
+    run_pb2.RUN_STATE_FAILED: "failed",
+    run_pb2.RUN_STATE_CANCELLED: "cancelled",
+}
+
 HOW = (
     "Say when and what, such as `/cron add every weekday at 9:00 what is on my calendar?`, "
     "`/cron add in 20 minutes remind me of the tea` or "
@@ -37,8 +56,15 @@ HOW = (
 )
 
 
+async def _jobs(tools: Tools, chat: Chat) -> Sequence[Job]:
+    """A profile's jobs, the one due next first."""
+    request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
+    jobs = tools.scheduler.jobs
+    return (await of_scheduler(jobs.ListJobs(request, timeout=SCHEDULER_S))).jobs
+
+
 async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    jobs = await tools.clients.jobs.all(chat.profile)
+    jobs = await _jobs(tools, chat)
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
     lines = await asyncio.to_thread(lambda: [_line(job) for job in jobs])
@@ -48,19 +74,36 @@ async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
 async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job_id = chat.effect_id("job", _ID_BYTES)
     # Said again after a crash, "2026-03-01T09:00" may have become the past.
-    job = await tools.clients.jobs.get(job_id, chat.profile)
+    job = await _job(tools, chat, job_id)
     if job is None:
         schedule, prompt = await _split(tools, chat, arguments)
         if not schedule or not prompt:
             return wrong(HOW)
-        denied = denied_here(tools, chat)
-        job = await tools.clients.jobs.create(
-            NewJob(job_id, chat.profile, schedule, prompt, chat.source, denied)
+        request = job_pb2.CreateJobRequest(
+            job_id=job_id,
+            profile=chat.profile,
+            schedule=schedule,
+            prompt=prompt,
+            origin=origin_of(chat.source),
+            denied_commands=denied_here(tools, chat),
         )
+        creation = tools.scheduler.jobs.CreateJob(request, timeout=SCHEDULER_S)
+        job = (await of_scheduler(creation)).job
     return Answer(
-        f"Job `{job.job_id}`: {job.schedule}, next {await _time(job, job.next_run_at)} "
-        f"({job.time_zone}). Its output comes here."
+        f"Job `{job.job_id}`: {job.schedule}, next {await _next(job)} ({job.time_zone}). Its "
+        "output comes here."
     )
+
+
+async def _job(tools: Tools, chat: Chat, job_id: str) -> Job | None:
+    request = job_pb2.GetJobRequest(job_id=job_id, profile=chat.profile)
+    try:
+        found = await of_scheduler(tools.scheduler.jobs.GetJob(request, timeout=SCHEDULER_S))
+    except SchedulerRefused as error:
+        if error.reason is Reason.NOT_FOUND:
+            return None
+        raise
+    return found.job
 
 
 async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
@@ -70,69 +113,86 @@ async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
     words = [match.end() for match in re.finditer(r"\S+", text)][:SCHEDULE_WORDS]
     for end in reversed(words):
         schedule = text[:end].rstrip(":,;.")
-        if await tools.clients.jobs.due_times(schedule, chat.profile) is not None:
+        if await _is_schedule(tools, chat, schedule):
             return schedule, text[end:].strip()
     return "", text
 
 
+async def _is_schedule(tools: Tools, chat: Chat, text: str) -> bool:
+    request = schedule_pb2.PreviewScheduleRequest(schedule=text, count=1, profile=chat.profile)
+    try:
+        await of_scheduler(tools.scheduler.jobs.PreviewSchedule(request, timeout=SCHEDULER_S))
+    except SchedulerRefused as error:
+        if error.reason in (Reason.SCHEDULE_INVALID, Reason.INVALID_ARGUMENT):
+            return False
+        raise
+    return True
+
+
 async def _show(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "show")
-    runs = await tools.clients.jobs.runs(job.job_id, chat.profile, RUNS_SHOWN)
-    return Answer("\n".join(await asyncio.to_thread(_told, job, runs)))
+    request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
+    found = await of_scheduler(tools.scheduler.jobs.ListRuns(request, timeout=SCHEDULER_S))
+    return Answer("\n".join(await asyncio.to_thread(_told, job, found.runs)))
 
 
-def _told(job: JobInfo, runs: Sequence[RunInfo]) -> list[str]:
+def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     """A job and its last runs."""
-    zone = job.time_zone
     facts = [
         f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
-        f"- when: {job.schedule} ({zone}), next {moment_in(zone, job.next_run_at)}",
-        f"- output to: {job.destination}",
+        f"- when: {job.schedule} ({job.time_zone}), next {_time(job, job.next_run_time)}",
+        f"- output to: {_destination(job)}",
         f"- asks: {code(job.prompt, 400)}",
     ]
-    told = [f"- {moment_in(zone, run.due_at)}: {run.state}{_why(run.problem)}" for run in runs]
-    return [*facts, *(["\nLast runs:", *told] if told else [])]
+    if runs:
+        facts.append("\nLast runs:")
+    for run in runs:
+        state, problem = _RUN_STATES.get(run.state, "under way"), run.error or run.delivery_error
+        why = f" ({shortened(problem)})" if problem else ""
+        facts.append(f"- {_time(job, run.scheduled_for)}: {state}{why}")
+    return facts
 
 
 async def _pause(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "pause")
-    await tools.clients.jobs.pause(job.job_id, chat.profile)
+    request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
+    await of_scheduler(tools.scheduler.jobs.PauseJob(request, timeout=SCHEDULER_S))
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
 async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "resume")
-    job = await tools.clients.jobs.resume(job.job_id, chat.profile)
-    return Answer(f"{_called(job)} runs again, next {await _time(job, job.next_run_at)}.")
+    request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
+    found = await of_scheduler(tools.scheduler.jobs.ResumeJob(request, timeout=SCHEDULER_S))
+    return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
 async def _run(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "run")
-    await tools.clients.jobs.run(job.job_id, chat.profile, chat.effect_id("run"))
-    return Answer(f"{_called(job)} runs now; its output goes to {job.destination}.")
+    run_id = chat.effect_id("run")
+    request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
+    await of_scheduler(tools.scheduler.jobs.RunJob(request, timeout=SCHEDULER_S))
+    return Answer(f"{_called(job)} runs now; its output goes to {_destination(job)}.")
 
 
 async def _remove(tools: Tools, chat: Chat, arguments: str) -> Answer:
     try:
         job = await _named(tools, chat, arguments, "remove")
+        job_id, removed = job.job_id, _called(job)
     except NotFound:
-        return await _removed_before(tools, chat, arguments)
-    await tools.clients.jobs.remove(job.job_id, chat.profile)
-    return Answer(f"{_called(job)} is removed.")
-
-
-async def _removed_before(tools: Tools, chat: Chat, job_id: str) -> Answer:
-    """What is said of a job that is not listed: removing it again is the same, by its id."""
+        # Removing it again is the same, by its id.
+        job_id, removed = arguments.strip("`"), code(arguments)
+    request = job_pb2.DeleteJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        await tools.clients.jobs.remove(job_id.strip("`"), chat.profile)
+        await of_scheduler(tools.scheduler.jobs.DeleteJob(request, timeout=SCHEDULER_S))
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
-            return wrong(_no_job(job_id))
+            return wrong(_no_job(arguments))
         raise
-    return Answer(f"{code(job_id)} is removed.")
+    return Answer(f"{removed} is removed.")
 
 
-async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> JobInfo:
+async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> Job:
     """The one job that is meant: by its id, the start of it, or its name.
 
     All three are looked at together, so that what was meant once means no other job later.
@@ -142,7 +202,7 @@ async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> JobInfo:
         raise InvalidArgument(f"Say which: `/cron {verb} ID`; /cron lists the jobs.")
     found = [
         job
-        for job in await tools.clients.jobs.all(chat.profile)
+        for job in await _jobs(tools, chat)
         if job.job_id == named
         or job.job_id.removeprefix("job_").startswith(named.removeprefix("job_"))
         or job.name.lower() == named.lower()
@@ -156,34 +216,42 @@ async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> JobInfo:
     return (exactly or found)[0]
 
 
-async def _time(job: JobInfo, time: datetime | None) -> str:
-    return await asyncio.to_thread(moment_in, job.time_zone, time)
+def _time(job: Job, time: Timestamp) -> str:
+    """A time in the job's zone, which is read from the disk."""
+    return moment(time, ZoneInfo(job.time_zone))
+
+
+async def _next(job: Job) -> str:
+    return await asyncio.to_thread(_time, job, job.next_run_time)
+
+
+def _destination(job: Job) -> str:
+    targets = [
+        ":".join(filter(None, (each.platform, each.chat_id, each.thread_id)))
+        for each in job.options.deliver_to
+    ]
+    origin = ":".join(filter(None, (job.origin.platform, job.origin.chat_id)))
+    return ", ".join(targets) or origin or "nowhere; its output is kept"
 
 
 def _no_job(named: str) -> str:
     return f"There is no job {code(named)}; /cron lists them."
 
 
-def _line(job: JobInfo) -> str:
-    when = (
-        f"next {moment_in(job.time_zone, job.next_run_at)}"
-        if job.state == "scheduled"
-        else _state(job)
-    )
-    failed = " ⚠ failed last time" if job.problem else ""
+def _line(job: Job) -> str:
+    is_scheduled = job.state == job_pb2.JOB_STATE_SCHEDULED
+    when = f"next {_time(job, job.next_run_time)}" if is_scheduled else _state(job)
+    failed = " ⚠ failed last time" if job.last_error or job.last_delivery_error else ""
     return f"`{job.job_id}` {shortened(job.name, NAME_CHARS)}: {job.schedule}, {when}{failed}"
 
 
-def _state(job: JobInfo) -> str:
-    return job.state + (f": {shortened(job.pause_reason)}" if job.pause_reason else "")
+def _state(job: Job) -> str:
+    why = f": {shortened(job.pause_reason)}" if job.pause_reason else ""
+    return _STATES.get(job.state, "unknown") + why
 
 
-def _called(job: JobInfo) -> str:
+def _called(job: Job) -> str:
     return f"“{shortened(job.name, NAME_CHARS)}” (`{job.job_id}`)"
-
-
-def _why(problem: str) -> str:
-    return f" ({shortened(problem)})" if problem else ""
 
 
 _ADMINS = Who.ADMINS

@@ -1,5 +1,8 @@
 """Commands by which a person decides what the agent may do."""
 
+from functools import partial
+from typing import TypeAlias
+
 from gateway_service.authorization import Access, Who
 from gateway_service.commands.base import (
     Answer,
@@ -12,38 +15,41 @@ from gateway_service.commands.base import (
     refused,
     wrong,
 )
-from gateway_service.events import Decision
 from gateway_service.messages import Source
+from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.turn_event_pb2 import (
+    APPROVAL_DECISION_ALWAYS,
+    APPROVAL_DECISION_DENY,
+    APPROVAL_DECISION_ONCE,
+    APPROVAL_DECISION_SESSION,
+)
+
+Decision: TypeAlias = "turn_event_pb2.ApprovalDecision.ValueType"
 
 
-async def _once(tools: Tools, chat: Chat, arguments: str) -> Answer:
-    if arguments:
-        return wrong("Say /approve, /approve session or /approve always.")
-    return await _decide(tools, chat, Decision.ONCE, "Allowed")
-
-
-async def _session(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    return await _decide(tools, chat, Decision.SESSION, "Allowed")
-
-
-async def _always(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    return await _decide(tools, chat, Decision.ALWAYS, "Allowed")
-
-
-async def _deny(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    return await _decide(tools, chat, Decision.DENY, "Denied")
-
-
-async def _decide(tools: Tools, chat: Chat, decision: Decision, done: str) -> Answer:
+async def _decide(decision: Decision, tools: Tools, chat: Chat, arguments: str) -> Answer:
     """Decide what has waited longest."""
+    if arguments and decision == APPROVAL_DECISION_ONCE:
+        return wrong("Say /approve, /approve session or /approve always.")
     waiting = await tools.agent.open_approvals(chat.session_id, chat.profile)
     if not waiting:
         return wrong("Nothing waits for a decision.")
     first = waiting[0]
     await tools.agent.decide(first.approval_id, chat.profile, decision, chat.user)
+    done = "Denied" if decision == APPROVAL_DECISION_DENY else "Allowed"
     more = f" {len(waiting) - 1} more to decide." if len(waiting) > 1 else ""
     return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")
 
+
+_once, _session, _always, _deny = (
+    partial(_decide, decision)
+    for decision in (
+        APPROVAL_DECISION_ONCE,
+        APPROVAL_DECISION_SESSION,
+        APPROVAL_DECISION_ALWAYS,
+        APPROVAL_DECISION_DENY,
+    )
+)
 
 _APPROVE = Command(
     "approve",
@@ -61,8 +67,9 @@ _DENY = plain("deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, c
 
 def may_decide(access: Access, source: Source, decision: Decision) -> bool:
     """Whether a person may decide so, by a button or a word as by a command."""
-    command = _DENY if decision is Decision.DENY else _APPROVE
-    word = "" if decision in (Decision.DENY, Decision.ONCE) else decision.value
+    command = _DENY if decision == APPROVAL_DECISION_DENY else _APPROVE
+    words = {APPROVAL_DECISION_SESSION: "session", APPROVAL_DECISION_ALWAYS: "always"}
+    word = words.get(decision, "")
     verb = next(each for each in command.verbs if each.name == word)
     is_allowed = access.may(source, command.names(verb), verb.who)
     if not is_allowed:

@@ -11,11 +11,10 @@ from gateway_service.commands.base import (
     may,
     offered,
     plain,
-    skills_of,
+    shortened,
     wrong,
 )
-from gateway_service.commands.names import command_names, skill_named
-from gateway_service.commands.texts import shortened
+from gateway_service.commands.skills import command_names, skill_named, skills_if_known
 
 GREETING = (
     "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
@@ -39,7 +38,7 @@ async def _help(tools: Tools, chat: Chat, arguments: str) -> Answer:
     command = next((each for each in mine if each.name == name), None)
     if command is not None:
         return Answer(_detailed(command, chat))
-    found = skill_named(name, await skills_of(tools, chat.profile), tools.commands)
+    found = skill_named(name, await skills_if_known(tools, chat.profile), tools.commands)
     if len(found) == 1:
         about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
         return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
@@ -53,7 +52,7 @@ async def _all(tools: Tools, chat: Chat) -> str:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
         if lines:
             parts.append("\n".join([f"**{group.value}**", *lines]))
-    names = sorted(command_names(await skills_of(tools, chat.profile), tools.commands))
+    names = sorted(command_names(await skills_if_known(tools, chat.profile), tools.commands))
     if names:
         shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
         left = len(names) - SKILLS_SHOWN

@@ -3,39 +3,63 @@
 from collections.abc import Sequence
 
 from gateway_service.authorization import Who
-from gateway_service.clients.memories import ChangeInfo
-from gateway_service.commands.base import ALONE, Answer, Chat, Command, Group, Tools, Verb, wrong
-from gateway_service.commands.texts import code, listed, moment
+from gateway_service.clients import of_agent
+from gateway_service.commands.base import (
+    ALONE,
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    code,
+    listed,
+    moment,
+    wrong,
+)
+from hermes.agent.v1 import memory_pb2
+from hermes.agent.v1.memory_pb2 import MemoryChange
 
 SHOWN = 10
 LOOKED_AT = 100
 """Changes among which the latest one that stands is looked for."""
 UNDO = "undo"
 ENTRY_CHARS = 300
+_TITLES = {
+    memory_pb2.MEMORY_TARGET_MEMORY: "Notes of the work",
+    memory_pb2.MEMORY_TARGET_USER: "Who you are",
+}
 
 
 async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     parts: list[str] = []
-    for memory in await tools.clients.memories.both(chat.profile):
+    request = memory_pb2.GetMemoryRequest(profile=chat.profile)
+    for memory in (await of_agent(tools.agent.memories.GetMemory(request))).memories:
         used = f"{memory.char_count:,} of {memory.char_limit:,} characters"
         lines = [" ".join(entry.split()) for entry in memory.entries]
         body = listed(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
-        parts.append(f"**{memory.title}** ({used})\n{body}")
+        parts.append(f"**{_TITLES[memory.target]}** ({used})\n{body}")
     return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
 
 
+async def _changes(tools: Tools, chat: Chat, most: int) -> Sequence[MemoryChange]:
+    """The last changes of both, the newest first."""
+    request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
+    return (await of_agent(tools.agent.memories.ListMemoryChanges(request))).changes
+
+
 async def _history(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    changes = await tools.clients.memories.changes(chat.profile, SHOWN + 1)
+    changes = await _changes(tools, chat, SHOWN + 1)
     if not changes:
         return Answer("Nothing was ever remembered or forgotten.")
-    lines = [f"`{each.change_id}` {moment(each.made_at)}: {_told(each)}" for each in changes]
+    lines = [f"`{each.change_id}` {moment(each.create_time)}: {_told(each)}" for each in changes]
     shown = listed(lines, "`hermes memory history` has them all", SHOWN)
     return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
 
 
 async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
     request_id, named = chat.effect_id(UNDO), arguments.strip("` ")
-    changes = await tools.clients.memories.changes(chat.profile, LOOKED_AT)
+    changes = await _changes(tools, chat, LOOKED_AT)
     done = next((each for each in changes if each.change_id == request_id), None)
     if done is not None:
         return Answer(f"Taken back: {_told(done)}")
@@ -45,33 +69,47 @@ async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
     found = found or standing(changes)
     if found is None:
         return wrong("There is nothing to take back.")
-    await tools.clients.memories.undo(chat.profile, found.change_id, request_id)
+    request = memory_pb2.UndoMemoryChangeRequest(
+        profile=chat.profile, change_id=found.change_id, request_id=request_id
+    )
+    await of_agent(tools.agent.memories.UndoMemoryChange(request))
     return Answer(
         f"Taken back: {_told(found)}\n\nThe sessions that there are go on with what they know."
     )
 
 
-def standing(changes: Sequence[ChangeInfo]) -> ChangeInfo | None:
+def standing(changes: Sequence[MemoryChange]) -> MemoryChange | None:
     """The latest change, newest first, that no later /memory undo has taken back.
 
     Said twice, it goes back twice.
     """
-    undoing: list[ChangeInfo] = []
+    undoing: list[MemoryChange] = []
     for change in changes:
         if change.change_id.startswith(f"{UNDO}_"):
             undoing.append(change)
-        elif undoing and undoing[-1].reverses(change):
+        elif undoing and _reverses(undoing[-1], change):
             undoing.pop()
         else:
             return change
     return None
 
 
-def _told(change: ChangeInfo) -> str:
-    added = [f"+ {code(entry, ENTRY_CHARS)}" for entry in change.added]
-    removed = [f"- {code(entry, ENTRY_CHARS)}" for entry in change.removed]
+def _reverses(one: MemoryChange, other: MemoryChange) -> bool:
+    """Whether it gives the memory what it was before the other one."""
+    undone = (other.target, _entries(other.after), _entries(other.before))
+    return (one.target, _entries(one.before), _entries(one.after)) == undone
+
+
+def _told(change: MemoryChange) -> str:
+    before, after = _entries(change.before), _entries(change.after)
+    removed = [f"- {code(each, ENTRY_CHARS)}" for each in before if each not in after]
+    added = [f"+ {code(each, ENTRY_CHARS)}" for each in after if each not in before]
     told = ", ".join([*removed, *added])
-    return f"{change.title}: {told or 'in another order'}"
+    return f"{_TITLES[change.target]}: {told or 'in another order'}"
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split("\n§\n") if entry.strip()]
 
 
 COMMANDS: tuple[Command, ...] = (

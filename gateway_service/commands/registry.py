@@ -1,26 +1,59 @@
-"""THE table of slash commands, in the order in which help has them."""
+"""THE table of slash commands, and the way of one: known? allowed here? then obeyed, or a turn."""
 
+import logging
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
-from gateway_service.authorization import ANYBODY, SKILLS, Rights
+from msgspec import Struct
+
+from gateway_service.authorization import ANYBODY, SKILLS, Rights, Who
 from gateway_service.commands import (
-    busy,
     catalogs,
     cron,
     curator,
     decisions,
     hermes,
     memory,
+    session,
     skills,
-    talking,
-    usage,
 )
-from gateway_service.commands.base import Command
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Places,
+    Tools,
+    may,
+    offered,
+    refused,
+    wrong,
+)
+from gateway_service.commands.skills import (
+    command_name,
+    command_names,
+    list_skills,
+    path_of,
+    skill_named,
+)
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import turn_command
+from services.errors import HermesError
+
+_log = logging.getLogger(__name__)
+
+# Telegram names the bot as well in a group: /stop@my_bot. A path such as /etc/hosts is no command.
+_COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+
+ONLY_ADMINS = (
+    "That is for the admins of this Hermes alone: it changes what others have too, or costs. Its "
+    "owner names them, or allows it to you, in the settings of this platform."
+)
+DENIED = "The owner of this Hermes does not let you say that command."
+ELSEWHERE = "Others would read the answer here; say it in a chat of the two of us."
 
 COMMANDS: tuple[Command, ...] = (
-    *talking.COMMANDS,
-    *busy.COMMANDS,
-    *usage.COMMANDS,
+    *session.COMMANDS,
     *decisions.COMMANDS,
     *memory.COMMANDS,
     *skills.COMMANDS,
@@ -29,10 +62,87 @@ COMMANDS: tuple[Command, ...] = (
     *cron.COMMANDS,
     *hermes.COMMANDS,
 )
-"""All there are; a skill that has one of these names has another as a command."""
+"""All there are, in the order in which help has them.
+
+A skill that has one of these names has another as a command.
+"""
 
 
 def not_known(rights: Rights) -> Sequence[str]:
     """What rights name and no command is called; it may be a skill's."""
     known = {name for each in COMMANDS for verb in each.verbs for name in each.names(verb)}
     return sorted({*rights.commands()} - known - {ANYBODY, SKILLS})
+
+
+class AsTurn(Struct, frozen=True):
+    """A command that is a message for the agent."""
+
+    skill: str = ""
+    """The skill that it goes with, by its path; empty where it goes with none."""
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """The name of the command that a text is, and its arguments."""
+    found = _COMMAND.fullmatch(text.strip())
+    return (found[1].lower(), (found[2] or "").strip()) if found else None
+
+
+async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | AsTurn:
+    """Obey a command; whatever goes wrong is the answer.
+
+    A name that is no command may be a skill's, which the agent knows: ServiceUnavailable while that
+    cannot be asked.
+    """
+    command = next((each for each in tools.commands if each.name == name), None)
+    if command is None:
+        return await _as_skill(tools, chat, name)
+    verb, rest = command.verb(arguments)
+    if verb is None:
+        return _no_verb(command)
+    if not chat.place & command.places:
+        return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} is not for here.")
+    said = command.names(verb)[-1]
+    if not may(chat, command, verb):
+        refused(chat.user, said)
+        is_admin = chat.access is not None and chat.access.is_admin(chat.source)
+        return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
+    if turn_command(f"/{name} {arguments}"):
+        return AsTurn()
+    if verb.changes:
+        about = {"audit": "command_said", "command": said, "user": chat.user}
+        _log.info("%s says the command %s", chat.user, said, extra=about)
+    try:
+        return await verb.run(tools, chat, rest)
+    except HermesError as error:
+        return wrong(error.message)
+
+
+async def _as_skill(tools: Tools, chat: Chat, name: str) -> Answer | AsTurn:
+    try:
+        known = await list_skills(tools, chat.profile)
+    except AgentRefused as error:
+        return wrong(f"There is no command /{name}, and the skills cannot be read: {error.message}")
+    found = skill_named(name, known, tools.commands)
+    if len(found) > 1:
+        places = ", ".join(f"`{path_of(skill)}`" for skill in found)
+        return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
+    if not found:
+        return _unknown(tools, chat, name, [*command_names(known, tools.commands)])
+    names = (command_name(found[0].name, tools.commands), found[0].name, SKILLS)
+    if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
+        refused(chat.user, names[0])
+        return wrong(DENIED)
+    return AsTurn(path_of(found[0]))
+
+
+def _unknown(tools: Tools, chat: Chat, name: str, named: list[str]) -> Answer:
+    known = [each.name for each in offered(tools.commands, chat)]
+    near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.6)
+    meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
+    return wrong(f"There is no command /{name}.{meant} /help lists them all.")
+
+
+def _no_verb(command: Command) -> Answer:
+    typed = (f"/{command.name} {verb.name}".rstrip() for verb in command.verbs)
+    said = " or ".join(f"`{each}`" for each in typed)
+    return wrong(f"Say {said}; /help {command.name} tells more.")

@@ -1,29 +1,106 @@
-"""`/skills`: what the agent has learned to do. Each of them is a command itself, see `names`."""
+"""Skills as commands: `/skills`, and a command for each of them by a name that platforms take."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import TypeAlias
 
-from gateway_service.commands.base import Answer, Chat, Command, Group, Tools, Verb, wrong
-from gateway_service.commands.names import command_name, command_names, skill_named
-from gateway_service.commands.texts import counted, listed, shortened
+from gateway_service.clients import of_agent
+from gateway_service.commands.base import (
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    counted,
+    listed,
+    shortened,
+    wrong,
+)
+from hermes.agent.v1 import skill_pb2
+from services.errors import HermesError
 
+MAX_CHARS = 32
+"""Of a command's name, as Telegram takes it."""
+PREFIX = "skill_"
+"""Before the names of skills that are no name of a command, or another command's."""
 SHOWN = 30
 DESCRIPTION_CHARS = 80
 TEXT_CHARS = 2500
 UNSORTED = "other"
 
+Skills: TypeAlias = Sequence[skill_pb2.Skill]
+
+
+async def list_skills(tools: Tools, profile: str) -> Skills:
+    """A profile's skills by category and name."""
+    request = skill_pb2.ListSkillsRequest(profile=profile)
+    return (await of_agent(tools.agent.skills.ListSkills(request))).skills
+
+
+async def skills_if_known(tools: Tools, profile: str) -> Skills:
+    """The same; none while the agent cannot be asked: the commands are told all the same."""
+    try:
+        return await list_skills(tools, profile)
+    except HermesError:
+        return ()
+
+
+def path_of(skill: skill_pb2.Skill) -> str:
+    """What no other skill is called."""
+    return f"{skill.category}/{skill.name}" if skill.category else skill.name
+
+
+def command_names(
+    skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]
+) -> Mapping[str, skill_pb2.Skill]:
+    """Skills by the names of their commands; those of which several have one have none."""
+    found: dict[str, skill_pb2.Skill] = {}
+    several: set[str] = set()
+    for skill in skills:
+        name = command_name(skill.name, commands)
+        several |= {name} & found.keys()
+        found.setdefault(name, skill)
+    return {name: skill for name, skill in found.items() if name not in several}
+
+
+def skill_named(
+    name: str, skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]
+) -> Skills:
+    """The skills that a command means, by their whole name or by the command's."""
+    typed = name.replace("-", "_")
+    known = {command.name for command in commands}
+    skills = tuple(skills)
+    whole = [skill for skill in skills if _plain(skill.name) == typed and typed not in known]
+    return whole or [skill for skill in skills if command_name(skill.name, commands) == typed]
+
+
+def command_name(skill_name: str, commands: Sequence[Command]) -> str:
+    """The name of a skill's command, in a-z, 0-9 and _, beginning with a letter."""
+    name = _plain(skill_name)
+    if not name[:1].isalpha() or any(name == command.name for command in commands):
+        name = PREFIX + name
+    return name[:MAX_CHARS].rstrip("_")
+
+
+def _plain(skill_name: str) -> str:
+    kept = (each if each.isascii() and each.isalnum() else "_" for each in skill_name.lower())
+    return "".join(kept)
+
 
 async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    skills = await tools.clients.skills.all(chat.profile)
+    skills = await list_skills(tools, chat.profile)
     if not skills:
         return Answer("There are no skills yet; I write down what I learn.")
-    names = {skill.path: name for name, skill in command_names(skills, tools.commands).items()}
+    names = {path_of(skill): name for name, skill in command_names(skills, tools.commands).items()}
     parts: list[str] = []
     left = SHOWN
     for category, found in groupby(skills, lambda skill: skill.category or UNSORTED):
         lines = [
-            f"{'/' if skill.path in names else ''}{names.get(skill.path, skill.path)} "
+            f"{'/' if path in names else ''}{names.get(path, path)} "
             f"{shortened(skill.description, DESCRIPTION_CHARS)}"
             for skill in found
+            for path in (path_of(skill),)
         ]
         if left > 0:
             parts.append(f"**{category}**\n" + listed(lines[:left], ""))
@@ -37,26 +114,27 @@ async def _view(tools: Tools, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ")
     if not name:
         return wrong("Say which: `/skills view NAME`; /skills lists them.")
-    known = await tools.clients.skills.all(chat.profile)
-    meant = [skill for skill in known if name in (skill.path, skill.name)]
+    known = await list_skills(tools, chat.profile)
+    meant = [skill for skill in known if name in (path_of(skill), skill.name)]
     meant = meant or list(skill_named(name.lower(), known, tools.commands))
     if not meant:
         return wrong(f"There is no skill `{name}`; /skills lists them.")
     if len(meant) > 1:
-        places = ", ".join(f"`{skill.path}`" for skill in meant)
+        places = ", ".join(f"`{path_of(skill)}`" for skill in meant)
         return wrong(f"There are several: {places}. Say which.")
-    skill, text = await tools.clients.skills.one(chat.profile, meant[0].path)
-    used = f"used {counted(skill.use_count, 'time')}, read {counted(skill.view_count, 'time')}"
-    states = [state for state, holds in _states(skill.is_stale, skill.is_pinned) if holds]
-    said = f"`/{command_name(skill.name, tools.commands)}`, {', '.join([used, *states])}"
+    request = skill_pb2.GetSkillRequest(profile=chat.profile, name=path_of(meant[0]))
+    found = await of_agent(tools.agent.skills.GetSkill(request))
+    skill, text, usage = found.skill, found.text, found.skill.usage
+    facts = [
+        f"`/{command_name(skill.name, tools.commands)}`",
+        f"used {counted(usage.use_count, 'time')}, read {counted(usage.view_count, 'time')}",
+        *(["stale"] if usage.state == skill_pb2.SKILL_STATE_STALE else []),
+        *(["pinned"] if usage.is_pinned else []),
+    ]
     shown = text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}\n…"
-    more = f"\n\n`hermes skills show {skill.path}` shows all of it." if shown != text else ""
+    more = f"\n\n`hermes skills show {path_of(skill)}` shows all of it." if shown != text else ""
     fence = "````"
-    return Answer(f"{said}\n\n{fence}\n{shown.replace(fence, '```')}\n{fence}{more}")
-
-
-def _states(is_stale: bool, is_pinned: bool) -> tuple[tuple[str, bool], ...]:
-    return ("stale", is_stale), ("pinned", is_pinned)
+    return Answer(f"{', '.join(facts)}\n\n{fence}\n{shown.replace(fence, '```')}\n{fence}{more}")
 
 
 COMMANDS: tuple[Command, ...] = (

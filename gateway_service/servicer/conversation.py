@@ -9,17 +9,18 @@ from typing import Any
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service import convert
-from gateway_service.clients.agent import AgentClient, GivenAnswer
-from gateway_service.commands.base import Answer, Chat, Tools, offered, skills_of
-from gateway_service.commands.names import command_names
-from gateway_service.commands.obey import AsTurn, obey, parse
+from gateway_service.clients import AgentClient
+from gateway_service.commands.base import Answer, Chat, Tools, offered
+from gateway_service.commands.registry import AsTurn, obey, parse
+from gateway_service.commands.skills import command_names, skills_if_known
 from gateway_service.messages import CLI, Source, TurnOrder
 from gateway_service.news import News
-from gateway_service.servicer.listing import listed
-from gateway_service.servicer.outgoing import Outgoing
+from gateway_service.servicer import wire
+from gateway_service.servicer.wire import Outgoing
 from gateway_service.sessions import Sessions, client_key
 from gateway_service.turns import Turns
+from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
     ConverseRequest,
@@ -29,9 +30,11 @@ from hermes.gateway.v1.conversation_pb2 import (
 )
 from services.auth import Identity, allow
 from services.errors import HermesError, InvalidArgument, NotFound
+from services.home import DEFAULT_PROFILE
 from services.ids import new_id
 from services.lifecycle import Workers
 from services.logs import bind
+from services.project_notes import NotesAbove
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -41,6 +44,12 @@ POLICY = allow(
 )
 
 UNNAMED = "operator"
+_DECISIONS = (
+    turn_event_pb2.APPROVAL_DECISION_ONCE,
+    turn_event_pb2.APPROVAL_DECISION_SESSION,
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS,
+    turn_event_pb2.APPROVAL_DECISION_DENY,
+)
 
 
 class Desk(Struct, frozen=True):
@@ -70,7 +79,7 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         first = await anext(aiter(request_iterator), None)
         if first is None or not first.HasField("open"):
             raise InvalidArgument("a conversation begins with open", fields={"open": "is missing"})
-        convert.check_open(first.open)
+        wire.check_open(first.open)
         outgoing = Outgoing()
         session_id, resumed = await self._session(first.open)
         async with Workers(lambda failure: outgoing.end(failure.error)) as workers:
@@ -84,14 +93,14 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         self, request: ListCommandsRequest, context: Context
     ) -> ListCommandsResponse:
         """Lists what can be said in a terminal."""
-        tools, profile = self._desk.tools, convert.profile_of(request.profile)
+        tools, profile = self._desk.tools, request.profile or DEFAULT_PROFILE
         typed = Chat(profile, "", Source(platform=CLI, chat_id="", user_name=UNNAMED), "")
-        skills = await skills_of(tools, profile)
-        return listed(offered(tools.commands, typed), command_names(skills, tools.commands))
+        skills = await skills_if_known(tools, profile)
+        return wire.listed(offered(tools.commands, typed), command_names(skills, tools.commands))
 
     async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
         """The session that is meant, and whether it existed before."""
-        profile, sessions = convert.profile_of(opening.profile), self._desk.sessions
+        profile, sessions = opening.profile or DEFAULT_PROFILE, self._desk.sessions
         session_id: str | None = opening.session_id
         if session_id:
             return await sessions.find(profile, session_id), True
@@ -115,9 +124,10 @@ class _Conversation:
         workers: Workers,
     ) -> None:
         self._desk = desk
-        self._profile = convert.profile_of(opening.profile)
+        self._profile = opening.profile or DEFAULT_PROFILE
         self._opening = opening
-        self._notes = convert.notes_above(opening.context_file)
+        notes = opening.context_file
+        self._notes = NotesAbove(notes.path, notes.text) if notes.text else None
         self._session_id = session_id
         self._outgoing = outgoing
         self._workers = workers
@@ -129,8 +139,8 @@ class _Conversation:
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
         """Serve the client until it has said its last, and hears the end of what it began."""
         try:
-            await self._outgoing.say(convert.opened(self._session_id, resumed=resumed))
-            for turn_id, after_sequence in convert.watched(self._opening).items():
+            await self._outgoing.say(wire.opened(self._session_id, resumed=resumed))
+            for turn_id, after_sequence in wire.watched(self._opening).items():
                 self._follow(turn_id, after_sequence)
             if self._opening.takes_news:
                 self._workers.start("news", self._tell_news())
@@ -153,24 +163,28 @@ class _Conversation:
                 await self._attempt(interrupt)
             case "approval_answer":
                 answer = request.approval_answer
-                decision = convert.decision(answer.decision)
-                user = self._source().user
-                await self._attempt(
-                    self._desk.agent.decide(answer.approval_id, self._profile, decision, user)
-                )
+                if answer.decision not in _DECISIONS:
+                    wanted = {"decision": "ONCE, SESSION, ALWAYS or DENY"}
+                    raise InvalidArgument("not a decision", fields=wanted)
+                decided = (answer.approval_id, self._profile, answer.decision, self._source().user)
+                await self._attempt(self._desk.agent.decide(*decided))
             case "clarification_answer":
                 await self._attempt(self._answer(request.clarification_answer))
             case _:
                 raise InvalidArgument("a conversation is opened once", fields={"open": "is first"})
 
     async def _answer(self, answer: ConverseRequest.ClarificationAnswer) -> None:
-        user, named = self._source().user, answer.clarification_id
-        given = GivenAnswer(self._profile, user, answer.answer, clarification_id=named)
+        given = AnswerClarificationRequest(
+            profile=self._profile,
+            clarification_id=answer.clarification_id,
+            answer=answer.answer,
+            answered_by=self._source().user,
+        )
         if not await self._desk.agent.answer(given):
             raise NotFound("no question waits for this answer")
 
     async def _message(self, message: ConverseRequest.UserMessage) -> None:
-        convert.check_message(message)
+        wire.check_message(message)
         skill = ""
         if command := parse(message.text):
             outcome = await self._obey(message.message_id, *command)
@@ -184,14 +198,15 @@ class _Conversation:
         if order.session_id != self._session_id:
             # Said before, in a stream that broke off before the client knew its session.
             self._session_id = order.session_id
-            await self._outgoing.say(convert.opened(order.session_id, resumed=True))
+            await self._outgoing.say(wire.opened(order.session_id, resumed=True))
         if begun.refusal:
-            refusal = convert.reply(message.message_id, begun.refusal, is_error=True)
+            refusal = wire.reply(message.message_id, begun.refusal, is_error=True)
             await self._outgoing.tell(refusal)
             await self._desk.turns.close(order.turn_id)
             return
         self._noted = order.session_id
-        await self._outgoing.say(convert.accepted(message.message_id, order.turn_id))
+        accepted = ConverseResponse.Accepted(message_id=message.message_id, turn_id=order.turn_id)
+        await self._outgoing.say(ConverseResponse(accepted=accepted))
         turn = self._follow(order.turn_id, 0)
         if begun.is_open:
             turn.add_done_callback(partial(self._hand_over, order))
@@ -208,7 +223,7 @@ class _Conversation:
             await sessions.remember(self._profile, answer.session_id, self._session_id)
             self._session_id = answer.session_id
         await self._outgoing.say(
-            convert.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
+            wire.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
         )
 
     def _hand_over(self, order: TurnOrder, turn: asyncio.Task[None]) -> None:
@@ -223,10 +238,11 @@ class _Conversation:
         watching = self._desk.agent.watch(turn_id, self._profile, after)
         async with aclosing(watching) as batches:
             async for events in batches:
+                happened = ConverseResponse.Event(turn_id=turn_id, events=events)
                 if events[-1].HasField("turn_finished"):
-                    await self._end(turn_id, convert.events(turn_id, events))
+                    await self._end(turn_id, ConverseResponse(event=happened))
                 else:
-                    await self._outgoing.say(convert.events(turn_id, events))
+                    await self._outgoing.say(ConverseResponse(event=happened))
 
     async def _end(self, turn_id: str, last: ConverseResponse) -> None:
         self._ended.add(turn_id)
@@ -243,7 +259,7 @@ class _Conversation:
             while True:
                 reader.woken.clear()
                 while (part := await news.take(reader)) is not None:
-                    await self._outgoing.tell(convert.news(part))
+                    await self._outgoing.tell(wire.news(part))
                     await news.told(part)
                 await reader.woken.wait()
 
@@ -259,7 +275,7 @@ class _Conversation:
         try:
             await call
         except HermesError as error:
-            await self._outgoing.say(convert.reply("", error.message, is_error=True))
+            await self._outgoing.say(wire.reply("", error.message, is_error=True))
 
     def _order(self, text: str, skill: str) -> TurnOrder:
         return TurnOrder(

@@ -1,20 +1,40 @@
 """DeliveryService."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from gateway_service import convert
-from gateway_service.attachments import PIECE_BYTES, Attachments
-from gateway_service.deliveries import Deliveries
+from gateway_service.attachments import MAX_BYTES, PIECE_BYTES, Attachments
+from gateway_service.deliveries import Deliveries, DeliveryInfo, DeliveryOrder
+from gateway_service.messages import Attachment
+from gateway_service.platforms.base import Destination
+from gateway_service.servicer.wire import MAX_TEXT_BYTES
+from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.outbox import State
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
+from services.home import DEFAULT_PROFILE
+from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
+MAX_CHAT_ID_CHARS = 128
+MAX_THREAD_ID_CHARS = 64
+MAX_FILES = 10
+MAX_NAME_BYTES = 255
+SHA256_BYTES = 32
+
+_STATES = {
+    State.PENDING: delivery_pb2.DELIVERY_STATE_PENDING,
+    State.SENDING: delivery_pb2.DELIVERY_STATE_PENDING,
+    State.SENT: delivery_pb2.DELIVERY_STATE_SENT,
+    State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
+    State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
+}
 _CALLERS = (Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR)
 POLICY = allow(
     "hermes.gateway.v1.DeliveryService",
@@ -42,18 +62,16 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
         """Stores a message for a chat."""
-        info = await self._deliveries.deliver(convert.delivery_order(request))
-        return delivery_pb2.DeliverResponse(
-            delivery=convert.delivery(info), left_out_names=info.left_out
-        )
+        info = await self._deliveries.deliver(_order(request))
+        return delivery_pb2.DeliverResponse(delivery=_delivery(info), left_out_names=info.left_out)
 
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context
     ) -> delivery_pb2.GetDeliveryResponse:
         """Returns a delivery."""
-        profile = convert.profile_of(request.profile)
+        profile = request.profile or DEFAULT_PROFILE
         info = await self._deliveries.get(request.delivery_id, profile)
-        return delivery_pb2.GetDeliveryResponse(delivery=convert.delivery(info))
+        return delivery_pb2.GetDeliveryResponse(delivery=_delivery(info))
 
     async def UploadAttachment(
         self,
@@ -64,7 +82,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         first = await anext(request_iterator, delivery_pb2.UploadAttachmentRequest())
         if not first.HasField("header"):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
-        key = convert.upload(first.header)
+        key = _announced(first.header)
         async with aclosing(_chunks(request_iterator)) as chunks:
             await self._attachments.store(key, first.header.length_bytes, chunks)
         return delivery_pb2.UploadAttachmentResponse()
@@ -73,7 +91,9 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         self, request: delivery_pb2.DownloadAttachmentRequest, context: Context
     ) -> AsyncGenerator[delivery_pb2.DownloadAttachmentResponse]:
         """Reads a file of a delivery."""
-        async with aclosing(self._attachments.read(convert.download(request))) as pieces:
+        profile = request.profile or DEFAULT_PROFILE
+        key = FileKey(request.delivery_id, profile, request.sha256.hex())
+        async with aclosing(self._attachments.read(key)) as pieces:
             async for piece in pieces:
                 yield delivery_pb2.DownloadAttachmentResponse(chunk=piece)
 
@@ -87,3 +107,84 @@ async def _chunks(
                 "a file is sent in chunks", fields={"chunk": f"at most {PIECE_BYTES:,} bytes"}
             )
         yield request.chunk
+
+
+def _order(request: delivery_pb2.DeliverRequest) -> DeliveryOrder:
+    """A checked Deliver; InvalidArgument names what is wrong."""
+    check_id("delivery_id", request.delivery_id)
+    chat = request.destination
+    wrong: dict[str, str] = {}
+    if not chat.platform:
+        wrong["destination.platform"] = "must not be empty"
+    if not chat.chat_id or len(chat.chat_id) > MAX_CHAT_ID_CHARS:
+        wrong["destination.chat_id"] = f"1 to {MAX_CHAT_ID_CHARS} characters"
+    if len(chat.thread_id) > MAX_THREAD_ID_CHARS:
+        wrong["destination.thread_id"] = f"at most {MAX_THREAD_ID_CHARS} characters"
+    has_some = request.text.strip() or request.attachments
+    if not has_some or len(request.text.encode()) > MAX_TEXT_BYTES:
+        wrong["text"] = "some text, at most 1 MiB"
+    wrong |= _wrong_files(request.attachments)
+    _refuse("this cannot be delivered", wrong)
+    return DeliveryOrder(
+        id=request.delivery_id,
+        profile=request.profile or DEFAULT_PROFILE,
+        platform=chat.platform,
+        to=Destination(chat.chat_id, chat.thread_id),
+        text=request.text,
+        attachments=tuple(
+            Attachment(each.name, each.length_bytes, each.sha256.hex())
+            for each in request.attachments
+        ),
+    )
+
+
+def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if len(files) > MAX_FILES or sum(each.length_bytes for each in files) > MAX_BYTES:
+        wrong["attachments"] = f"at most {MAX_FILES}, and {MAX_BYTES:,} bytes together"
+    for number, each in enumerate(files):
+        name = each.name
+        if not (1 <= len(name.encode()) <= MAX_NAME_BYTES and name.isprintable()) or "/" in name:
+            wanted = f"1 to {MAX_NAME_BYTES} bytes that can be printed, without a slash"
+            wrong[f"attachments[{number}].name"] = wanted
+        for field, problem in _wrong_contents(each.length_bytes, each.sha256).items():
+            wrong[f"attachments[{number}].{field}"] = problem
+    return wrong
+
+
+def _wrong_contents(length_bytes: int, sha256: bytes) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if not 1 <= length_bytes <= MAX_BYTES:
+        wrong["length_bytes"] = f"1 to {MAX_BYTES:,}"
+    if len(sha256) != SHA256_BYTES:
+        wrong["sha256"] = f"{SHA256_BYTES} bytes"
+    return wrong
+
+
+def _refuse(what: str, wrong: dict[str, str]) -> None:
+    if wrong:
+        problems = "; ".join(f"{field}: {problem}" for field, problem in wrong.items())
+        raise InvalidArgument(f"{what}: {problems}", fields=wrong)
+
+
+def _announced(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
+    """The file that a checked header announces; InvalidArgument names what is wrong."""
+    check_id("header.delivery_id", header.delivery_id)
+    found = _wrong_contents(header.length_bytes, header.sha256)
+    wrong = {f"header.{field}": problem for field, problem in found.items()}
+    _refuse("this cannot be stored", wrong)
+    return FileKey(header.delivery_id, header.profile or DEFAULT_PROFILE, header.sha256.hex())
+
+
+def _delivery(info: DeliveryInfo) -> delivery_pb2.Delivery:
+    """A delivery on the wire."""
+    created = Timestamp()
+    created.FromDatetime(info.created_at)
+    return delivery_pb2.Delivery(
+        delivery_id=info.id,
+        state=_STATES[info.state],
+        part_count=info.part_count,
+        sent_part_count=info.sent_part_count,
+        last_error=info.last_error,
+        create_time=created,
+    )

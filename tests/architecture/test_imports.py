@@ -57,7 +57,8 @@ CHOSEN = ("executor_service.backends",)
 SLOW = ("agent_service.models.http_client",)
 """Modules of ours that stand on such packages, and are imported as late."""
 
-BESIDE_THE_WIRE = ("servicer", "convert", "clients")
+BESIDE_THE_WIRE = ("servicer", "convert", "clients", "commands", "answers", "questions")
+"""The last three show people what other services say, and pass on what people answer."""
 WIRE = ("hermes", "google", "grpc_status")
 SUPERVISOR = "executor_service.supervisor"
 

@@ -10,7 +10,7 @@ import pytest
 
 from executor_service.backends import BACKENDS
 from executor_service.checks import WAYS
-from gateway_service.convert import MAX_TEXT_BYTES
+from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from services.cli.chat.command import MAX_QUESTION_BYTES
 from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed

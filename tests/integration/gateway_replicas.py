@@ -12,8 +12,7 @@ from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
 from gateway_service.attachments import Attachments
 from gateway_service.authorization import Access
-from gateway_service.clients.agent import AgentClient
-from gateway_service.clients.services import Clients
+from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS
 from gateway_service.inbox import Inbox
@@ -78,8 +77,8 @@ class Replica:
     def _work(self, held: Held) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
         answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
-        clients = Clients.over(lambda _: self._channel)
-        tools = Tools(held.database, self._client, self.clock, clients, COMMANDS)
+        scheduler = SchedulerClient(lambda _: self._channel)
+        tools = Tools(held.database, self._client, scheduler, self.clock, COMMANDS)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
         parts = (self._platform, Attachments(held.database, self.clock), limiter)

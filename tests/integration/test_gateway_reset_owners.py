@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gateway_service.accounts import Held, lease_table
 from gateway_service.accounts import add as add_account
-from gateway_service.clients.agent import AgentClient
+from gateway_service.clients import AgentClient
 from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.resets import AT_ONCE, Resets
 from gateway_service.storage import chats, migrations, resets

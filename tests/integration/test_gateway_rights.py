@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway_service.commands.obey import DENIED, ELSEWHERE, ONLY_ADMINS
+from gateway_service.commands.registry import DENIED, ELSEWHERE, ONLY_ADMINS
 from gateway_service.questions import NOT_YOURS
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from gateway_service.clients.skills import SkillInfo
 from gateway_service.commands.base import ANYWHERE, Command, Group, Places, Verb
-from gateway_service.commands.names import command_name, command_names, skill_named
-from gateway_service.commands.obey import parse
-from gateway_service.commands.registry import COMMANDS
+from gateway_service.commands.registry import COMMANDS, parse
+from gateway_service.commands.skills import command_name, command_names, skill_named
 from gateway_service.messages import Source, TurnOrder, turn_command
+from hermes.agent.v1.skill_pb2 import Skill
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,8 @@ def test_what_changes_the_deployment_or_costs_is_for_admins() -> None:
     assert admins == cron | curator | others | {"sessions", "resume"}
 
 
-def skill(name: str, category: str = "") -> SkillInfo:
-    return SkillInfo(name, category, f"About {name}.")
+def skill(name: str, category: str = "") -> Skill:
+    return Skill(name=name, category=category, description=f"About {name}.")
 
 
 @pytest.mark.parametrize(

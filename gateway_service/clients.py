@@ -1,0 +1,312 @@
+"""Other services, as the gateway calls them.
+
+Their messages are used as they are. A call that fails with ServiceUnavailable may be made again;
+AgentRefused and SchedulerRefused are answers.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from functools import cached_property
+from typing import TypeVar, cast
+
+import grpc
+import grpc.aio
+
+from gateway_service.errors import AgentRefused, SchedulerRefused
+from gateway_service.messages import (
+    COMPRESS,
+    QUEUE,
+    RETRY,
+    STEER,
+    BusyMode,
+    Quote,
+    Source,
+    TurnOrder,
+)
+from hermes.agent.v1 import (
+    approval_pb2,
+    approval_pb2_grpc,
+    catalog_pb2_grpc,
+    memory_pb2_grpc,
+    model_catalog_pb2_grpc,
+    session_pb2,
+    session_pb2_grpc,
+    skill_pb2_grpc,
+    tool_catalog_pb2_grpc,
+    turn_event_pb2,
+    turn_pb2,
+    turn_pb2_grpc,
+    usage_pb2_grpc,
+)
+from hermes.common.v1.content_pb2 import (
+    QUOTATION_KIND_ANSWERED,
+    QUOTATION_KIND_FORWARDED,
+    ContextFile,
+    MessagePart,
+    Quotation,
+)
+from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
+from hermes.scheduler.v1 import curator_pb2_grpc, job_pb2_grpc
+from services.errors import (
+    DETAILS_KEY,
+    HermesError,
+    Reason,
+    ServiceUnavailable,
+    details_of,
+)
+from services.streams import resume
+
+_log = logging.getLogger(__name__)
+
+ChannelOf = Callable[[str], grpc.aio.Channel]
+"""The channel to a service by its name; FailedPrecondition where it has no address."""
+
+SCHEDULER_S = 10.0
+"""How long the scheduler has for an answer: a person waits for it."""
+SCHEDULER_AWAY = (
+    "The scheduler does not answer. Jobs and the curator need it: `hermes up` runs it, or "
+    "`hermes serve scheduler`. A chat of a profile by itself reaches that of its own home alone; "
+    "`hermes jobs --profile NAME` finds the jobs of a profile wherever they run."
+)
+
+_PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)
+_T = TypeVar("_T")
+
+
+async def of_agent(call: Awaitable[_T]) -> _T:
+    """What the agent answers; ServiceUnavailable or AgentRefused."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise explained(error) from error
+
+
+async def of_scheduler(call: Awaitable[_T]) -> _T:
+    """What the scheduler answers; ServiceUnavailable where it is away, else SchedulerRefused."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        details = details_of(error)
+        # Where the gateway runs without it, as in `hermes chat` alone, nobody knows its methods.
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED or not _has_said_why(error):
+            _log.warning("the scheduler does not answer: %s", details.message)
+            raise ServiceUnavailable(SCHEDULER_AWAY) from error
+        if details.reason in _PASSING:
+            raise ServiceUnavailable(details.message) from error
+        raise SchedulerRefused(
+            details.message, reason=details.reason, metadata=details.metadata
+        ) from error
+
+
+def _has_said_why(error: grpc.aio.AioRpcError) -> bool:
+    """Whether a service has refused a call; else it has not come as far."""
+    trailing = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
+    return any(key == DETAILS_KEY for key, _ in trailing)
+
+
+def explained(error: grpc.aio.AioRpcError) -> HermesError:
+    """A failed call of the agent as our own error."""
+    details = details_of(error)
+    # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
+    if details.reason in _PASSING:
+        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
+    return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)
+
+
+def origin_of(source: Source) -> Origin:
+    """Where a turn or a job comes from; only those who may talk to Hermes come as far."""
+    return Origin(
+        platform=source.platform,
+        chat_id=source.chat_id,
+        thread_id=source.thread_id,
+        user_id=source.user_id,
+        user_name=source.user_name,
+        chat_type=source.chat_type,
+        trust=TRUST_OWNER,
+        is_shared=source.is_shared,
+    )
+
+
+def _parts(order: TurnOrder) -> list[MessagePart]:
+    """What a message says, and the words of others that come with it."""
+    said = [MessagePart(text=order.said)] if order.said else []
+    return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in order.quotes)]
+
+
+def _quotation(quote: Quote) -> Quotation:
+    kind = QUOTATION_KIND_FORWARDED if quote.is_forwarded else QUOTATION_KIND_ANSWERED
+    return Quotation(kind=kind, text=quote.text, author=quote.author)
+
+
+_BUSY = {
+    BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
+    BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
+    BusyMode.STEER: turn_pb2.BUSY_MODE_STEER,
+}
+_BUSY_OF_COMMANDS = {
+    COMPRESS: turn_pb2.BUSY_MODE_QUEUE,
+    QUEUE: turn_pb2.BUSY_MODE_QUEUE,
+    STEER: turn_pb2.BUSY_MODE_STEER,
+    RETRY: turn_pb2.BUSY_MODE_INTERRUPT,
+}
+"""Of commands that say it themselves, whatever their chat has."""
+
+
+class SchedulerClient:
+    """The scheduler's stubs; it is found when it is first asked, as it may have no address."""
+
+    def __init__(self, channel_of: ChannelOf) -> None:
+        self._channel_of = channel_of
+
+    @cached_property
+    def jobs(self) -> job_pb2_grpc.JobServiceStub:
+        """Jobs, their schedules and runs."""
+        return job_pb2_grpc.JobServiceStub(self._channel_of("scheduler"))
+
+    @cached_property
+    def curators(self) -> curator_pb2_grpc.CuratorServiceStub:
+        """The curator of each profile."""
+        return curator_pb2_grpc.CuratorServiceStub(self._channel_of("scheduler"))
+
+
+class AgentClient:
+    """The agent's stubs, and the calls that more than one part of the gateway makes."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._turns = turn_pb2_grpc.TurnServiceStub(channel)
+        self._approvals = approval_pb2_grpc.ApprovalServiceStub(channel)
+        self.catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
+        self.memories = memory_pb2_grpc.MemoryServiceStub(channel)
+        self.models = model_catalog_pb2_grpc.ModelCatalogServiceStub(channel)
+        self.sessions = session_pb2_grpc.SessionServiceStub(channel)
+        self.skills = skill_pb2_grpc.SkillServiceStub(channel)
+        self.tools = tool_catalog_pb2_grpc.ToolCatalogServiceStub(channel)
+        self.usage = usage_pb2_grpc.UsageServiceStub(channel)
+
+    async def start(self, order: TurnOrder) -> None:
+        """Start a turn; again is the same."""
+        command, _ = order.command
+        is_compression, notes = command == COMPRESS, order.notes_above
+        request = turn_pb2.StartTurnRequest(
+            turn_id=order.turn_id,
+            profile=order.profile,
+            session_id=order.session_id,
+            parts=_parts(order),
+            origin=origin_of(order.source),
+            kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
+            busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),
+            workdir=order.workdir,
+            sandbox_template=order.sandbox_template,
+            skip_context_files=order.skip_context_files,
+            retries=command == RETRY,
+            skills=[order.skill] if order.skill else (),
+            context_file=notes and ContextFile(path=notes.path, text=notes.text),
+            denied_commands=order.denied,
+        )
+        await of_agent(self._turns.StartTurn(request))
+
+    async def look_back(self, turn_id: str, session_id: str, profile: str, platform: str) -> None:
+        """Have the agent look back at a session that is left; again is the same."""
+        request = turn_pb2.StartTurnRequest(
+            turn_id=turn_id,
+            profile=profile,
+            session_id=session_id,
+            origin=Origin(platform=platform),
+            kind=turn_pb2.TURN_KIND_REVIEW,
+        )
+        await of_agent(self._turns.StartTurn(request))
+
+    async def watch(
+        self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
+    ) -> AsyncGenerator[Sequence[turn_event_pb2.TurnEvent]]:
+        """A turn's events after a sequence up to its end, in batches, over as many streams as it
+        takes.
+        """
+        last = after
+
+        def open_call() -> grpc.aio.UnaryStreamCall[
+            turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
+        ]:
+            request = turn_pb2.WatchTurnRequest(
+                turn_id=turn_id,
+                profile=profile,
+                after_sequence=last,
+                max_deltas_per_second=max_deltas_per_second,
+            )
+            return self._turns.WatchTurn(request)
+
+        try:
+            async with aclosing(resume(open_call, _ends_turn)) as responses:
+                async for response in responses:
+                    last = max(last, *(event.sequence for event in response.events))
+                    yield response.events
+        except grpc.aio.AioRpcError as error:
+            raise explained(error) from error
+
+    async def ended(self, turn_id: str, profile: str) -> None:
+        """Return when a turn has ended."""
+        async with aclosing(self.watch(turn_id, profile, max_deltas_per_second=1)) as events:
+            async for _ in events:
+                pass
+
+    async def interrupt(self, session_id: str, profile: str, turn_id: str = "") -> bool:
+        """Stop a turn, or the session's live one; returns whether there was one."""
+        request = turn_pb2.InterruptTurnRequest(
+            turn_id=turn_id, session_id=session_id, profile=profile
+        )
+        return (await of_agent(self._turns.InterruptTurn(request))).HasField("turn")
+
+    async def session(self, session_id: str, profile: str) -> session_pb2.GetSessionResponse | None:
+        """The session, if there is one."""
+        request = session_pb2.GetSessionRequest(session_id=session_id, profile=profile)
+        try:
+            return await of_agent(self.sessions.GetSession(request))
+        except AgentRefused as error:
+            if error.reason is Reason.NOT_FOUND:
+                return None
+            raise
+
+    async def latest_session(
+        self, profile: str, *, platform: str = "", title: str = ""
+    ) -> session_pb2.Session | None:
+        """The session of a platform or title that was used last, if there is one."""
+        request = session_pb2.ListSessionsRequest(
+            profile=profile, page_size=1, platform=platform, title=title
+        )
+        found = await of_agent(self.sessions.ListSessions(request))
+        return next(iter(found.sessions), None)
+
+    async def open_approvals(
+        self, session_id: str, profile: str
+    ) -> Sequence[approval_pb2.Approval]:
+        """What the session's turns wait for, oldest first."""
+        request = approval_pb2.ListApprovalsRequest(profile=profile, session_id=session_id)
+        return (await of_agent(self._approvals.ListApprovals(request))).approvals
+
+    async def decide(
+        self,
+        approval_id: str,
+        profile: str,
+        decision: "turn_event_pb2.ApprovalDecision.ValueType",
+        decided_by: str,
+    ) -> None:
+        """Decide an approval; AgentRefused when it is unknown or decided otherwise."""
+        request = approval_pb2.ResolveApprovalRequest(
+            approval_id=approval_id, profile=profile, decision=decision, decided_by=decided_by
+        )
+        await of_agent(self._approvals.ResolveApproval(request))
+
+    async def answer(self, answer: approval_pb2.AnswerClarificationRequest) -> bool:
+        """Answer a turn's question; False when none waits. AgentRefused when it is too late."""
+        try:
+            await of_agent(self._approvals.AnswerClarification(answer))
+        except AgentRefused as error:
+            if error.reason is Reason.NOT_FOUND:
+                return False
+            raise
+        return True
+
+
+def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
+    return response.events[-1].HasField("turn_finished")

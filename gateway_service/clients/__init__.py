@@ -1,1 +1,0 @@
-"""The services that the gateway calls, one module for each noun."""

@@ -1,0 +1,357 @@
+"""Commands about the session: which one it is, what it does and costs, and what is taken back."""
+
+import re
+from functools import partial
+
+from gateway_service.authorization import Who
+from gateway_service.clients import of_agent
+from gateway_service.commands.base import (
+    ALONE,
+    Answer,
+    Chat,
+    Command,
+    Group,
+    Tools,
+    Verb,
+    code,
+    counted,
+    dollars,
+    listed,
+    moment,
+    plain,
+    shortened,
+    wrong,
+)
+from gateway_service.messages import COMPRESS, QUEUE, RETRY, STEER, BusyMode
+from gateway_service.resets import RESUME, ask_to_look_back
+from gateway_service.storage import busy, inbox
+from hermes.agent.v1 import catalog_pb2, session_change_pb2, session_pb2, usage_pb2
+from hermes.common.v1.usage_pb2 import Usage
+from services.ids import new_session_id
+
+SHOWN = 10
+TITLE_CHARS = 60
+NOTHING_SAID = "There is nothing to take back."
+_BUSY = {
+    BusyMode.INTERRUPT: "stops what I am doing, and is taken next",
+    BusyMode.QUEUE: "waits until what I am doing has come to its end",
+    BusyMode.STEER: "joins what I am doing, with its next results",
+}
+_SCOPES = {
+    usage_pb2.BUDGET_SCOPE_PROFILE: "in all",
+    usage_pb2.BUDGET_SCOPE_SESSION: "this session",
+    usage_pb2.BUDGET_SCOPE_DAY: "today",
+}
+
+
+async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    if tools.resets.reviews_on_new:
+        platform = chat.source.platform
+        review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
+        await ask_to_look_back(tools.agent, *review)
+    session_id = new_session_id(tools.clock.now().astimezone())
+    return Answer("A new session begins with your next message.", session_id)
+
+
+async def _stop(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    stopped = await tools.agent.interrupt(chat.session_id, chat.profile)
+    return Answer("Stopping." if stopped else "Nothing is running.")
+
+
+async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    found = await tools.agent.session(chat.session_id, chat.profile)
+    if found is None:
+        return Answer(f"Session `{chat.session_id}` has no messages yet.")
+    session = found.session
+    tokens = session.usage.prompt_tokens + session.usage.completion_tokens
+    facts = f"{session.message_count} messages, {tokens} tokens"
+    doing = await _doing(tools, chat)
+    return Answer(f"Session `{session.session_id}` “{session.title}”: {facts}. {doing}")
+
+
+async def _doing(tools: Tools, chat: Chat) -> str:
+    turns = await tools.database.read(
+        lambda conn: inbox.live_turns(conn, chat.profile, chat.session_id)
+    )
+    if not turns:
+        return "Idle."
+    waiting = len(await tools.agent.open_approvals(chat.session_id, chat.profile))
+    if waiting:
+        return f"Waiting for your decision on {waiting}: /approve or /deny."
+    queued = f", {len(turns) - 1} waiting" if len(turns) > 1 else ""
+    return f"Working on your message{queued}; /stop ends it."
+
+
+async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
+        return wrong("Say /undo, or /undo 3 for the last three.")
+    if await tools.agent.session(chat.session_id, chat.profile) is None:
+        return wrong(NOTHING_SAID)
+    request = session_change_pb2.UndoTurnsRequest(
+        session_id=chat.session_id,
+        profile=chat.profile,
+        turn_count=int(arguments or 1),
+        undo_id=chat.effect_id("und"),
+    )
+    undone = await of_agent(tools.agent.sessions.UndoTurns(request))
+    if not undone.turn_count:
+        return wrong(NOTHING_SAID)
+    more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
+    return Answer(
+        f"Taken back: {code(undone.user_text)}{more}. {undone.message_count} messages are left; "
+        "what was done stays done."
+    )
+
+
+async def _personality(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    name = arguments.lower()
+    if not name:
+        listing = catalog_pb2.ListPersonalitiesRequest(
+            profile=chat.profile, session_id=chat.session_id
+        )
+        found = await of_agent(tools.agent.catalog.ListPersonalities(listing))
+        current = found.current_name
+        all_of_them = ", ".join(f"`{each.name}`" for each in found.personalities)
+        return Answer(
+            f"This session has {f'the personality `{current}`' if current else 'none'}. There are "
+            f"{all_of_them}; /personality none takes it away."
+        )
+    wanted = "" if name == "none" else name
+    request = session_change_pb2.SetPersonalityRequest(
+        session_id=chat.session_id,
+        profile=chat.profile,
+        name=wanted,
+        platform=chat.source.platform,
+    )
+    await of_agent(tools.agent.sessions.SetPersonality(request))
+    what = f"with the personality `{wanted}`" if wanted else "without a personality"
+    # A chat that had no session goes on with the one that was given its personality.
+    return Answer(f"From the next message on I talk {what}.", chat.session_id)
+
+
+async def _title(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    found = await tools.agent.session(chat.session_id, chat.profile)
+    if found is None:
+        return wrong("This session has no messages yet; say something first.")
+    if not arguments:
+        title = found.session.title
+        return Answer(f"This session is called “{title}”; /title TEXT gives it another name.")
+    request = session_pb2.RenameSessionRequest(
+        session_id=chat.session_id, profile=chat.profile, title=arguments
+    )
+    title = (await of_agent(tools.agent.sessions.RenameSession(request))).session.title
+    return Answer(f"This session is called “{title}” now. /resume {title} comes back to it.")
+
+
+async def _sessions(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if not arguments:
+        listing = session_pb2.ListSessionsRequest(
+            profile=chat.profile, page_size=SHOWN + 1, without_jobs=True
+        )
+        found = await of_agent(tools.agent.sessions.ListSessions(listing))
+        if not found.sessions:
+            return Answer("There are no sessions yet.")
+        hint = "older ones are found by /sessions WORDS"
+        lines = [_line(each, chat) for each in found.sessions]
+        return Answer(f"{listed(lines, hint, SHOWN)}\n\n/resume ID or TITLE goes on with one.")
+    request = session_pb2.SearchMessagesRequest(
+        profile=chat.profile, query=arguments, page_size=SHOWN + 1
+    )
+    hits = (await of_agent(tools.agent.sessions.SearchMessages(request))).hits
+    if not hits:
+        return Answer(f"No message has these words: {code(arguments)}")
+    lines = [
+        f"`{hit.session_id}` {shortened(hit.title, TITLE_CHARS)}, {moment(hit.create_time)}: "
+        f"{code(hit.excerpt)}"
+        for hit in hits
+    ]
+    return Answer(listed(lines, "more words find less", SHOWN))
+
+
+async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if not arguments:
+        return await _sessions(tools, chat, "")
+    named = re.sub(r"^[`“\"]|[`”\"]$", "", arguments)
+    by_id = await tools.agent.session(named, chat.profile)
+    found = by_id.session if by_id else None
+    found = found or await tools.agent.latest_session(chat.profile, title=named)
+    if found is None:
+        return wrong(f"There is no session {code(named)}; /sessions lists them.")
+    if found.session_id == chat.session_id:
+        return Answer("That is the session of this chat already.")
+    return Answer(
+        f"This chat goes on with “{shortened(found.title, TITLE_CHARS)}” "
+        f"(`{found.session_id}`, {counted(found.message_count, 'message')}).",
+        found.session_id,
+    )
+
+
+def _line(session: session_pb2.Session, chat: Chat) -> str:
+    here = " (this one)" if session.session_id == chat.session_id else ""
+    return (
+        f"`{session.session_id}` {shortened(session.title, TITLE_CHARS)}{here}, "
+        f"{session.platform}, {moment(session.update_time)}"
+    )
+
+
+async def _retry(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return wrong("Say /retry, and nothing behind it.")
+
+
+async def _compress(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return wrong("Say /compress, and nothing behind it.")
+
+
+async def _steer(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return wrong("Say what: /steer leave the tests alone")
+
+
+async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    chosen = await tools.database.read(lambda conn: busy.chosen(conn, chat.profile, chat.key))
+    mode = chosen or tools.busy.of(chat.source.platform)
+    how = "this chat has chosen that" if chosen else "that is configured"
+    others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
+    back = "; /busy default goes back to what is configured" if chosen else ""
+    return Answer(
+        f"`{mode.value}`: a message that comes while I work {_BUSY[mode]} ({how}). {others} "
+        f"choose another way{back}."
+    )
+
+
+async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, arguments: str) -> Answer:
+    if arguments:
+        return wrong("Say /busy and one word: interrupt, queue, steer or default.")
+    now = tools.clock.now()
+    await tools.database.write(lambda conn: busy.choose(conn, chat.profile, chat.key, mode, now))
+    held = mode or tools.busy.of(chat.source.platform)
+    return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
+
+
+async def _queue(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    return wrong("Say what: /queue then run the tests")
+
+
+def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
+    return Verb(name, help_, partial(_choose_busy, mode), changes=True)
+
+
+async def _usage(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+    profile, session_id, stub = chat.profile, chat.session_id, tools.agent.usage
+    of_session = usage_pb2.GetUsageRequest(profile=profile, session_id=session_id, page_size=1)
+    lines = [f"**This session**: {_used((await of_agent(stub.GetUsage(of_session))).total)}"]
+    by_day = usage_pb2.GetUsageRequest(
+        profile=profile, group_by=usage_pb2.USAGE_GROUP_DAY, page_size=1
+    )
+    # Days are those of the agent, which may be in another zone: its latest is named.
+    days = (await of_agent(stub.GetUsage(by_day))).sums
+    lines += [f"**{day.key}, all sessions**: {_used(day.usage)}" for day in days]
+    budgets = usage_pb2.GetBudgetRequest(profile=profile, session_id=session_id)
+    for budget in (await of_agent(stub.GetBudget(budgets))).budgets:
+        is_here = budget.scope in _SCOPES and budget.scope_id in ("", session_id)
+        if is_here and (left := _left(budget)):
+            lines.append(f"**Budget {_SCOPES[budget.scope]}**: {left}")
+    return Answer("\n".join(f"- {line}" for line in lines))
+
+
+def _used(used: Usage) -> str:
+    if not used.call_count:
+        return "nothing yet"
+    cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
+    return (
+        f"{dollars(used.cost_micro_usd)}, {counted(used.call_count, 'call')}, "
+        f"{used.prompt_tokens:,} tokens sent{cached}, {used.completion_tokens:,} received"
+    )
+
+
+def _left(budget: usage_pb2.Budget) -> str:
+    parts: list[str] = []
+    if budget.limit.micro_usd:
+        percent = budget.spent.micro_usd * 100 // budget.limit.micro_usd
+        spent, limit = dollars(budget.spent.micro_usd), dollars(budget.limit.micro_usd)
+        parts.append(f"{spent} of {limit} ({percent} %)")
+    if budget.limit.tokens:
+        percent = budget.spent.tokens * 100 // budget.limit.tokens
+        parts.append(f"{budget.spent.tokens:,} of {budget.limit.tokens:,} tokens ({percent} %)")
+    return ", ".join(parts)
+
+
+# Sessions of others are among them.
+_SESSIONS = Verb(
+    "", "list the sessions used last, or find what was said", _sessions, "[WORDS]", Who.ADMINS
+)
+_RESUME = Verb(
+    "", "go on with another session", _resume, "[ID|TITLE]", who=Who.ADMINS, changes=True
+)
+
+COMMANDS: tuple[Command, ...] = (
+    plain("new", Group.CHAT, Verb("", "begin a new session", _new, changes=True)),
+    Command(
+        "reset",
+        Group.CHAT,
+        "the same as /new",
+        (Verb("", "the same as /new", _new, changes=True),),
+        "/reset",
+        alias_of="new",
+    ),
+    plain("stop", Group.CHAT, Verb("", "stop what is running", _stop, changes=True)),
+    plain("status", Group.CHAT, Verb("", "show the session and what it is doing", _status)),
+    plain(
+        STEER,
+        Group.CHAT,
+        Verb("", "tell the work in progress something, without stopping it", _steer, "TEXT"),
+        "/steer leave the tests alone",
+    ),
+    plain(
+        RETRY,
+        Group.CHAT,
+        Verb("", "take the last answer back, and answer again", _retry, changes=True),
+    ),
+    plain(
+        "undo",
+        Group.CHAT,
+        Verb("", "take back the last exchange, or the last N", _undo, "[N]", changes=True),
+        "/undo 3",
+    ),
+    plain(COMPRESS, Group.CHAT, Verb("", "condense this conversation", _compress, changes=True)),
+    plain(
+        "personality",
+        Group.CHAT,
+        Verb(
+            "",
+            "choose how Hermes talks, or list the ways",
+            _personality,
+            "[NAME]",
+            changes=True,
+        ),
+        "/personality brief",
+    ),
+    plain(
+        "title",
+        Group.CHAT,
+        Verb("", "show the session's title, or give it another", _title, "[TEXT]", changes=True),
+        "/title Holiday plans",
+    ),
+    plain(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
+    plain("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", ALONE),
+    plain(
+        QUEUE,
+        Group.CHAT,
+        Verb("", "say what is to be done once the work in progress has ended", _queue, "TEXT"),
+        "/queue then run the tests",
+    ),
+    Command(
+        "busy",
+        Group.CHAT,
+        "what a message does that comes while Hermes works",
+        (
+            Verb("show", "show what a message does that comes while Hermes works", _show_busy),
+            _busy_verb("interrupt", "it stops the work, and is taken next", BusyMode.INTERRUPT),
+            _busy_verb("queue", "it waits for the end of the work", BusyMode.QUEUE),
+            _busy_verb("steer", "it joins the work, with its next results", BusyMode.STEER),
+            _busy_verb("default", "go back to what is configured", None),
+        ),
+        "/busy queue",
+    ),
+    plain("usage", Group.CHAT, Verb("", "what this session and the day used, and budgets", _usage)),
+)
+"""Those of this module."""

@@ -1,0 +1,153 @@
+"""What a conversation reads and writes: checked requests, and responses in their order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+from gateway_service.commands.base import Command
+from gateway_service.commands.skills import path_of
+from gateway_service.errors import UnknownPlatform
+from gateway_service.messages import CLI
+from gateway_service.storage.outbox import Part
+from hermes.agent.v1 import skill_pb2
+from hermes.gateway.v1.conversation_pb2 import (
+    ConverseRequest,
+    ConverseResponse,
+    ListCommandsResponse,
+    SlashCommand,
+)
+from services.errors import InvalidArgument
+from services.validation import check_id
+
+MAX_TEXT_BYTES = 1024 * 1024
+MAX_MESSAGE_ID_CHARS = 64
+MAX_SESSION_NAME_CHARS = 200
+"""Of an id or a title."""
+MAX_MORE_TURNS = 100
+MAX_WAITING = 64
+"""Responses that wait for a client that reads slowly; then those that speak wait too."""
+
+
+class Outgoing:
+    """The responses of one stream: said by tasks, written by the call's handler."""
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(MAX_WAITING)
+        self._waiting: asyncio.Queue[
+            tuple[ConverseResponse, asyncio.Event | None] | BaseException | None
+        ] = asyncio.Queue()
+
+    async def say(self, response: ConverseResponse) -> None:
+        """Send this after what was said before."""
+        await self._room.acquire()
+        self._waiting.put_nowait((response, None))
+
+    async def tell(self, response: ConverseResponse) -> None:
+        """Send this, and return when it has been written."""
+        written = asyncio.Event()
+        await self._room.acquire()
+        self._waiting.put_nowait((response, written))
+        await written.wait()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more will be said; with an error the stream fails with it."""
+        self._waiting.put_nowait(error)
+
+    async def responses(self) -> AsyncGenerator[ConverseResponse]:
+        """What is said, up to the end."""
+        while (item := await self._waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            response, written = item
+            yield response
+            self._room.release()
+            if written is not None:
+                written.set()
+
+
+def check_open(opening: ConverseRequest.Open) -> None:
+    """InvalidArgument unless a conversation can be opened like this."""
+    if opening.platform not in ("", CLI):
+        raise UnknownPlatform(
+            f"{opening.platform} is not a client of the gateway",
+            fields={"open.platform": f"must be {CLI}, or empty"},
+        )
+    named = opening.session_id
+    if len(named) > MAX_SESSION_NAME_CHARS or not named.isprintable():
+        raise InvalidArgument(
+            "no session is called like this",
+            fields={"open.session_id": f"an id or a title, at most {MAX_SESSION_NAME_CHARS} chars"},
+        )
+    if opening.turn_id:
+        _check_watched("open", opening.turn_id, opening.after_sequence)
+    if len(opening.more_turns) > MAX_MORE_TURNS:
+        raise InvalidArgument(
+            "too many turns", fields={"open.more_turns": f"at most {MAX_MORE_TURNS}"}
+        )
+    for number, turn in enumerate(opening.more_turns):
+        _check_watched(f"open.more_turns[{number}]", turn.turn_id, turn.after_sequence)
+
+
+def watched(opening: ConverseRequest.Open) -> dict[str, int]:
+    """The turns that the client wants to hear of, each with the last sequence that it has."""
+    first = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
+    return {**first, **{each.turn_id: each.after_sequence for each in opening.more_turns}}
+
+
+def _check_watched(field: str, turn_id: str, after_sequence: int) -> None:
+    check_id(f"{field}.turn_id", turn_id)
+    if after_sequence < 0:
+        raise InvalidArgument("negative", fields={f"{field}.after_sequence": "0 or more"})
+
+
+def check_message(message: ConverseRequest.UserMessage) -> None:
+    """InvalidArgument unless this is a message."""
+    check_id("user_message.message_id", message.message_id, MAX_MESSAGE_ID_CHARS)
+    if not message.text.strip():
+        raise InvalidArgument("the message is empty", fields={"user_message.text": "some text"})
+    if len(message.text.encode()) > MAX_TEXT_BYTES:
+        raise InvalidArgument(
+            "the message is too long", fields={"user_message.text": "at most 1 MiB"}
+        )
+
+
+def opened(session_id: str, *, resumed: bool) -> ConverseResponse:
+    """The conversation is open."""
+    return ConverseResponse(opened=ConverseResponse.Opened(session_id=session_id, resumed=resumed))
+
+
+def reply(
+    message_id: str, text: str, session_id: str = "", *, is_error: bool = False
+) -> ConverseResponse:
+    """The answer to a command, or news where there is no message."""
+    return ConverseResponse(
+        reply=ConverseResponse.Reply(
+            message_id=message_id, text=text, session_id=session_id, is_error=is_error
+        )
+    )
+
+
+def news(part: Part) -> ConverseResponse:
+    """News for a terminal, which may be a file."""
+    told, file = reply("", part.shown.text), part.content.attachment
+    if file is not None:
+        sent, sha256 = told.reply.attachment, bytes.fromhex(file.sha256)
+        sent.name, sent.length_bytes, sent.sha256 = file.name, file.length_bytes, sha256
+        told.reply.delivery_id = part.delivery_id
+    return told
+
+
+def listed(table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]) -> ListCommandsResponse:
+    """Commands, and skills by the names of theirs."""
+    known = [
+        SlashCommand(
+            name=each.name,
+            help=each.help,
+            words=[verb.name for verb in each.verbs if verb.name],
+        )
+        for each in table
+    ]
+    named = [
+        SlashCommand(name=name, help=skill.description, skill=path_of(skill))
+        for name, skill in sorted(skills.items())
+    ]
+    return ListCommandsResponse(commands=[*known, *named])
