@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import make_certificates, one_process, running, tls_of
+from tests.e2e.deployment import one_process, running
 from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.ports import free_port
@@ -36,11 +36,7 @@ def test_an_unknown_key_is_remarked_on_and_all_works(home: Home) -> None:
     assert "agent.max_turn (" in line
     assert "config.yaml, line 4" in line
     assert "did you mean agent.max_turns?" in line
-    checked = home.run("config", "check")
-    assert checked.status == 1
-    assert "did you mean agent.max_turns?" in checked.out
-    home.configure({"executor": {"backendd": "docker"}})
-    check_complaint(home.run("chat", "-q", "hello"), "executor.backendd", "executor.backend?")
+    assert home.run("config", "check").status == 1
 
 
 def test_a_value_in_the_place_of_a_section_stops_the_start(home: Home) -> None:
@@ -48,14 +44,6 @@ def test_a_value_in_the_place_of_a_section_stops_the_start(home: Home) -> None:
     asked = home.run("chat", "-q", "touch a file")
     check_complaint(asked, "approvals (", "config.yaml, line 3", "`approvals.mode: manual`")
     assert list(home.path.parent.rglob("made")) == [], "the command ran, and nobody was asked"
-    wrong = home.run("config", "set", "approvals", "manual")
-    check_complaint(wrong, "approvals.mode or approvals.sandboxed", "`approvals.mode: manual`")
-
-
-def test_an_unknown_variable_is_an_error(home: Home) -> None:
-    asked = home.set(HERMES_MODLE="x").run("chat", "-q", "hello")
-    check_complaint(asked, "HERMES_MODLE", "did you mean HERMES_MODEL?")
-    assert home.set(HERMES_MODLE="").run("chat", "-q", "hello").status == 0, "empty is unset"
 
 
 @pytest.mark.parametrize(
@@ -63,13 +51,8 @@ def test_an_unknown_variable_is_an_error(home: Home) -> None:
     [
         (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
         (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
-        (["up", "--metrics-port", "many"], "'many'; see hermes up --help"),
-        (["jobs", "add"], "schedule; see hermes jobs add --help"),
-        (["chta"], "'chta'; see hermes --help"),
         (["chat", "--json"], "--json goes with -q"),
         (["chat"], "ask once with: hermes chat -q"),
-        (["config", "set", "agent.maxturns", "5"], "agent.max_turns?"),
-        (["config", "set", "agent.max_turns", "many"], "must be a valid integer, not 'many'"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(home: Home, argv: list[str], part: str) -> None:
@@ -97,11 +80,7 @@ def test_an_endpoint_that_does_not_answer(home: Home) -> None:
     unnamed = home.set(HERMES_BASE_URL=f"http://{address}/v1", HERMES_MODEL="")
     check_complaint(unnamed.run("chat", "-q", "hello"), address, "check HERMES_BASE_URL")
     nonsense = home.set(HERMES_BASE_URL="not a url")
-    for argv in (["chat", "-q", "hello"], ["config", "check"]):
-        check_complaint(nonsense.run(*argv), "HERMES_BASE_URL (", "https://host/v1")
-    home.configure({**BUBBLEWRAP, "model": {"base_url": "nonsense"}})
-    in_file = home.set(HERMES_BASE_URL="").run("config", "check")
-    check_complaint(in_file, "model.base_url (", "config.yaml, line 4", "https://host/v1")
+    check_complaint(nonsense.run("config", "check"), "HERMES_BASE_URL (", "https://host/v1")
 
 
 def test_a_service_alone_needs_an_address_and_certificates(home: Home) -> None:
@@ -122,46 +101,26 @@ def test_no_model_at_all(tmp_path: Path) -> None:
 
 def test_an_unknown_backend(home: Home) -> None:
     home.configure(sandboxed("podman"))
-    for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
-        check_complaint(home.run(*argv), "'podman'; choose one of docker, bubblewrap")
+    check_complaint(home.run("up", "--no-chat"), "'podman'; choose one of docker, bubblewrap")
 
 
 def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:
     home.configure(sandboxed("docker"))
     dead = home.set(DOCKER_HOST=f"unix://{tmp_path}/docker.sock")
-    for argv in (["chat", "-q", "touch a file"], ["up", "--no-chat"]):
-        check_complaint(dead.run(*argv), f"{tmp_path}/docker.sock", "start Docker", "leave it out")
+    asked = dead.run("chat", "-q", "touch a file")
+    check_complaint(asked, f"{tmp_path}/docker.sock", "start Docker", "leave it out")
     assert list(tmp_path.rglob("made")) == [], "nothing ran anywhere else"
 
 
-def test_ports_in_use(home: Home) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        up = home.run("up", "--no-chat", "--metrics-port", f"{port}")
-        check_complaint(up, f"127.0.0.1:{port}", "services.metrics.port (0 for any free port)")
-        certs = make_certificates(home.path.parent, ["agent"])
-        serve = home.set(**tls_of(certs, "agent"))
-        asked = serve.run("serve", "agent", "--listen", f"127.0.0.1:{port}")
-        check_complaint(asked, f"127.0.0.1:{port}: it is in use; stop the program that listens")
-
-
-@pytest.mark.timeout(120)
 def test_a_socket_that_another_program_has(home: Home) -> None:
     path = home.path / "run" / "hermes.sock"
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen()
-        for argv in (["up", "--no-chat"], ["chat", "-q", "hello"]):
-            check_complaint(
-                home.run(*argv), f"unix:{path} is in use by process {os.getpid()}", "stop that one"
-            )
-        (failed, *_) = _checks(home.run("doctor", "--json"), "sandbox")
-        assert f"is in use by process {os.getpid()}; stop that one first" in failed["message"]
+        refused = home.run("up", "--no-chat")
+        check_complaint(refused, f"unix:{path} is in use by process {os.getpid()}", "stop that one")
     assert home.ask("hello")["answer"] == "You said: hello", "a dead program's socket is replaced"
-    path.write_text("a file", encoding="utf-8")
-    check_complaint(home.run("up", "--no-chat"), f"{path} is in the way", "move it away")
-    assert path.read_text(encoding="utf-8") == "a file"
 
 
 def test_a_second_server_in_the_same_home(home: Home) -> None:
@@ -172,13 +131,9 @@ def test_a_second_server_in_the_same_home(home: Home) -> None:
         assert deployment.client.ask("hello")["answer"] == "You said: hello"
 
 
-@pytest.mark.parametrize("service", ["agent", "scheduler"])
-def test_a_corrupt_database(home: Home, service: str) -> None:
-    assert home.run("jobs", "list").status == 0
-    assert home.ask("hello")
-    path = home.path / "state" / f"{service}.db"
-    for leftover in home.path.glob(f"state/{service}.db-*"):
-        leftover.unlink()
+def test_a_corrupt_database(home: Home) -> None:
+    path = home.path / "state" / "agent.db"
+    path.parent.mkdir()
     damaged = b"not a database, but somebody's data\n" * 1000
     path.write_bytes(damaged)
     check_complaint(home.run("up", "--no-chat"), f"{path} is damaged", "put a backup in its place")
@@ -195,13 +150,11 @@ def test_a_corrupt_database(home: Home, service: str) -> None:
     assert path.read_bytes() == damaged, "what is in the file may still be saved"
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize(("service", "table"), [("agent", "message"), ("gateway", "inbox")])
-def test_a_damaged_page_in_a_database(home: Home, service: str, table: str) -> None:
+def test_a_damaged_page_in_a_database(home: Home) -> None:
     before = home.ask("hello")
-    path = home.path / "state" / f"{service}.db"
+    path = home.path / "state" / "agent.db"
     backup = path.read_bytes()
-    _damage(path, table)
+    _damage(path, "message")
     asked = home.run("chat", "-q", "hello again", "--resume", before["session_id"])
     check_complaint(asked, f"{path} is damaged", "put a backup in its place, or move it away")
     (broken,) = [
@@ -210,7 +163,7 @@ def test_a_damaged_page_in_a_database(home: Home, service: str, table: str) -> N
         if check["verdict"] == "failed"
     ]
     assert f"{path} is damaged" in broken["message"]
-    for leftover in home.path.glob(f"state/{service}.db-*"):
+    for leftover in home.path.glob("state/agent.db-*"):
         leftover.unlink()
     path.write_bytes(backup)
     again = home.ask("hello again", "--resume", before["session_id"])
@@ -240,13 +193,6 @@ def test_doctor_asks_the_database_that_is_used(home: Home) -> None:
     assert database["verdict"] == "failed"
     assert f"127.0.0.1:{port} does not answer" in database["message"]
     assert "hidden" not in doctor.out
-    nonsense = home.set(HERMES_DATABASE_URL="nonsense").run("doctor", "--json")
-    (database,) = _checks(nonsense, "database")
-    assert "must be sqlite:///" in database["message"]
-    other = home.path / "other.db"
-    other.write_bytes(b"not a database, but somebody's data\n" * 1000)
-    damaged = home.set(HERMES_DATABASE_URL=f"sqlite:///{other}").run("doctor", "--json")
-    assert str(other) in _checks(damaged, "database")[0]["message"]
 
 
 def test_doctor_has_no_traceback_beside_its_table(home: Home) -> None:
@@ -276,16 +222,16 @@ def test_services_elsewhere_that_are_dead(home: Home) -> None:
     for check, (name, port) in zip(found, ports.items(), strict=True):
         assert f"the {name} service at 127.0.0.1:{port} does not answer" in check["message"]
         assert f"hermes serve {name}" in check["message"]
-    only_agent = home.set(HERMES_AGENT_ADDRESS=f"127.0.0.1:{ports['agent']}")
-    asking = {"gateway": away, "agent": only_agent}
-    started = {name: here.spawn("chat", "-q", "hello") for name, here in asking.items()}
-    for name, process in started.items():
-        _, err = process.communicate(timeout=30)
-        waiting, gone = err.splitlines()
-        service = f"the {name} service at 127.0.0.1:{ports[name]}"
-        assert f"waiting for {service}" in waiting
-        assert f"{service} does not answer" in gone
-        assert f"hermes serve {name}" in gone
+
+
+@pytest.mark.slow
+def test_a_service_elsewhere_is_waited_for_and_then_named(home: Home) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    asked = home.set(HERMES_GATEWAY_ADDRESS=address).run("chat", "-q", "hello")
+    waiting, gone = asked.err.splitlines()
+    assert f"waiting for the gateway service at {address}" in waiting
+    assert f"the gateway service at {address} does not answer" in gone
+    assert "hermes serve gateway" in gone
 
 
 def _checks(doctor: Result, name: str) -> list[dict[str, str]]:
@@ -308,19 +254,6 @@ def small_disk(model: ModelProcess, tmp_path: Path) -> Iterator[Home]:
         yield home
     finally:
         subprocess.run(["umount", home.path], check=True)
-
-
-def test_a_full_disk(small_disk: Home) -> None:
-    filler = small_disk.path / "filler"
-    assert small_disk.ask("hello")["answer"] == "You said: hello"
-    _fill(filler)
-    check_complaint(small_disk.run("chat", "-q", "hello"), "no space is left", "free some")
-    doctor = small_disk.run("doctor", "--json")
-    assert (doctor.status, doctor.err) == (1, "")
-    assert "space" in doctor.out
-    filler.unlink()
-    assert len(small_disk.run("sessions", "list", "--json").json) >= 1
-    assert small_disk.ask("hello", "--continue")["answer"] == "You said: hello"
 
 
 def test_a_disk_that_fills_while_hermes_runs(small_disk: Home, tmp_path: Path) -> None:
@@ -346,8 +279,8 @@ def test_a_home_that_belongs_to_somebody_else(home: Home) -> None:
         wrapper = []
     home.path.chmod(0o555)
     try:
-        for argv in (["chat", "-q", "hello"], ["up", "--no-chat"]):
-            check_complaint(_run(home, wrapper, argv), "no permission", folder, "chown")
+        refused = _run(home, wrapper, ["up", "--no-chat"])
+        check_complaint(refused, "no permission", folder, "chown")
         home.path.chmod(0o000)
         closed = _run(home, wrapper, ["chat", "-q", "hello"])
         check_complaint(closed, f"give your user access to {folder} (", "HERMES_HOME")

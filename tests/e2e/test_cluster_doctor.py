@@ -107,7 +107,3 @@ def test_a_certificate_of_others_is_refused_with_what_to_do(pod: Home, tmp_path:
     silent = told(result)["services"]
     assert len(silent) == len(SERVICES)
     assert all("issuer certificate); take certificates of one CA" in each for each in silent)
-    mixed = pod.set(HERMES_TLS_KEY=strange.variables["HERMES_TLS_KEY"])
-    result = mixed.run("doctor", "--cluster")
-    assert result.status == 1
-    assert "do not belong together; make them with `hermes certs issue`" in result.out

@@ -171,13 +171,6 @@ def test_a_slash_commands_reply_is_the_answer(home: Home) -> None:
         assert unknown.json["answer"] == "" if options else unknown.out == ""
 
 
-def test_only_the_answer_is_on_standard_output(home: Home) -> None:
-    told = home.run("chat", "-q", "who are you")
-    assert (told.status, told.err) == (0, "")
-    assert told.out.startswith("uid=")
-    assert told.out.endswith("\n/workspace\n")
-
-
 def test_what_led_to_the_answer_is_for_the_terminal(home: Home, backend: str) -> None:
     with terminal(home, "chat", "-q", "who are you", piped=True) as asking:
         assert asking.wait_end() == 0
@@ -260,19 +253,6 @@ def test_doctor_fails_where_something_is_missing(empty: Home) -> None:
     (model,) = [check for check in result.json if check["check"] == "model"]
     assert model["verdict"] == "failed"
     assert "OPENROUTER_API_KEY" in model["message"]
-
-
-def test_certificates_are_not_replaced_by_accident(empty: Home, tmp_path: Path) -> None:
-    folder = tmp_path / "certs"
-    assert empty.run("certs", "init", "--folder", folder).status == 0
-    assert empty.run("certs", "issue", "agent", "--folder", folder).status == 0
-    before = (folder / "agent.crt").read_bytes()
-    again = empty.run("certs", "issue", "agent", "--folder", folder)
-    assert again.status != 0
-    assert "--force" in again.err
-    assert (folder / "agent.crt").read_bytes() == before
-    assert empty.run("certs", "issue", "agent", "--folder", folder, "--force").status == 0
-    assert (folder / "agent.crt").read_bytes() != before
 
 
 @pytest.mark.slow

@@ -132,7 +132,7 @@ def test_a_shell_that_is_left_goes_on(up: Deployment, session: str, sandbox: str
     assert described(up.client, session)["running_commands"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_what_was_opened_ends_with_who_opened_it(
     up: Deployment, session: str, sandbox: str, number: signal.Signals
 ) -> None:

@@ -110,6 +110,7 @@ def test_one_that_was_killed_takes_nothing_from_the_other(pair: ExecutorPair) ->
     assert client.run("sandboxes", "open", there, "--", "pwd").out == "/workspace\n"
 
 
+@pytest.mark.slow
 def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Path) -> None:
     need_nodes()
     with executor_pair(tmp_path, HERMES_WORKSPACES_SHARED="true") as pair:
@@ -135,6 +136,7 @@ def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Pa
     assert not list((tmp_path / "workspaces").iterdir())
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_not_waited_for_long(pair: ExecutorPair) -> None:
     sandbox, hanging = pair.acquire(0, "quick"), pair.servers[1]
     _, usual_s = timed_list(pair)
@@ -213,6 +215,7 @@ def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
     assert pair.acquire(1, "in-time")
 
 
+@pytest.mark.slow
 def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_path: Path) -> None:
     client, (first, second) = pair.client, pair.endpoints
     assert client.run("pools", "reap").out == "There is no box that nobody knows.\n"
@@ -236,6 +239,7 @@ def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_pat
 
 
 @pytest.mark.parametrize("own_name", ["", "executor-1.test"])
+@pytest.mark.slow
 def test_the_only_one_may_have_several_addresses(tmp_path: Path, own_name: str) -> None:
     need_nodes()
     port, places = free_port(), (HOSTS[0], NOBODYS)

@@ -189,6 +189,7 @@ def test_what_is_half_typed_can_be_cut_for_an_answer_and_brought_back(chat: Term
     chat.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_too_late_is_not_sent(up: Deployment, chat: Terminal) -> None:
     chat.type("a risky nap")
     chat.wait_for(ALLOW)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,41 +45,20 @@ async def test_a_call_carries_the_token_and_the_ids_of_the_work(tmp_path: Path) 
     assert outside["authorization"] == f"Bearer {TOKEN}"
 
 
-async def test_an_idempotent_call_is_repeated_while_the_service_is_unavailable(
-    tmp_path: Path,
+@pytest.mark.parametrize("beside", [False, True], ids=["socket", "in process"])
+async def test_only_an_idempotent_call_to_an_unavailable_service_is_repeated(
+    tmp_path: Path, beside: bool
 ) -> None:
-    async with scripted(tmp_path, UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
+    serve = scripted_beside if beside else partial(scripted, tmp_path)
+    async with serve(UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
         await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
     assert len(servicer.metadata) == 3
-
-
-async def test_a_call_within_the_process_is_repeated_alike() -> None:
-    async with scripted_beside(UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
-        await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
-    assert len(servicer.metadata) == 3
-    statuses = [grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4]
-    async with scripted_beside(*statuses) as (servicer, channels):
+    async with serve(grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4) as (servicer, channels):
         for attempts in (1, 5):
             with pytest.raises(grpc.aio.AioRpcError):
                 await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
             assert len(servicer.metadata) == attempts
-    async with scripted_beside(UNAVAILABLE) as (servicer, channels):
-        with pytest.raises(grpc.aio.AioRpcError):
-            [event async for event in turns(channels).WatchTurn(turn_pb2.WatchTurnRequest())]
-    assert servicer.positions == [0]
-
-
-async def test_only_unavailable_is_repeated_and_not_for_ever(tmp_path: Path) -> None:
-    statuses = [grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4]
-    async with scripted(tmp_path, *statuses) as (servicer, channels):
-        for attempts in (1, 5):
-            with pytest.raises(grpc.aio.AioRpcError):
-                await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
-            assert len(servicer.metadata) == attempts
-
-
-async def test_a_stream_is_not_repeated_behind_the_callers_back(tmp_path: Path) -> None:
-    async with scripted(tmp_path, UNAVAILABLE) as (servicer, channels):
+    async with serve(UNAVAILABLE) as (servicer, channels):
         with pytest.raises(grpc.aio.AioRpcError):
             [event async for event in turns(channels).WatchTurn(turn_pb2.WatchTurnRequest())]
     assert servicer.positions == [0]

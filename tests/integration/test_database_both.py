@@ -58,11 +58,6 @@ def keys(connection: sa.Connection) -> list[str]:
     return list(connection.execute(sa.select(entry.c.key).order_by(entry.c.key)).scalars())
 
 
-async def test_a_write_is_there_for_the_next_read(entries: Database) -> None:
-    assert await entries.write(put("a")) == "a"
-    assert await entries.read(keys) == ["a"]
-
-
 async def test_an_exception_undoes_the_whole_write(entries: Database) -> None:
     def fail(connection: sa.Connection) -> None:
         put("a")(connection)
@@ -71,12 +66,6 @@ async def test_an_exception_undoes_the_whole_write(entries: Database) -> None:
     with pytest.raises(LookupError):
         await entries.write(fail)
     assert await entries.read(keys) == []
-
-
-async def test_a_conflict_is_an_integrity_error(entries: Database) -> None:
-    await entries.write(put("a"))
-    with pytest.raises(IntegrityError):
-        await entries.write(put("a"))
 
 
 async def test_many_additions_to_one_row_make_one_sum(entries: Database) -> None:

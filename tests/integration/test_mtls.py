@@ -21,7 +21,7 @@ from services.channels import Channels
 from services.errors import Reason, reason_of
 from services.server import Listen, Server
 from services.streams import open_stream
-from services.tls import ClientTls, TlsInvalid
+from services.tls import ClientTls
 from tests.fakes.component import Sample, turns
 
 NAMES = ("localhost", "127.0.0.1")
@@ -243,15 +243,6 @@ async def test_half_a_rotation_of_a_client_changes_nothing_and_the_other_half_do
             await asyncio.sleep(0.01)
         assert tls.credentials is not first
         watch.cancel()
-
-
-async def test_a_server_says_that_its_certificate_has_expired(folder: Path) -> None:
-    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    await asyncio.to_thread(certs.init, folder, long_ago, force=True)
-    await asyncio.to_thread(certs.issue, folder, Identity.AGENT, NAMES, long_ago, force=True)
-    with pytest.raises(TlsInvalid, match="expired on 2020-12-31; issue a new one"):
-        async with serving(folder):
-            pass
 
 
 def renew_everything(pki: Path) -> None:

@@ -185,6 +185,7 @@ async def console(yard: Yard) -> AsyncIterator[Console]:
 
 
 @MODULE
+@pytest.mark.slow
 class TestBoxes(BoxSuite):
     """See backend_suite_boxes."""
 
@@ -195,11 +196,13 @@ class TestCommands(CommandSuite):
 
 
 @MODULE
+@pytest.mark.slow
 class TestEndings(EndingSuite):
     """See backend_suite_endings."""
 
 
 @MODULE
+@pytest.mark.slow
 class TestFiles(FileSuite):
     """See backend_suite_files."""
 

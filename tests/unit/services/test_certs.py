@@ -1,6 +1,5 @@
 """The small CA, and what is said about files that cannot be used."""
 
-import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -80,13 +79,6 @@ def test_nothing_is_replaced_without_force(folder: Path) -> None:
     assert set(folder.iterdir()) == set(before)
 
 
-def test_the_files_work_for_openssl(folder: Path) -> None:
-    files = certs.issue(folder, Identity.AGENT, NAMES, datetime.now(UTC))
-    context = ssl.create_default_context(cafile=files.ca)
-    context.load_cert_chain(files.certificate, files.key)
-    assert context.cert_store_stats()["x509_ca"] == 1
-
-
 def test_issuing_needs_a_ca(tmp_path: Path) -> None:
     with pytest.raises(FailedPrecondition, match="make one with `hermes certs init`"):
         certs.issue(tmp_path, Identity.AGENT, NAMES, NOW)
@@ -112,12 +104,6 @@ def test_a_name_that_is_none_is_refused(folder: Path) -> None:
     with pytest.raises(InvalidArgument, match="neither a DNS name nor an IP address"):
         certs.issue(folder, Identity.AGENT, ["bücher"], NOW)
     assert not certs.files_of(folder, Identity.AGENT).key.exists()
-
-
-def test_files_that_belong_together_are_right(folder: Path) -> None:
-    files = certs.issue(folder, Identity.AGENT, NAMES, NOW)
-    check_files(files, NOW)
-    assert files == certs.files_of(folder, Identity.AGENT)
 
 
 @pytest.mark.parametrize(

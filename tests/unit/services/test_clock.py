@@ -39,23 +39,6 @@ async def test_a_manual_clock_wakes_sleepers_in_order_at_their_own_moments() -> 
     assert woken[-1] == ("late", 5)
 
 
-async def test_a_cancelled_sleeper_is_forgotten() -> None:
-    clock = ManualClock()
-    task = asyncio.ensure_future(clock.sleep(1))
-    await asyncio.sleep(0)
-    task.cancel()
-    await clock.advance(2)
-    assert task.cancelled()
-
-
-async def test_a_step_of_the_wall_clock_takes_no_time() -> None:
-    clock = ManualClock()
-    before = clock.now()
-    clock.step_wall(-3600)
-    assert clock.now() == before - timedelta(hours=1)
-    assert clock.monotonic() == 0
-
-
 async def test_after_a_suspension_sleepers_wake_late() -> None:
     clock = ManualClock()
     task = asyncio.ensure_future(clock.sleep(10))

@@ -86,11 +86,6 @@ def test_words_of_older_yaml_stay_words(tmp_path: Path) -> None:
     assert found.load(LoopConfig).stream is False
 
 
-def test_a_key_given_twice_has_its_last_value(tmp_path: Path) -> None:
-    found = settings(tmp_path, "agent:\n  max_turns: 1\n  max_turns: 2\n")
-    assert found.load(LoopConfig).max_turns == 2
-
-
 def test_every_problem_is_one_line_with_its_place(tmp_path: Path) -> None:
     found = settings(
         tmp_path,
@@ -284,12 +279,6 @@ def test_the_host_is_used_by_no_other_name_either(
     allowed = settings(tmp_path, text, env_file=dotenv, environ=environ)
     assert allowed.load(ExecutorConfig).backend.strip().lower() == "local"
     assert allowed.notices == ()
-
-
-def test_another_backend_is_kept(tmp_path: Path) -> None:
-    found = settings(tmp_path, "terminal: {backend: docker, cwd: /srv}\n")
-    assert found.load(AgentConfig).terminal.backend == "docker"
-    assert found.load(AgentConfig).terminal.cwd == "/srv"
 
 
 def test_a_field_must_say_where_it_comes_from(tmp_path: Path) -> None:

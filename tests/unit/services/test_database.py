@@ -81,12 +81,6 @@ async def together(
     return outcomes, statements
 
 
-async def test_a_write_returns_what_its_function_returns_once_it_is_saved(notes: Database) -> None:
-    assert await notes.write(add(7)) == 7
-    assert await notes.read(ids) == [7]
-    assert notes.dialect == "sqlite"
-
-
 async def test_what_waits_together_is_committed_together(notes: Database) -> None:
     outcomes, statements = await together(notes, *[add(number) for number in range(20)])
     assert outcomes == list(range(20))

@@ -17,14 +17,10 @@ from services.errors import (
     FailedPrecondition,
     HermesError,
     InvalidArgument,
-    LeaseInvalid,
     LimitExceeded,
     NotFound,
-    PermissionDenied,
     Reason,
     ServiceUnavailable,
-    StaleEpoch,
-    Unavailable,
     details_of,
     is_passing,
     message_of,
@@ -174,9 +170,3 @@ def test_a_reason_of_a_later_version_is_internal() -> None:
     status.details.add().Pack(info)
     error = received(grpc.StatusCode.NOT_FOUND, "m", (DETAILS_KEY, status.SerializeToString()))
     assert (reason_of(error), details_of(error).metadata) == (Reason.INTERNAL, {"a": "b"})
-
-
-def test_the_families_are_what_callers_catch() -> None:
-    assert issubclass(LeaseInvalid, PermissionDenied)
-    assert issubclass(StaleEpoch, errors.Aborted)
-    assert issubclass(ServiceUnavailable, Unavailable)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from services.errors import Draining, ServiceUnavailable
-from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
+from services.lifecycle import DrainStep, Failure, Shutdown, Workers
 
 _STUBBORN = """
 import asyncio
@@ -134,19 +134,6 @@ async def test_draining_starts_nothing_more_and_names_who_is_left() -> None:
             workers.start("too late", _forever())
 
 
-async def test_workers_start_with_their_own_names() -> None:
-    names: list[str] = []
-
-    async def tell() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        names.append(task.get_name())
-
-    async with Workers() as workers:
-        await workers.start("turn trn_3", tell())
-    assert names == ["turn trn_3"]
-
-
 async def test_a_signal_asks_for_an_end_and_steps_run_in_order() -> None:
     done: list[str] = []
 
@@ -219,12 +206,3 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == -signal.SIGINT
-
-
-def test_threads_get_their_turn_beside_a_busy_loop() -> None:
-    before = sys.getswitchinterval()
-    try:
-        share_interpreter()
-        assert sys.getswitchinterval() < 0.001
-    finally:
-        sys.setswitchinterval(before)

@@ -225,16 +225,6 @@ def test_a_full_disk_is_borne_in_silence(capfd: pytest.CaptureFixture[str]) -> N
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_reader_that_went_away_is_borne_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
-    reading, writing = os.pipe()
-    stream = os.fdopen(writing, "w")
-    with logging_to(LogConfig(), Redactor(), service="hermes", stream=stream):
-        os.close(reading)
-        log.info("nobody reads this")
-    close_broken(stream)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     inside = logging_to(LogConfig(), Redactor(), service="x", file=tmp_path / "no" / "x.log")
     with pytest.raises(HomeError, match=r"the log .*x\.log cannot be written: No such file"):

@@ -85,14 +85,6 @@ async def test_services_of_one_process_are_told_apart_by_a_label() -> None:
     assert "_created" not in text
 
 
-async def test_a_service_on_its_own_needs_no_label() -> None:
-    registry = process_registry("1")
-    SampleMetrics.create(Meter(registry)).turns.labels("done").inc()
-    async with scraping(Exposition(registry)) as client:
-        found = series((await client.get("/metrics")).text)
-    assert found[key("hermes_turns_total", outcome="done")] == 1
-
-
 async def test_calls_are_counted_by_method_and_status() -> None:
     registry = CollectorRegistry()
     metrics = GrpcMetrics.create(Meter(registry))
@@ -127,16 +119,6 @@ async def test_only_the_metrics_are_served() -> None:
     async with scraping(Exposition(CollectorRegistry())) as client:
         assert (await client.get("/")).status_code == 404
         assert (await client.post("/metrics")).status_code == 405
-
-
-async def test_whoever_asks_for_the_head_gets_no_body() -> None:
-    async with serve_metrics(Exposition(process_registry("1")), "127.0.0.1", 0) as address:
-        reader, writer = await asyncio.open_connection(address.host, address.port)
-        writer.write(b"HEAD /metrics HTTP/1.1\r\n\r\n")
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
-    assert head.startswith(b"HTTP/1.1 200")
-    assert body == b""
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x00\xff\r\n\r\n", b"GET", b"GET /" + b"x" * 20_000])

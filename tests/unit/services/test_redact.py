@@ -229,6 +229,7 @@ def test_what_is_too_short_to_be_told_apart_is_left() -> None:
         "M1",
     ],
 )
+@pytest.mark.slow
 def test_a_long_line_takes_no_longer_than_its_length(part: str) -> None:
     # Time that grows with the square would be far beyond the limit of a test.
     text = part * (500_000 // len(part))
