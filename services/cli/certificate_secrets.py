@@ -3,12 +3,12 @@
 import base64
 import ssl
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -40,43 +40,32 @@ class Published(Struct, frozen=True):
     """What a person has to do about it; empty when nothing."""
 
 
+@contextmanager
+def secrets_of(server: str, account: Path, namespace: str) -> Generator["Secrets"]:
+    """The Secrets of a namespace, read and written as a pod's service account."""
+    import httpx
+
+    try:
+        token = (account / "token").read_text("ascii").strip()
+        trust = ssl.create_default_context(cafile=account / "ca.crt")
+    except (OSError, ssl.SSLError) as error:
+        raise FailedPrecondition(
+            f"{account} has no token and ca.crt of a service account ({error}); "
+            "this command is for a pod of the cluster"
+        ) from error
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(
+        base_url=server, headers=headers, verify=trust, timeout=_TIMEOUT_S, trust_env=False
+    ) as client:
+        yield Secrets(client, f"/api/v1/namespaces/{namespace}/secrets")
+
+
 class Secrets:
-    """The Secrets of a namespace; enter it to reach the cluster."""
+    """The Secrets of a namespace."""
 
-    def __init__(self, server: str, account: Path, namespace: str) -> None:
-        self._server = server
-        self._account = account
-        self._path = f"/api/v1/namespaces/{namespace}/secrets"
-        self._client: httpx.Client | None = None
-
-    def __enter__(self) -> Self:
-        import httpx
-
-        try:
-            token = (self._account / "token").read_text("ascii").strip()
-            trust = ssl.create_default_context(cafile=self._account / "ca.crt")
-        except (OSError, ssl.SSLError) as error:
-            raise FailedPrecondition(
-                f"{self._account} has no token and ca.crt of a service account ({error}); "
-                "this command is for a pod of the cluster"
-            ) from error
-        self._client = httpx.Client(
-            base_url=self._server,
-            headers={"Authorization": f"Bearer {token}"},
-            verify=trust,
-            timeout=_TIMEOUT_S,
-            trust_env=False,
-        )
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._client is not None:
-            self._client.close()
+    def __init__(self, client: "httpx.Client", path: str) -> None:
+        self._client = client
+        self._path = path
 
     def get(self, name: str) -> dict[str, Any] | None:
         """A Secret as it is there."""
@@ -103,12 +92,12 @@ class Secrets:
     ) -> dict[str, Any] | None:
         import httpx
 
-        assert self._client is not None, "the cluster is reached inside the context"
         try:
             answer = self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise ServiceUnavailable(
-                f"the API server at {self._server} does not answer: {error or type(error).__name__}"
+                f"the API server at {self._client.base_url} does not answer: "
+                f"{error or type(error).__name__}"
             ) from error
         if answer.status_code == absent:
             return None

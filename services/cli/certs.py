@@ -4,7 +4,7 @@ from pathlib import Path
 
 from services.auth import Identity
 from services.certs import init, issue
-from services.cli.certificate_secrets import ACCOUNT, API_SERVER, Secrets, publish
+from services.cli.certificate_secrets import ACCOUNT, API_SERVER, publish, secrets_of
 from services.cli.command import Action, Command, Context, arg, flag
 from services.cli.console import complain, say
 from services.clock import SystemClock
@@ -42,7 +42,7 @@ def _issue(context: Context) -> None:
 def _publish(context: Context) -> None:
     given = context.given
     names, now = _names(given.name), SystemClock().now()
-    with Secrets(given.server, given.account, given.namespace) as secrets:
+    with secrets_of(given.server, given.account, given.namespace) as secrets:
         for published in publish(secrets, given.prefix, names, now):
             if published.advice:
                 complain(published.advice)

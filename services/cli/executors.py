@@ -138,39 +138,25 @@ class Executors(Struct, frozen=True):
         return (*(column.of(itemgetter(1)) for column in columns), own)
 
     def chosen(self, named: str | None) -> "Executors":
-        """The one whose endpoint is this or begins so, or all if it is None; fails with NotFound.
+        """The one whose endpoint is this or alone begins so, or all if it is None.
 
-        Of several that begin so, one is meant only by all of its endpoint; else InvalidArgument.
+        Fails as `pick` does, and with ServiceUnavailable for one that does not answer.
         """
         if named is None:
             return self
         endpoints = [*(one.endpoint for one in self.each), *self.silent]
-        meant = {name for name in endpoints if name.startswith(named)}
-        if named in meant:
-            meant = {named}
-        if len(meant) > 1:
-            names = ", ".join(sorted(meant))
-            raise InvalidArgument(f"--executor {named} could be each of {names}; say which")
-        for silent in meant & self.silent.keys():
-            raise ServiceUnavailable(f"the executor at {silent} {self.silent[silent]}")
-        found = [one for one in self.each if one.endpoint in meant]
-        if not found:
-            raise NotFound(f"there is no executor {named!r}; {self._which}")
-        return Executors(found, {})
+        meant = pick(named, endpoints, str, what="executor", see="hermes pools list")
+        if meant in self.silent:
+            raise ServiceUnavailable(f"the executor at {meant} {self.silent[meant]}")
+        return Executors([one for one in self.each if one.endpoint == meant], {})
 
     def one(self, named: str | None) -> Executor:
         """The only one, or the one that is named; fails with NotFound or InvalidArgument."""
         chosen = self.chosen(named)
         if chosen.are_several:
-            raise InvalidArgument(f"say which one with --executor; {self._which}")
+            names = " and ".join([*(one.endpoint for one in self.each), *self.silent])
+            raise InvalidArgument(f"say which one with --executor: there are {names}")
         return chosen.each[0]
-
-    @property
-    def _which(self) -> str:
-        names = [*filter(None, (one.endpoint for one in self.each)), *self.silent]
-        if not names:
-            return "the only one has no name, and needs none"
-        return f"there {'are' if len(names) > 1 else 'is'} {' and '.join(names)}"
 
 
 def at_executors(

@@ -1,6 +1,7 @@
 """Services in this process: which there are, how they are put together, and run."""
 
 import asyncio
+import gc
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -16,7 +17,6 @@ from services.admin import reflecting
 from services.auth import Identity, Tokens, new_tokens
 from services.calls import CallObserver
 from services.channels import Channels
-from services.cli import collector
 from services.component import Component, Readiness
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -43,6 +43,9 @@ BUILDERS = {
 """The composition root of each service."""
 
 ALL = tuple(BUILDERS)
+
+OBJECTS_WHILE_SERVING = 10_000
+"""Made between two collections of garbage."""
 
 
 def token_file(home: HomePaths) -> Path:
@@ -124,7 +127,9 @@ async def run(
                 replace_file(token_file(settings.home), token, 0o600)
 
         async def announce(addresses: tuple[Address, ...]) -> None:
-            collector.serving()
+            # What the start has made stays; only what work leaves behind is collected from now on.
+            gc.freeze()
+            gc.set_threshold(OBJECTS_WHILE_SERVING)
             serving.set()
             await ready(addresses[0])
 

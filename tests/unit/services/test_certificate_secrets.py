@@ -4,8 +4,8 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ from cryptography import x509
 
 from services import certs
 from services.auth import Identity
-from services.cli.certificate_secrets import Secrets, publish
+from services.cli.certificate_secrets import Secrets, publish, secrets_of
 from services.errors import FailedPrecondition
 from services.tls import TlsFiles, check_files
 
@@ -105,10 +105,8 @@ def cluster(account: Path) -> Iterator[Kept]:
     server.server_close()
 
 
-@contextmanager
-def reached(cluster: Kept, account: Path) -> Generator[Secrets]:
-    with Secrets(f"https://localhost:{cluster.server_port}", account, "hermes") as secrets:
-        yield secrets
+def reached(cluster: Kept, account: Path) -> AbstractContextManager[Secrets]:
+    return secrets_of(f"https://localhost:{cluster.server_port}", account, "hermes")
 
 
 def published(

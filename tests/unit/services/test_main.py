@@ -17,14 +17,14 @@ main()
 
 _SERVICES = """
 import asyncio, gc, sys
-from services.cli import collector
 from services.cli.connection import connected
+from services.cli.main import OBJECTS_WHILE_STARTING
 from services.config import load_settings
 
 async def main():
     settings = load_settings({"home": sys.argv[1], "metrics_port": 0}, {})
     settings.home.create()
-    collector.starting()
+    gc.set_threshold(OBJECTS_WHILE_STARTING)
     before = collections()
     async with connected(settings, sys.argv[2:]):
         print(collections() - before, gc.get_threshold()[0], gc.get_freeze_count())
