@@ -7,8 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from gateway_service.busy import BusyModes
-from gateway_service.messages import BusyMode
+from gateway_service.messages import BusyMode, BusyModes
 from gateway_service.reset_policy import Mode, ResetPolicies, ResetPolicy
 from services.config import ConfigModel, Env, Yaml
 

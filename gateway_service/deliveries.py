@@ -1,11 +1,10 @@
 """Deliveries: messages to chats that answer nothing, such as a job's output."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, json
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -38,12 +37,7 @@ class DeliveryOrder(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """The same for the same order."""
-        files = [[each.name, each.sha256] for each in self.attachments]
-        # Without files it is what it was before there were any: an order may be repeated later.
-        said = {**to_builtins(replace(self, attachments=())), "attachments": files}
-        if not files:
-            del said["attachments"]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.encode(self)).hexdigest()
 
 
 class DeliveryInfo(Struct, frozen=True):

@@ -6,11 +6,10 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, Held
-from gateway_service.busy import BusyModes
-from gateway_service.messages import Event, MessageEvent, TurnOrder
+from gateway_service.messages import BusyModes, Event, MessageEvent, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
-from gateway_service.storage import busy, inbox
+from gateway_service.storage import chats, inbox
 from services.clock import Clock
 from services.database import Database
 from services.redact import Redactor
@@ -47,7 +46,7 @@ class Inbox:
         )
 
         def accept(conn: Connection) -> tuple[TurnOrder, bool]:
-            chosen = busy.chosen(conn, order.profile, key)
+            chosen = chats.busy_mode(conn, order.profile, key)
             new = replace(clean, busy_mode=chosen or self._busy.of(order.source.platform))
             return inbox.accept_client(conn, new, event_id, key, now)
 

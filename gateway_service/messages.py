@@ -1,10 +1,11 @@
 """What comes in and goes out, whatever the platform."""
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from services.discreet import Discreet
 from services.project_notes import NotesAbove
@@ -13,7 +14,7 @@ CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, omit_defaults=True):
     """Where a message comes from, and where its answer goes."""
 
     platform: str
@@ -32,7 +33,7 @@ class Source(Struct, frozen=True):
         return f"{self.platform}:{self.user_id or self.user_name}"
 
 
-class Quote(Struct, frozen=True):
+class Quote(Struct, frozen=True, omit_defaults=True):
     """Words of somebody else that come with a message."""
 
     text: str
@@ -42,7 +43,7 @@ class Quote(Struct, frozen=True):
     """The sender has passed them on; else the message answers them."""
 
 
-class MessageEvent(Struct, frozen=True):
+class MessageEvent(Struct, frozen=True, omit_defaults=True):
     """Somebody said something."""
 
     event_id: str
@@ -113,7 +114,19 @@ class BusyMode(StrEnum):
     """It is told the message with its next results, and goes on."""
 
 
-class TurnOrder(Struct, frozen=True):
+class BusyModes(Struct, frozen=True):
+    """What messages do to the work in progress where their chat has not chosen for itself."""
+
+    usual: BusyMode = BusyMode.INTERRUPT
+    own: Mapping[str, BusyMode] = field(default_factory=dict[str, BusyMode])
+    """By platform, where it is another there."""
+
+    def of(self, platform: str) -> BusyMode:
+        """That of a platform's chats."""
+        return self.own.get(platform, self.usual)
+
+
+class TurnOrder(Struct, frozen=True, omit_defaults=True):
     """A turn to be started; the same for a turn's id, however often it is asked for."""
 
     turn_id: str

@@ -26,7 +26,7 @@ from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
 from gateway_service.questions import Questions, address_of
 from gateway_service.resets import RESUME, Resets, note_message
-from gateway_service.storage import busy, chats, inbox, outbox
+from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
 from gateway_service.turns import Turns
@@ -184,7 +184,7 @@ class Router:
                 order,
                 quotes=event.quotes,
                 skill=skill,
-                busy_mode=busy.chosen(conn, profile, key) or self._tools.busy.of(held.platform),
+                busy_mode=chats.busy_mode(conn, profile, key) or self._tools.busy.of(held.platform),
                 denied=self._questions.denied(source),
                 traceparent=event.traceparent,
             )

@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
 from gateway_service.messages import CLI, Source
-from gateway_service.storage import busy, chats
+from gateway_service.storage import chats
 from services.clock import Clock
 from services.database import Database
 from services.errors import NotFound
@@ -64,7 +64,7 @@ class Sessions:
         def write(conn: Connection) -> None:
             chats.put(conn, profile, key, session_id, now)
             if after:
-                busy.inherit(conn, profile, key, client_key(after), now)
+                chats.inherit_busy_mode(conn, profile, key, client_key(after), now)
 
         await self._database.write(write)
 

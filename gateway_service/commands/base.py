@@ -11,9 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
 from gateway_service.authorization import Access, Who
-from gateway_service.busy import BusyModes
 from gateway_service.clients import AgentClient, SchedulerClient
-from gateway_service.messages import CLI, Source
+from gateway_service.messages import CLI, BusyModes, Source
 from gateway_service.reset_policy import ResetPolicies
 from services.clock import Clock
 from services.database import Database

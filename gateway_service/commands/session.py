@@ -24,7 +24,7 @@ from gateway_service.commands.base import (
 )
 from gateway_service.messages import COMPRESS, QUEUE, RETRY, STEER, BusyMode
 from gateway_service.resets import RESUME, ask_to_look_back
-from gateway_service.storage import busy, inbox
+from gateway_service.storage import chats, inbox
 from hermes.agent.v1 import catalog_pb2, session_change_pb2, session_pb2, usage_pb2
 from hermes.common.v1.usage_pb2 import Usage
 from services.ids import new_session_id
@@ -207,7 +207,7 @@ async def _steer(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
 
 
 async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    chosen = await tools.database.read(lambda conn: busy.chosen(conn, chat.profile, chat.key))
+    chosen = await tools.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
     mode = chosen or tools.busy.of(chat.source.platform)
     how = "this chat has chosen that" if chosen else "that is configured"
     others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
@@ -222,7 +222,9 @@ async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, argument
     if arguments:
         return wrong("Say /busy and one word: interrupt, queue, steer or default.")
     now = tools.clock.now()
-    await tools.database.write(lambda conn: busy.choose(conn, chat.profile, chat.key, mode, now))
+    await tools.database.write(
+        lambda conn: chats.choose_busy_mode(conn, chat.profile, chat.key, mode, now)
+    )
     held = mode or tools.busy.of(chat.source.platform)
     return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
 

@@ -11,18 +11,14 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import (
-    BusyMode,
     ButtonPress,
     Event,
     MessageEvent,
-    Quote,
-    Source,
     TurnOrder,
 )
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
-from services.project_notes import NotesAbove
 
 
 class State(StrEnum):
@@ -93,13 +89,8 @@ _ACCEPT = (
         state=State.ACCEPTED,
         session_id=bindparam("new_session_id"),
         turn_id=bindparam("new_turn_id"),
+        payload=bindparam("new_payload", type_=sa.JSON()),
     )
-)
-_PAYLOAD = sa.select(inbox.c.payload).where(inbox.c.sequence == bindparam("of_sequence"))
-_KEEP = (
-    sa.update(inbox)
-    .where(inbox.c.sequence == bindparam("of_sequence"))
-    .values(payload=bindparam("new_payload", type_=sa.JSON()))
 )
 _CLOSE = Prepared(
     sa.update(inbox)
@@ -125,7 +116,7 @@ def add(
             **asdict(account),
             "event_id": event_id,
             "session_key": session_key,
-            "payload": _payload(event),
+            "payload": _without(to_builtins(event), "event_id"),
             "state": State.RECEIVED,
             "received_at": now,
         }
@@ -143,17 +134,7 @@ def accept_client(
         "event_id": event_id,
         "profile": order.profile,
         "session_key": session_key,
-        "payload": {
-            "source": _stored(order.source),
-            "text": order.text,
-            "workdir": order.workdir,
-            "sandbox_template": order.sandbox_template,
-            "skip_context_files": order.skip_context_files,
-            # No larger where there are none, as most often.
-            **({"notes_above": asdict(order.notes_above)} if order.notes_above else {}),
-            **({"traceparent": order.traceparent} if order.traceparent else {}),
-            **_beside(order),
-        },
+        "payload": _payload(order),
         "state": State.ACCEPTED,
         "session_id": order.session_id,
         "turn_id": order.turn_id,
@@ -169,17 +150,14 @@ def accept_client(
 
 
 def accept(conn: Connection, sequence: int, order: TurnOrder) -> None:
-    """Give an event its turn, and keep what that has besides the event."""
-    if beside := _beside(order):
-        payload: dict[str, Any] = conn.execute(_PAYLOAD, {"of_sequence": sequence}).scalar_one()
-        kept = {"of_sequence": sequence, "new_payload": {**payload, **beside}}
-        conn.execute(_KEEP, kept)
+    """Give an event its turn, and keep all that the turn is to be started with again."""
     conn.execute(
         _ACCEPT,
         {
             "of_sequence": sequence,
             "new_session_id": order.session_id,
             "new_turn_id": order.turn_id,
+            "new_payload": _payload(order),
         },
     )
 
@@ -235,65 +213,22 @@ def forget(conn: Connection, before: datetime) -> int:
     return conn.execute(_FORGET, {"before": before}).rowcount
 
 
+_COLUMNS = ("turn_id", "profile", "session_id")
+
+
+def _payload(order: TurnOrder) -> dict[str, Any]:
+    return _without(to_builtins(order), *_COLUMNS)
+
+
 def _order(row: sa.Row[Any]) -> TurnOrder:
-    payload = row.payload
-    return TurnOrder(
-        turn_id=row.turn_id,
-        profile=row.profile,
-        session_id=row.session_id,
-        source=Source(**payload["source"]),
-        text=payload["text"],
-        workdir=payload.get("workdir", ""),
-        sandbox_template=payload.get("sandbox_template", ""),
-        skip_context_files=payload.get("skip_context_files", False),
-        quotes=_quotes(payload),
-        busy_mode=BusyMode(payload.get("busy_mode", BusyMode.INTERRUPT)),
-        skill=payload.get("skill", ""),
-        denied=tuple(payload.get("denied", ())),
-        notes_above=convert(payload.get("notes_above"), NotesAbove | None),
-        traceparent=payload.get("traceparent", ""),
-    )
-
-
-def _beside(order: TurnOrder) -> dict[str, Any]:
-    """What a turn is to be started with again, though it may be chosen otherwise by then."""
-    is_usual = order.busy_mode is BusyMode.INTERRUPT
-    return {
-        **({"skill": order.skill} if order.skill else {}),
-        **({} if is_usual else {"busy_mode": order.busy_mode.value}),
-        **({"denied": order.denied} if order.denied else {}),
-    }
-
-
-def _payload(event: Event) -> dict[str, Any]:
-    payload = to_builtins(event)
-    del payload["event_id"]
-    if not payload.get("traceparent"):
-        payload.pop("traceparent", None)
-    return {**payload, "source": _stored(event.source)}
-
-
-def _stored(source: Source) -> dict[str, Any]:
-    """A source without what versions before do not know, unless it is so."""
-    stored = asdict(source)
-    if not source.is_shared:
-        del stored["is_shared"]
-    return stored
+    return convert({**row.payload, **{name: getattr(row, name) for name in _COLUMNS}}, TurnOrder)
 
 
 def _event(row: sa.Row[Any]) -> Event:
-    payload, source = row.payload, Source(**row.payload["source"])
-    if "press_id" in payload:
-        return ButtonPress(row.event_id, source, payload["press_id"], payload["data"])
-    return MessageEvent(
-        row.event_id,
-        source,
-        payload["text"],
-        replies_to=payload.get("replies_to", ""),
-        quotes=_quotes(payload),
-        traceparent=payload.get("traceparent", ""),
-    )
+    kind = ButtonPress if "press_id" in row.payload else MessageEvent
+    return convert({**row.payload, "event_id": row.event_id}, kind)
 
 
-def _quotes(payload: Mapping[str, Any]) -> tuple[Quote, ...]:
-    return convert(payload.get("quotes", ()), tuple[Quote, ...])
+def _without(payload: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What is stored beside the columns of these names."""
+    return {name: value for name, value in payload.items() if name not in names}
