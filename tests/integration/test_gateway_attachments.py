@@ -114,28 +114,26 @@ async def test_a_picture_is_sent_once_with_its_text_below_and_then_is_gone(tmp_p
         assert len(telegram.chats[1]) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.JPEG", "document"),
-        ("a.gif", "animation"),
-        ("a.mp4", "video"),
-        ("a.mp3", "audio"),
-        ("a.ogg", "voice"),
-        ("report.pdf", "document"),
-        ("no suffix", "document"),
-    ],
-)
-async def test_files_are_sent_as_what_they_are(tmp_path: Path, name: str, kind: str) -> None:
+async def test_files_are_sent_as_what_they_are(tmp_path: Path) -> None:
     """What is no picture whatever it calls itself is sent as a file."""
+    kinds = {
+        "a.JPEG": "document",
+        "a.gif": "animation",
+        "a.mp4": "video",
+        "a.mp3": "audio",
+        "a.ogg": "voice",
+        "report.pdf": "document",
+        "no suffix": "document",
+    }
     async with sender(tmp_path) as (telegram, sends, running):
         files = Files.of(running)
-        await files.upload("dlv_1", b"bytes")
-        await files.deliver("dlv_1", "", [(name, b"bytes")])
-        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
-        [shown] = telegram.chats[1].values()
-        assert shown.file is not None
-        assert (shown.file.kind, shown.file.name, shown.text) == (kind, name, "")
+        for chat, (name, kind) in enumerate(kinds.items(), start=1):
+            await files.upload(f"dlv_{chat}", b"bytes")
+            await files.deliver(f"dlv_{chat}", "", [(name, b"bytes")], ("telegram", str(chat)))
+            assert (await sends.ended(f"dlv_{chat}")).state == DELIVERY_STATE_SENT
+            [shown] = telegram.chats[chat].values()
+            assert shown.file is not None
+            assert (shown.file.kind, shown.file.name, shown.text) == (kind, name, "")
 
 
 async def test_several_files_and_long_texts_come_in_order(tmp_path: Path) -> None:

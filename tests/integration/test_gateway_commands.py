@@ -55,13 +55,15 @@ async def refused(terminal: Client, text: str) -> str:
     return reply.text
 
 
-async def again(running: Hermes, session_id: str, text: str) -> list[str]:
+async def again(
+    running: Hermes, session_id: str, text: str, message_id: str = "msg_again"
+) -> list[str]:
     """What is answered to a message that is said twice, as after a crash."""
     heard: list[str] = []
     for _ in range(2):
         wire = Wire(running)
         await wire.open(session_id=session_id)
-        await wire.say("msg_again", text)
+        await wire.say(message_id, text)
         heard += [response.reply.text for response in await wire.rest()]
     return heard
 
@@ -140,19 +142,9 @@ async def test_a_job_is_added_and_run_once_however_often_that_is_said(tmp_path: 
         async with client(running) as other:
             job_id = first.split("`")[1]
             await said(other, f"/cron pause {job_id}")
-        wire_answers = await again_run(running, session_id, job_id)
+        wire_answers = await again(running, session_id, f"/cron run {job_id}", "msg_run")
         assert all("runs now" in each for each in wire_answers)
         assert await running.rows("scheduler", "SELECT count(*) FROM run") == [(1,)]
-
-
-async def again_run(running: Hermes, session_id: str, job_id: str) -> list[str]:
-    heard: list[str] = []
-    for _ in range(2):
-        wire = Wire(running)
-        await wire.open(session_id=session_id)
-        await wire.say("msg_run", f"/cron run {job_id}")
-        heard += [response.reply.text for response in await wire.rest()]
-    return heard
 
 
 async def test_without_a_scheduler_the_rest_goes_on_and_says_so(tmp_path: Path) -> None:
@@ -236,6 +228,18 @@ async def test_memory_is_shown_and_taken_back_step_by_step(tmp_path: Path) -> No
         assert "Rome" not in left
         assert "There is no change `x`" in await refused(terminal, "/memory undo x")
         assert "changed since" in await refused(terminal, "/memory undo r2")
+
+
+async def test_a_repeated_undo_takes_back_one_exchange(tmp_path: Path) -> None:
+    async with talking(tmp_path, services=("agent", "gateway")) as (terminal, running, _):
+        session_id = await terminal.open()
+        for text in ("one", "two", "/retry"):
+            assert await terminal.ask(text) in ("re: one", "re: two")
+        await refused(terminal, "/retry it")
+        for told in await again(running, session_id, "/undo"):
+            assert told.startswith("Taken back: `two`. 2 messages")
+        await said(terminal, "/new")
+        assert await refused(terminal, "/undo") == "There is nothing to take back."
 
 
 async def test_tools_tell_what_is_on_and_what_the_others_miss(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """Conversations through the gateway with the real agent, over a real socket."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
 
+from hermes.agent.v1.session_pb2 import RenameSessionRequest
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import (
     APPROVAL_DECISION_DENY,
     APPROVAL_DECISION_ONCE,
     TurnEvent,
 )
+from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.errors import Reason, reason_of
@@ -214,25 +218,6 @@ async def test_an_interrupt_stops_the_turn_and_the_next_message_goes_on(tmp_path
         assert ended.HasField("cancelled")
 
 
-async def test_commands_work_while_a_turn_runs(tmp_path: Path) -> None:
-    async with (
-        fake_model(SLOW) as model,
-        hermes(tmp_path, model.url) as running,
-        client(running) as talking,
-    ):
-        message_id = await talking.dialogue.say("work")
-        await model.until(lambda: len(model.requests) == 1)
-        assert "Working on your message" in (await talking.command("/status")).text
-        assert (await talking.command("/stop")).text == "Stopping."
-        await talking.until(lambda it: it.outcome(message_id) is not None)
-        assert (await talking.command("/stop")).text == "Nothing is running."
-        unknown = await talking.command("/nonsense and more")
-        assert unknown.is_error
-        assert "/help" in unknown.text
-        for name in ("/new", "/stop", "/approve", "/deny", "/status", "/help", "/quit"):
-            assert name in (await talking.command("/help")).text
-
-
 async def test_compress_condenses_the_session_after_what_runs(tmp_path: Path) -> None:
     async with (
         fake_model(HELLO) as model,
@@ -246,23 +231,6 @@ async def test_compress_condenses_the_session_after_what_runs(tmp_path: Path) ->
         assert await talking.ask("and now?") == "Hello!"
         assert not [m for m in model.bodies[-1]["messages"] if "/compress" in m["content"]]
         assert len(model.bodies[-1]["messages"]) < 14
-
-
-async def test_steer_reaches_the_work_in_progress(tmp_path: Path) -> None:
-    call: dict[str, Any] = {"tool_calls": [{"name": "todo", "arguments": {}}], "latency_s": 1.0}
-    script: dict[str, Any] = {"rules": [{"user": "work", "steps": [call, {"text": "done"}]}]}
-    async with fake_model(script) as model, hermes(tmp_path, model.url) as running:
-        first, second = Wire(running), Wire(running)
-        session_id = (await first.open()).opened.session_id
-        await first.say("msg_1", "work")
-        await model.until(lambda: len(model.requests) == 1)
-        await second.open(session_id=session_id)
-        await second.say("msg_2", "/steer use green")
-        heard = (await second.turn())[-1].event.events
-        assert heard[-1].turn_finished.completed.answer == "Passed on to the work in progress."
-        ended = (await first.turn())[-1].event.events
-        assert ended[-1].turn_finished.completed.answer == "done"
-        assert "use green" in model.bodies[-1]["messages"][-1]["content"]
 
 
 async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
@@ -369,18 +337,67 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
             assert reason_of(caught.value) is Reason.NOT_FOUND
 
 
-async def test_a_client_that_says_no_more_hears_the_end(tmp_path: Path) -> None:
-    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
-        wire = Wire(running)
-        await wire.open()
-        await wire.say("msg_1", "hi")
-        heard = await wire.rest()
-        assert heard[-1].event.events[-1].turn_finished.completed.answer == "Hello!"
-
-
 async def test_a_turn_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
     async with hermes(tmp_path, "") as running, client(running) as talking:
         reply = await talking.command("hello?")
         assert reply.is_error
         assert "HERMES_BASE_URL" in reply.text
         await running.until_rows("gateway", OPEN_ROWS, [(0,)])
+
+
+def by_title() -> ConverseRequest.Open:
+    return ConverseRequest.Open(session_id="holiday PLANS")
+
+
+async def test_of_two_sessions_of_a_title_the_one_used_last_goes_on(tmp_path: Path) -> None:
+    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
+        sessions = SessionServiceStub(running.operator.to("agent"))
+        ids: list[str] = []
+        for text in ("one", "two"):
+            async with client(running) as talking:
+                ids.append(await talking.open())
+                await talking.ask(text)
+            await sessions.RenameSession(
+                RenameSessionRequest(session_id=ids[-1], title="Holiday plans")
+            )
+        async with client(running, by_title()) as talking:
+            assert await talking.open() == ids[1]
+        async with client(running, ConverseRequest.Open(session_id=ids[0])) as talking:
+            await talking.ask("three")
+        async with client(running, by_title()) as talking:
+            assert await talking.open() == ids[0]
+
+
+async def test_what_runs_can_be_stopped_from_a_new_session(tmp_path: Path) -> None:
+    async with (
+        fake_model(SLOW) as model,
+        hermes(tmp_path, model.url) as running,
+        client(running) as talking,
+    ):
+        message_id = await talking.dialogue.say("work")
+        await model.until(lambda: len(model.requests) == 1)
+        assert (await talking.command("/new")).session_id
+        await talking.dialogue.interrupt()
+        await talking.until(lambda it: it.outcome(message_id) is not None)
+        ended = talking.outcome(message_id)
+        assert ended is not None
+        assert ended.HasField("cancelled")
+
+
+async def test_the_notes_of_a_folder_come_with_the_first_message_of_a_session(
+    tmp_path: Path,
+) -> None:
+    notes = ContextFile(path="../HERMES.md", text="Use tabs.")
+    # There is no executor here that could be asked what the folder itself says.
+    opening = ConverseRequest.Open(
+        workdir=str(tmp_path), context_file=notes, skip_context_files=True
+    )
+    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
+        async with client(running, opening) as talking:
+            for text in ("one", "two", "/new", "three", "four"):
+                await (talking.command if text == "/new" else talking.ask)(text)
+        rows = await running.rows("gateway", "SELECT payload FROM inbox ORDER BY sequence")
+    payloads = [json.loads(payload) for (payload,) in rows]
+    told = {payload["text"]: payload.get("notes_above") for payload in payloads}
+    sent = {"path": "../HERMES.md", "text": "Use tabs."}
+    assert told == {"one": sent, "two": None, "three": sent, "four": None}

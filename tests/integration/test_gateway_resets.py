@@ -29,6 +29,7 @@ SCRIPT: dict[str, Any] = {
         {"steps": [{"text": "well"}]},
     ]
 }
+SESSIONS = "SELECT id FROM session WHERE platform = 'telegram'"
 CHAT = "SELECT session_id FROM chat_session"
 REVIEWS = "SELECT parent_session_id FROM review"
 
@@ -73,25 +74,6 @@ async def _ask(telegram: FakeTelegram, text: str, answer: str) -> None:
 
 
 async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Path) -> None:
-    async with _bot(tmp_path) as (telegram, running):
-        await _ask(telegram, "hi", "well")
-        [(old,)] = await running.rows("gateway", CHAT)
-        await _ask(telegram, "and on", "well")
-        assert await running.rows("gateway", CHAT) == [(old,)]
-        await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)] * 2)
-        await asyncio.to_thread(_age, running, 61)
-        await _ask(telegram, "hi again", "well")
-        [(new,)] = await running.rows("gateway", CHAT)
-        assert new != old
-        told = [text for text in telegram.texts(1) if "new session" in text]
-        assert told == ["A new session has begun after a pause."]
-        assert telegram.texts(1)[-2:] == [told[0], "well"]
-        await running.until_rows("agent", REVIEWS, [(old,)])
-        await _ask(telegram, "so", "well")
-        assert len([text for text in telegram.texts(1) if "new session" in text]) == 1
-
-
-async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) -> None:
     async with _bot(tmp_path, IDLE + ADMIN) as (telegram, running):
         await _ask(telegram, "hi", "well")
         [(old,)] = await running.rows("gateway", CHAT)
@@ -99,14 +81,12 @@ async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) 
         await asyncio.to_thread(_age, running, 61)
         await _ask(telegram, "hi again", "well")
         assert await running.rows("gateway", CHAT) != [(old,)]
-        assert (
-            f"A new session has begun after a pause; /resume {old} goes on with the last one."
-            in telegram.texts(1)
-        )
+        told = f"A new session has begun after a pause; /resume {old} goes on with the last one."
+        assert telegram.texts(1) == ["well", told, "well"]
+        await running.until_rows("agent", REVIEWS, [(old,)])
         await telegram.say(1, f"/resume {old}")
         await running.until_rows("gateway", CHAT, [(old,)])
         await _ask(telegram, "as I said", "well")
-        assert await running.rows("gateway", CHAT) == [(old,)]
         turns = f"SELECT count(*) FROM turn WHERE session_id = '{old}'"
         assert await running.rows("agent", turns) == [(2,)]
 
@@ -114,19 +94,25 @@ async def test_the_session_before_the_pause_can_be_gone_on_with(tmp_path: Path) 
 async def test_a_quiet_chat_gets_its_new_session_by_itself_and_is_told_with_the_next_message(
     tmp_path: Path,
 ) -> None:
-    async with _bot(tmp_path, IDLE + ADMIN) as (telegram, running):
-        await _ask(telegram, "hi", "well")
-        [(old,)] = await running.rows("gateway", CHAT)
-        await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
+    async with fake_telegram() as telegram, fake_model(SCRIPT) as model:
+        async with again(tmp_path, telegram, model, IDLE) as running:
+            await _ask(telegram, "hi", "well")
+            [(old,)] = await running.rows("gateway", CHAT)
+            await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
         await asyncio.to_thread(_age, running, 61)
-        await running.until_rows("agent", REVIEWS, [(old,)])
-        await running.until_rows("gateway", "SELECT old_session_id FROM session_reset", [(old,)])
-        assert telegram.texts(1) == ["well"]
-        [(new,)] = await running.rows("gateway", CHAT)
-        await _ask(telegram, "hi again", "well")
-        assert [text for text in telegram.texts(1) if old in text]
-        found = await running.rows("agent", "SELECT id FROM session WHERE platform = 'telegram'")
-        assert sorted(found) == sorted([(old,), (new,)])
+        # It looks as soon as it has started.
+        async with again(tmp_path, telegram, model, IDLE) as running:
+            await running.until_rows("agent", REVIEWS, [(old,)])
+            ended = "SELECT old_session_id FROM session_reset"
+            await running.until_rows("gateway", ended, [(old,)])
+            assert telegram.texts(1) == ["well"]
+            [(new,)] = await running.rows("gateway", CHAT)
+            await _ask(telegram, "hi again", "well")
+            assert telegram.texts(1)[1] == "A new session has begun after a pause."
+            found = await running.rows(
+                "agent", "SELECT id FROM session WHERE platform = 'telegram'"
+            )
+            assert sorted(found) == sorted([(old,), (new,)])
 
 
 async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(

@@ -71,12 +71,12 @@ async def test_strangers_are_not_answered_and_not_remembered(tmp_path: Path) -> 
 
 async def test_what_is_received_twice_is_answered_once(tmp_path: Path) -> None:
     async with bot(tmp_path, answers({"text": "re: {user}"})) as (telegram, running):
-        telegram.faults.redeliver = 0.5
-        for number in range(4):
+        telegram.faults.redeliver = 1.0
+        for number in range(2):
             await telegram.say(1, f"{number}")
             await telegram.until(lambda number=number: f"re: {number}" in telegram.texts(1))
         await running.counted("hermes_duplicates_suppressed_total")
-        assert telegram.texts(1) == [f"re: {number}" for number in range(4)]
+        assert telegram.texts(1) == ["re: 0", "re: 1"]
 
 
 async def test_an_answer_is_shown_while_it_is_written(tmp_path: Path) -> None:
@@ -102,17 +102,6 @@ async def test_a_long_answer_comes_in_parts(tmp_path: Path) -> None:
         assert all(each.html.count('<code class="language-python">') == 1 for each in shown)
         lines = [line for each in shown for line in each.text.split("\n") if "line" in line]
         assert lines == code.split("\n")
-
-
-async def test_a_later_message_stops_the_work_on_an_earlier_one(tmp_path: Path) -> None:
-    slow = {"user": "slow", "steps": [{"text": "too late", "latency_s": 30}]}
-    script = {"rules": [slow, {"steps": [{"text": "at once"}]}]}
-    async with bot(tmp_path, script) as (telegram, _):
-        await telegram.say(1, "slow")
-        await telegram.until(lambda: telegram.texts(1) == ["…"])
-        await telegram.say(1, "never mind")
-        await telegram.until(lambda: telegram.texts(1) == ["Stopped.", "at once"])
-        assert telegram.calls["sendMessage"] == 2
 
 
 async def test_commands_are_answered_while_a_turn_runs(tmp_path: Path) -> None:
@@ -193,20 +182,6 @@ async def test_what_was_blocked_is_told_with_the_first_answer(tmp_path: Path) ->
         assert second == "re: two"
 
 
-async def test_new_begins_another_session(tmp_path: Path) -> None:
-    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, running):
-        for count, text in enumerate(("hi", "/new", "hi again"), 1):
-            await telegram.say(1, text)
-            await telegram.until(
-                lambda count=count: len(telegram.texts(1)) == count and "…" not in telegram.texts(1)
-            )
-        query = "SELECT id, platform FROM session ORDER BY created_at"
-        sessions = await running.rows("agent", query)
-        assert [platform for _, platform in sessions] == ["telegram", "telegram"]
-        key = await running.rows("gateway", "SELECT session_key, session_id FROM chat_session")
-        assert key == [("agent:main:telegram:dm:1", sessions[-1][0])]
-
-
 async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) -> None:
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
     async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
@@ -257,21 +232,6 @@ async def test_a_reply_that_says_yes_or_no_decides(tmp_path: Path, said: str, sh
         await telegram.say(1, "yes")
         await telegram.until(lambda: telegram.texts(1)[-1] == "Hello.")
         assert await running.rows("agent", "SELECT count(*) FROM approval") == [(1,)]
-
-
-async def test_a_command_decides_too(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
-    async with bot(tmp_path, script, ASK_FIRST) as (telegram, _):
-        await telegram.say(1, "/deny")
-        await telegram.until(lambda: telegram.texts(1) == ["Nothing waits for a decision."])
-        await telegram.say(1, "clean up")
-        await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
-        await telegram.say(1, "/deny")
-        await telegram.until(lambda: "It was not allowed." in telegram.texts(1))
-        await telegram.until(
-            lambda: any(text.startswith("Denied: terminal") for text in telegram.texts(1))
-        )
-        assert telegram.texts(1).count("Nothing waits for a decision.") == 1
 
 
 async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None:
