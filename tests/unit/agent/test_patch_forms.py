@@ -11,7 +11,8 @@ from agent_service.patching.applying import DoesNotFit, applied
 from agent_service.patching.changes import FileChange, Malformed, content
 from agent_service.patching.reading import read
 
-LINES = st.lists(st.sampled_from(["a", "b", "-- a", "++ b", "  c", "", "@@", "*** x"]), max_size=12)
+# A line `-- a` that becomes `++ b` looks like the names of a file, in a diff without counts.
+LINES = st.lists(st.sampled_from(["a", "b", "-- a", "+ b", "  c", "", "@@", "*** x"]), max_size=12)
 
 
 def _one(patch: str) -> FileChange:
