@@ -1,10 +1,7 @@
 """Executors on machines of their own: nothing is shared with the agent but one port."""
 
 import asyncio
-import hashlib
-import io
 import socket
-import tarfile
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hermes.executor.v1 import file_pb2, pool_pb2
+from hermes.executor.v1 import pool_pb2
 from services.auth import Identity
 from services.certs import files_of
 from services.channels import Channels
@@ -127,28 +124,6 @@ def test_an_agent_that_was_killed_finds_the_executor_again(apart: Cluster) -> No
     for session, holder in zip(sessions, holders, strict=True):
         assert apart.client.ask("show the file", "--resume", session)["answer"] == "kept"
         assert apart.executor_of(session) is holder
-
-
-def test_archives_go_through_the_port_alone(apart: Cluster) -> None:
-    async def send(client: Client) -> None:
-        lease = (await client.acquire()).lease
-        archive = _archive({"tree/file": b"contents", "tree/deep/other": bytes(100_000)})
-        header = file_pb2.UploadArchiveRequest.Header(
-            lease=lease,
-            path="unpacked",
-            length_bytes=len(archive),
-            sha256=hashlib.sha256(archive).digest(),
-        )
-        pieces = [archive[at : at + 32_768] for at in range(0, len(archive), 32_768)]
-        messages = [file_pb2.UploadArchiveRequest(chunk=piece) for piece in pieces]
-        upload = iter([file_pb2.UploadArchiveRequest(header=header), *messages])
-        await client.files.UploadArchive(upload)
-        seen.append(await client.output(lease, "wc -c <unpacked/tree/deep/other"))
-        await client.release(lease)
-
-    seen: list[str] = []
-    _at(apart, apart.nodes[0], send)
-    assert seen == ["100000"]
 
 
 def test_only_the_port_of_the_executor_can_be_reached(apart: Cluster) -> None:
@@ -346,13 +321,3 @@ def _devices() -> set[str]:
     """The file system of device files, of which a node has the harmless ones."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return {line.split()[2] for line in lines if " - devtmpfs " in line}
-
-
-def _archive(files: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, contents in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(contents)
-            tar.addfile(member, io.BytesIO(contents))
-    return packed.getvalue()

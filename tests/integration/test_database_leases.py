@@ -21,10 +21,6 @@ steps = sa.MetaData()
 step = sa.Table("step", steps, sa.Column("work_id", sa.String(40)))
 STEPS = sa.select(sa.func.count()).select_from(step)
 STEP = sa.insert(step).values(work_id="w1")
-STILL_MINE = sa.exists().where(work.c.id == "w1", work.c.owner == str(ONE), work.c.epoch == 1)
-STEP_WHERE_EXISTS = sa.insert(step).from_select(
-    ["work_id"], sa.select(sa.literal("w1")).where(STILL_MINE)
-)
 
 
 def add(*ids: str) -> Callable[[sa.Connection], object]:
@@ -168,10 +164,3 @@ def test_after_a_claim_the_late_owner_writes_nothing(replicas: Replicas, lease: 
     assert replicas.claim().result(timeout=10) == 0
     with replicas.late.begin(), pytest.raises(Fenced):
         LEASES.fence(replicas.late, lease)
-
-
-def test_where_exists_would_not_do(replicas: Replicas) -> None:
-    with replicas.late.begin():
-        replicas.late.execute(STEP_WHERE_EXISTS)
-        assert replicas.claim().result(timeout=10) == 0
-    assert replicas.new.execute(STEPS).scalar_one() == 1, "committed behind the new owner's back"

@@ -10,8 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,9 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from agent_service import app as agent_app
-from agent_service.calls import PendingCall
-from agent_service.facts import ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ToolCall
-from agent_service.sandbox import FileStat, PathRefused
+from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.toolbox import Toolbox
-from agent_service.usage import Usage
 from executor_service.backends.base import GIB, MIB, Backend, Limits
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.supervisor_zipapp import build_zipapp
@@ -40,7 +34,6 @@ from services.auth import Identity, new_tokens
 from services.channels import Channels
 from services.component import Component
 from services.config import Settings, load_settings
-from services.leases import Lease
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.server import Listen, Server
@@ -63,7 +56,7 @@ MODULE = pytest.mark.asyncio(loop_scope="module")
 
 
 class Folder:
-    """The files of a sandbox, in a folder of the test."""
+    """The files of a sandbox, in a folder of the test; the tool only reads."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -74,77 +67,23 @@ class Folder:
         except FileNotFoundError:
             raise PathRefused(f"{path} does not exist") from None
 
-    async def stat(self, path: str) -> FileStat | None:
-        raise NotImplementedError
 
-    async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
-        raise NotImplementedError
-
-    async def write(self, path: str, data: bytes) -> None:
-        raise NotImplementedError
-
-    async def move(self, source: str, target: str) -> None:
-        raise NotImplementedError
-
-    async def remove(self, path: str) -> None:
-        raise NotImplementedError
-
-
-def toolbox(root: Path) -> Toolbox:
+async def test_the_tool_counts_and_says_what_it_cannot_do(tmp_path: Path) -> None:
     unused: Any = None
+    files: Any = Folder(tmp_path)
+    context = ToolContext("call_1", unused, files, unused, None, print)
 
-    def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
-        return ToolContext(call.key, unused, Folder(root), unused, None, print)
+    def made(*_: object) -> ToolContext:
+        return context
 
-    return Toolbox([CountWords()], context)
-
-
-async def result(box: Toolbox, arguments_json: str) -> ToolReturned:
-    """What the model is told of a call with these arguments."""
-    now = datetime.now(UTC)
-    live = LiveTurn(
-        id="trn_1",
-        kind="user",
-        profile="default",
-        session_id="s",
-        platform="cli",
-        lease=Lease("trn_1", "me", 1, now),
-        model="m",
-        max_model_calls=9,
-        max_tokens=100,
-        toolsets=frozenset(),
-        messages=[],
-        message_count=0,
-        sequence=0,
-        steps=0,
-        started_at=now,
-        approval_timeout=timedelta(seconds=9),
-        session_usage=Usage(),
-    )
-    call = ToolCall("call_1", "count_words", arguments_json)
-    live.pending["1"] = PendingCall("1", call, 1, 1)
-    async with aclosing(box.run(live)) as outcomes:
-        [outcome] = [each async for each in outcomes]
-    assert isinstance(outcome, tuple)
-    [fact] = outcome
-    assert isinstance(fact, ToolReturned)
-    return fact
-
-
-async def test_the_tool_is_described_and_counts(tmp_path: Path) -> None:
-    box = toolbox(tmp_path)
-    assert b"Counts the lines, words and bytes" in box.schemas(frozenset())
     await asyncio.to_thread((tmp_path / "a.txt").write_text, "one two\nthree\n")
-    found = await result(box, '{"path": "a.txt"}')
-    assert (found.text, found.is_error) == ("2 lines, 3 words, 14 bytes", False)
-
-
-async def test_what_the_tool_cannot_do_is_told_to_the_model(tmp_path: Path) -> None:
-    missing = await result(toolbox(tmp_path), '{"path": "b.txt"}')
-    assert (missing.text, missing.is_error) == ("b.txt does not exist", True)
-    wrong = await result(toolbox(tmp_path), '{"file": "b.txt"}')
-    assert wrong.is_error
-    assert "path" in wrong.text
+    tool = CountWords()
+    described = Toolbox([tool], made).schemas(frozenset())
+    assert b"Counts the lines, words and bytes" in described
+    counted = await tool.run(CountWords.arguments(path="a.txt"), context)
+    assert counted.text == "2 lines, 3 words, 14 bytes"
+    with pytest.raises(PathRefused, match=r"b\.txt does not exist"):
+        await tool.run(CountWords.arguments(path="b.txt"), context)
 
 
 # ---- the backend
