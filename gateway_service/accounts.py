@@ -6,6 +6,8 @@ from typing import TypeVar
 import sqlalchemy as sa
 from msgspec import Struct
 
+from gateway_service.messages import Source
+from gateway_service.storage.outbox import Address
 from gateway_service.storage.schema import account
 from services.database import Database, insert_ignore
 from services.leases import Lease, LeaseTable
@@ -39,6 +41,11 @@ class Held(Struct, frozen=True):
     database: Database
     leases: LeaseTable
     lease: Lease
+
+    def address(self, source: Source) -> Address:
+        """Where it writes to whoever has written."""
+        account_id, profile = self.account_id, self.profile
+        return Address(profile, self.platform, account_id, source.chat_id, source.thread_id)
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
         """Run `fn` as the owner; raises Fenced for an owner that is none any more."""

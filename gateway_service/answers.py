@@ -18,7 +18,7 @@ from gateway_service.messages import Button, Content, TurnOrder
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.render import first_part, split, units
 from gateway_service.storage import inbox, outbox, resets
-from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery
+from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
 from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.turn_event_pb2 import (
     ApprovalRequested,
@@ -139,14 +139,8 @@ class Answers:
 
         await self._held.write(write, notify=OUTBOX)
 
-    def address(self, order: TurnOrder) -> Address:
-        """Where the answer goes."""
-        source = order.source
-        account = (order.profile, self._held.platform, self._held.account_id)
-        return Address(*account, source.chat_id, source.thread_id)
-
     def _delivery(self, order: TurnOrder, delivery_id: str, *contents: Content) -> Delivery:
-        address = self.address(order)
+        address = self._held.address(order.source)
         return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
 
     async def _follow(self, order: TurnOrder) -> str:

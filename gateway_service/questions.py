@@ -12,7 +12,6 @@ from gateway_service.commands.decisions import Decision, may_decide
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import ButtonPress, MessageEvent, Source
 from gateway_service.storage import chats, inbox, outbox
-from gateway_service.storage.outbox import Address
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 
@@ -30,12 +29,6 @@ _YES_OR_NO = {
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
-def address_of(held: Held, source: Source) -> Address:
-    """Where an account writes to whoever has written."""
-    account = (held.profile, held.platform, held.account_id)
-    return Address(*account, source.chat_id, source.thread_id)
-
-
 class Questions:
     """Passes on what people of an account's chats answer, where they may."""
 
@@ -48,7 +41,7 @@ class Questions:
         """The approval that a message answers with a yes or a no, if it answers one."""
         if not event.replies_to or _said(event) not in _YES_OR_NO:
             return None
-        address = address_of(self._held, event.source)
+        address = self._held.address(event.source)
         delivery_id = await self._held.database.read(
             lambda conn: outbox.delivery_of(conn, address, event.replies_to)
         )
@@ -83,7 +76,7 @@ class Questions:
     async def pressed(self, press: ButtonPress) -> str:
         """What came of a press; a program can press what this chat was never asked."""
         question_id, _, word = press.data.rpartition(":")
-        address = address_of(self._held, press.source)
+        address = self._held.address(press.source)
         is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
         is_known = word in _WORDS or word.isdecimal()
         if not is_known or not await self._held.database.read(is_asked):

@@ -42,8 +42,8 @@ class Resets:
         self._agent = agent
         self._policy = policy
         self._clock = clock
-        self._after: Due | None = None
-        """The chat after which a look goes on that was broken off; None is from the beginning."""
+        self._after = resets.BEGINNING
+        """The chat after which a look goes on that was broken off."""
 
     async def run(self) -> None:
         """End what is due, until cancelled."""
@@ -71,7 +71,7 @@ class Resets:
                 # First of all: whatever ends this look, the next one goes on with the next chat.
                 self._after = found
                 await self._try_to_end(found)
-        self._after = None
+        self._after = resets.BEGINNING
 
     async def _due(self, cutoff: datetime) -> list[Due]:
         held, after = self._held, self._after

@@ -24,7 +24,7 @@ from gateway_service.messages import (
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform
-from gateway_service.questions import Questions, address_of
+from gateway_service.questions import Questions
 from gateway_service.resets import RESUME, Resets, note_message
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.inbox import Waiting
@@ -189,7 +189,7 @@ class Router:
                 traceparent=event.traceparent,
             )
             inbox.accept(conn, waiting.sequence, order)
-            address = self._answers.address(order)
+            address = held.address(source)
             chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
             can_resume = may_say(self._tools.commands, chat, RESUME)
             note_message(conn, key, order, address, now, can_resume=can_resume)
@@ -233,7 +233,7 @@ class Router:
     async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
         """Answer an event that has no turn, once."""
         held, now = self._held, self._tools.clock.now()
-        address = address_of(self._held, event.source)
+        address = held.address(event.source)
         reply = Delivery(
             f"{held.platform}:{event.event_id}",
             address,

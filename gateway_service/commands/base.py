@@ -174,6 +174,15 @@ def wrong(text: str) -> Answer:
     return Answer(text, is_error=True)
 
 
+def mistake(text: str) -> Run:
+    """What a command does that was typed as none that could be obeyed."""
+
+    async def run(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+        return wrong(text)
+
+    return run
+
+
 def may(chat: Chat, command: Command, verb: Verb) -> bool:
     """Whether whoever types may say one thing of a command."""
     return chat.access is None or chat.access.may(chat.source, command.names(verb), verb.who)

@@ -9,6 +9,7 @@ from gateway_service.commands.base import (
     Tools,
     Verb,
     may,
+    mistake,
     offered,
     plain,
     shortened,
@@ -87,11 +88,8 @@ async def _whoami(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer(f"You are `{source.user_id}` on {source.platform}, {role} of this Hermes.")
 
 
-async def _quit(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    # A terminal obeys this itself; nobody else has anything to leave.
-    return wrong("Say /quit, and nothing behind it.")
-
-
+# A terminal obeys this itself; nobody else has anything to leave.
+_quit = mistake("Say /quit, and nothing behind it.")
 COMMANDS: tuple[Command, ...] = (
     plain(
         "help",

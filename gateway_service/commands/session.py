@@ -17,6 +17,7 @@ from gateway_service.commands.base import (
     counted,
     dollars,
     listed,
+    mistake,
     moment,
     plain,
     shortened,
@@ -194,16 +195,9 @@ def _line(session: session_pb2.Session, chat: Chat) -> str:
     )
 
 
-async def _retry(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    return wrong("Say /retry, and nothing behind it.")
-
-
-async def _compress(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    return wrong("Say /compress, and nothing behind it.")
-
-
-async def _steer(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    return wrong("Say what: /steer leave the tests alone")
+_retry = mistake("Say /retry, and nothing behind it.")
+_compress = mistake("Say /compress, and nothing behind it.")
+_steer = mistake("Say what: /steer leave the tests alone")
 
 
 async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
@@ -229,8 +223,7 @@ async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, argument
     return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
 
 
-async def _queue(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
-    return wrong("Say what: /queue then run the tests")
+_queue = mistake("Say what: /queue then run the tests")
 
 
 def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:

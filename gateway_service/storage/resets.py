@@ -1,7 +1,7 @@
 """Chats that go on in a new session: which are due, and what is still to be done for them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,10 @@ class Due(Struct, frozen=True):
     session_key: str
     session_id: str
     last_used: datetime
+
+
+BEGINNING = Due("", "", datetime.fromtimestamp(0, UTC))
+"""Before all others."""
 
 
 class Reset(Struct, frozen=True):
@@ -42,16 +46,14 @@ _DUE = (
         _row.profile == bindparam("of_profile"),
         _row.session_key.startswith(bindparam("beginning"), autoescape=False),
         _row.last_used_at < bindparam("cutoff", type_=UtcTime()),
+        _row.last_used_at >= bindparam("after", type_=UtcTime()),
+        sa.or_(
+            _row.last_used_at > bindparam("after", type_=UtcTime()),
+            _row.session_key > bindparam("after_key"),
+        ),
     )
     .order_by(_row.last_used_at, _row.session_key)
     .limit(bindparam("most"))
-)
-_DUE_AFTER = _DUE.where(
-    _row.last_used_at >= bindparam("after", type_=UtcTime()),
-    sa.or_(
-        _row.last_used_at > bindparam("after", type_=UtcTime()),
-        _row.session_key > bindparam("after_key"),
-    ),
 )
 _TOUCH = Prepared(
     sa.update(chat_session).where(*_of_chat).values(last_used_at=bindparam("now", type_=UtcTime()))
@@ -113,21 +115,12 @@ def beginning_of(platform: str) -> str:
 
 
 def due(
-    conn: Connection,
-    profile: str,
-    platform: str,
-    cutoff: datetime,
-    most: int,
-    after: Due | None = None,
+    conn: Connection, profile: str, platform: str, cutoff: datetime, most: int, after: Due
 ) -> list[Due]:
-    """Chats that were last used before a time, the one that is quiet longest first; those that
-    follow one of them if it is named."""
+    """Chats after one that were last used before a time, the one that is quiet longest first."""
     asked = {"of_profile": profile, "beginning": beginning_of(platform), "cutoff": cutoff}
-    asked |= {"most": most}
-    if after is None:
-        return [Due(*row) for row in conn.execute(_DUE, asked)]
-    asked |= {"after": after.last_used, "after_key": after.session_key}
-    return [Due(*row) for row in conn.execute(_DUE_AFTER, asked)]
+    asked |= {"most": most, "after": after.last_used, "after_key": after.session_key}
+    return [Due(*row) for row in conn.execute(_DUE, asked)]
 
 
 def used(conn: Connection, profile: str, session_key: str) -> Due | None:

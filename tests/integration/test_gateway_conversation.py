@@ -299,14 +299,11 @@ async def test_a_question_is_answered_in_words(tmp_path: Path) -> None:
 
 async def test_the_session_used_last_is_found(tmp_path: Path) -> None:
     async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
-        latest = ConverseRequest.Open(latest=True)
-        async with client(running, latest) as talking:
-            assert not talking.of("opened")[0].opened.resumed
-            session_id = await talking.open()
-            await talking.ask("hi")
-        async with client(running, ConverseRequest.Open(latest=True)) as talking:
-            opened = talking.of("opened")[0].opened
-            assert (opened.session_id, opened.resumed) == (session_id, True)
+        for resumed in (False, True):
+            async with client(running, ConverseRequest.Open(latest=True)) as talking:
+                assert talking.of("opened")[0].opened.resumed is resumed
+                await talking.ask("hi")
+        assert await running.rows("agent", "SELECT count(*) FROM session") == [(1,)]
 
 
 async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
