@@ -5,7 +5,6 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
 from tests.e2e.home import Home, check_complaint
-from tests.e2e.model import ModelProcess
-from tests.e2e.processes import wait_until
+from tests.e2e.model import MARKER, ModelProcess
+from tests.e2e.processes import wait_until, with_marker
 from tests.e2e.terminal import COLUMNS, CTRL_C, Terminal, terminal
 
 CTRL_RIGHT_BRACKET = "\x1d"
@@ -102,8 +101,8 @@ def test_a_shell_in_a_terminal(up: Deployment, sandbox: str) -> None:
         assert attributes(shell) != before, "keys go to the shell as they are"
         shell.type("echo $((6 * 7)) $TERM; stty size")
         shell.wait_for("^42 xterm-256color\n100 110$")
-        shell.type("sleep 600")
-        time.sleep(0.3)
+        shell.type(f"sleep {MARKER}")
+        wait_until(lambda: bool(with_marker(MARKER)), "the shell runs it")
         shell.press(CTRL_C)
         shell.type("echo still $((1 + 1))")
         shell.wait_for("^still 2$")
