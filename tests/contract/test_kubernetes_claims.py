@@ -18,6 +18,7 @@ from executor_service.errors import BoxCreateFailed, BoxLost
 from tests.boxes import SMALL, new_spec, open_console
 from tests.fakes.kubernetes.faults import Fault, erase
 from tests.fakes.kubernetes.running import StandIn
+from tests.fakes.kubernetes.sandboxes import controlled_by
 from tests.kubernetes_cluster import WARM_POOL, another_supervisor, backend_of, cluster
 
 pytestmark = pytest.mark.slow
@@ -58,11 +59,16 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def waiting(stand_in: StandIn) -> set[str]:
-    """The pods that wait to be claimed."""
-    store = stand_in.cluster.store
-    taken = {part(each, "status", "sandbox").get("name") for each in store.select("sandboxclaims")}
-    running = [each for each in store.select("pods") if part(each, "status").get("podIPs")]
-    return {each["metadata"]["name"] for each in running} - taken
+    """The sandboxes that can be claimed at once; their pods have the same names.
+
+    A pod that ends with its claim may still be there, and is none of them.
+    """
+    pooled = [
+        each
+        for each in stand_in.cluster.store.select("sandboxes")
+        if controlled_by(each, pool(stand_in))
+    ]
+    return {each["metadata"]["name"] for each in pooled if part(each, "status").get("podIPs")}
 
 
 async def until_ready(stand_in: StandIn) -> None:
