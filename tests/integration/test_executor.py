@@ -208,13 +208,6 @@ async def test_output_is_limited_where_that_is_wanted(client: Client, lease: Lea
     assert (seen.code, len(seen.stdout)) == (0, 1024 * 1024)
 
 
-async def test_four_commands_run_side_by_side(client: Client, lease: Lease) -> None:
-    started = asyncio.get_running_loop().time()
-    seen = await asyncio.gather(*(client.run(lease, "sleep", "0.5") for _ in range(4)))
-    assert [one.code for one in seen] == [0] * 4
-    assert asyncio.get_running_loop().time() - started < 1.5
-
-
 async def test_input_reaches_the_command(client: Client, lease: Lease) -> None:
     data = b"".join(b"%07d\n" % number for number in range(100_000))
     started = await client.start(lease, "sha256sum", stdin=True)
@@ -247,11 +240,6 @@ async def test_a_gap_in_the_input_is_refused(client: Client, lease: Lease) -> No
     assert reason_of(caught.value) is Reason.SERVICE_UNAVAILABLE
     assert (await client.get(lease, started.exec_id)).state == exec_pb2.EXEC_STATE_RUNNING
     await client.signal(lease, started.exec_id)
-
-
-async def test_without_input_it_is_empty(client: Client, lease: Lease) -> None:
-    seen = await client.run(lease, "cat")
-    assert (seen.code, seen.stdout) == (0, b"")
 
 
 async def test_a_terminal(client: Client, lease: Lease) -> None:

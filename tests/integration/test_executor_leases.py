@@ -106,48 +106,15 @@ async def test_a_box_is_ready_and_its_workspace_becomes_the_sessions(tmp_path: P
         assert await refused(client.start(first.lease, "true")) is Reason.LEASE_INVALID
 
 
-async def test_nothing_is_made_ready_before_it_is_needed(tmp_path: Path) -> None:
-    environ = {"HERMES_WARM_POOL_SIZE": "1", "HERMES_PREFILL": "false"}
-    async with started(tmp_path, **environ) as (executor, client):
-        await asyncio.sleep(0.5)
-        assert ready(executor) == 0
-        assert (await client.acquire()).launch == COLD
-        await until_ready(executor)
-        assert (await client.acquire()).launch == WARM
-
-
-async def test_a_ready_box_that_died_is_not_handed_out(tmp_path: Path) -> None:
-    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
-        await until_ready(executor)
-        await kill_boxes(tmp_path)
-        answer = await client.acquire()
-        assert (await client.run(answer.lease, "true")).code == 0
-
-
-async def test_places_are_limited_and_waited_for(tmp_path: Path) -> None:
+async def test_places_are_limited(tmp_path: Path) -> None:
     async with started(tmp_path, HERMES_MAX_SANDBOXES="2") as (_, client):
-        first, second = await client.acquire("a"), await client.acquire("b")
+        _, second = await client.acquire("a"), await client.acquire("b")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await client.acquire("c", wait=Duration(nanos=200_000_000))
         assert reason_of(caught.value) is Reason.POOL_EXHAUSTED
         assert "executor.max_sandboxes" in details_of(caught.value).message
-        waiting = asyncio.ensure_future(client.acquire("c"))
-        await asyncio.sleep(0.2)
-        assert not waiting.done()
-        await client.release(first.lease)
-        third = await waiting
-        assert (await client.run(third.lease, "true")).code == 0
         # A session that has a sandbox needs no place.
         assert (await client.acquire("b")).sandbox.sandbox_id == second.sandbox.sandbox_id
-
-
-async def test_a_session_with_files_takes_the_place_of_a_ready_box(tmp_path: Path) -> None:
-    environ = {"HERMES_WARM_POOL_SIZE": "1", "HERMES_MAX_SANDBOXES": "1"}
-    async with started(tmp_path, **environ) as (executor, client):
-        await until_ready(executor)
-        await client.release((await client.acquire("s")).lease)
-        await until_ready(executor)
-        assert (await client.acquire("s")).launch == COLD
 
 
 async def test_a_sandbox_that_nobody_uses_ends(tmp_path: Path) -> None:
@@ -190,19 +157,6 @@ async def test_an_operator_who_waits_prolongs_nothing(tmp_path: Path) -> None:
         await until(has_ended, timeout_s=10)
 
 
-async def test_a_sandbox_has_an_age(tmp_path: Path) -> None:
-    async with started(tmp_path) as (_, client):
-        answer = await client.acquire("s", max_ttl=Duration(seconds=1))
-        seen = await client.run(answer.lease, script="echo begun; sleep 60")
-        assert seen.stdout == b"begun\n"
-        assert seen.exit is not None
-        assert seen.exit.reason == exec_pb2.EXIT_REASON_LEASE_EXPIRED
-        assert not seen.exit.HasField("code")
-        assert await state(client, answer) == sandbox_pb2.SANDBOX_STATE_RELEASED
-        later = await client.acquire("s")
-        assert (later.launch, later.lease.epoch) == (COLD, 1)
-
-
 async def test_a_lost_box_is_told_and_replaced(tmp_path: Path) -> None:
     async with started(tmp_path) as (_, client):
         answer = await client.acquire("s")
@@ -231,16 +185,14 @@ async def test_a_lost_box_is_told_and_replaced(tmp_path: Path) -> None:
         assert await refused(client.get(later.lease, "x")) is Reason.NOT_FOUND
 
 
-@pytest.mark.parametrize(
-    "asked", ["relative", "/", "/nowhere", "/etc/passwd", "HOME", "KEYS", "UP"]
-)
-async def test_only_harmless_folders_are_bound(tmp_path: Path, asked: str) -> None:
-    home = tmp_path / "user" / ".hermes"
-    user_home = str(Path.home())
-    special = {"HOME": user_home, "KEYS": f"{home}/workspaces", "AROUND": str(tmp_path / "user")}
+async def test_only_harmless_folders_are_bound(tmp_path: Path) -> None:
+    around = tmp_path / "user"
+    home = around / ".hermes"
+    harmful = ["relative", "/", "/nowhere", "/etc/passwd"]
+    harmful += map(str, (Path.home(), home / "workspaces", around))
     async with started(home, HERMES_ALLOW_WORKDIR="true") as (_, client):
-        wanted = special.get(asked, asked)
-        assert await refused(client.acquire(workdir=wanted)) is Reason.PATH_INVALID
+        for asked in harmful:
+            assert await refused(client.acquire(workdir=asked)) is Reason.PATH_INVALID, asked
         listed = await client.sandboxes.ListSandboxes(sandbox_pb2.ListSandboxesRequest())
         assert not listed.sandboxes
 

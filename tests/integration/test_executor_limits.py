@@ -8,17 +8,11 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
-from executor_service.app import build
-from executor_service.errors import BackendUnavailable, JournalUnusable
 from executor_service.supervisor.trees import measure
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
-from services.auth import Identity
-from services.channels import Channels
-from services.config import Settings, load_settings
+from services.config import Settings
 from services.errors import Reason, message_of, reason_of
-from services.metrics import Meter
 from tests.executor_client import Client
 from tests.executors import end_boxes, executor_settings, serving
 
@@ -33,22 +27,6 @@ async def small(tmp_path: Path) -> AsyncIterator[Settings]:
     settings = await asyncio.to_thread(executor_settings, tmp_path, "bubblewrap")
     yield settings
     await end_boxes(settings)
-
-
-async def test_a_full_workspace_ends_what_fills_it(small: Settings) -> None:
-    async with serving(small) as executor, executor.client() as client:
-        fills, behaves = await client.acquire("fills"), await client.acquire("behaves")
-        quiet = await client.start(behaves.lease, script="head -c 1M /dev/zero > x; sleep 60")
-        script = "head -c 8M /dev/zero > large; echo written; sleep 60"
-        seen = await client.run(fills.lease, script=script)
-        assert seen.exit is not None
-        assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
-        assert seen.stdout == b"written\n"
-        found = await client.get(behaves.lease, quiet.exec_id)
-        assert found.state == exec_pb2.EXEC_STATE_RUNNING
-        await client.signal(behaves.lease, quiet.exec_id)
-        # There is room again once something was removed.
-        assert await client.output(fills.lease, "rm large; echo ok") == "ok"
 
 
 async def test_more_files_than_are_counted_at_once_are_counted_apart(tmp_path: Path) -> None:
@@ -152,28 +130,6 @@ def is_larger(folder: Path, most_bytes: int) -> bool:
     return not measure(folder, most_bytes)[1]
 
 
-async def enter(home: Path, **environ: str) -> None:
-    settings = load_settings({}, {"HERMES_HOME": str(home), "HOME": "/nowhere", **environ})
-    await asyncio.to_thread(settings.home.create)
-    service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
-    async with service:
-        pytest.fail(f"it runs with {service.templates.default.capabilities.name}")
-
-
-@pytest.mark.parametrize("name", ["nowhere", "docker2"])
-async def test_an_unknown_backend_is_one_clear_line(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BackendUnavailable, match="choose one of docker, bubblewrap") as caught:
-        await enter(tmp_path, HERMES_BACKEND=name)
-    assert "\n" not in caught.value.message
-
-
-async def test_an_engine_that_is_not_there_is_not_replaced(tmp_path: Path) -> None:
-    nobody = f"unix://{tmp_path}/nobody.sock"
-    with pytest.raises(BackendUnavailable, match=r"nobody\.sock") as caught:
-        await enter(tmp_path, HERMES_BACKEND="docker", DOCKER_HOST=nobody)
-    assert "\n" not in caught.value.message
-
-
 async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path) -> None:
     nobody = f"unix://{tmp_path}/nobody.sock"
     settings = executor_settings(tmp_path, "", DOCKER_HOST=nobody)
@@ -182,18 +138,3 @@ async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path
         assert choice.capabilities.name == "bubblewrap"
         assert "docker cannot be used" in choice.reason
         assert [other.name for other in choice.others] == ["docker"]
-
-
-async def test_a_journal_that_cannot_be_read_is_one_clear_line(damaged: Path) -> None:
-    with pytest.raises(JournalUnusable, match="move it away") as caught:
-        await enter(damaged, HERMES_BACKEND="bubblewrap")
-    assert "\n" not in caught.value.message
-
-
-@pytest.fixture
-def damaged(tmp_path: Path) -> Path:
-    """A home whose journal is no database."""
-    journal = tmp_path / "state" / "executor" / "journal.db"
-    journal.parent.mkdir(parents=True)
-    journal.write_bytes(b"x" * 10_000)
-    return tmp_path

@@ -18,7 +18,7 @@ HELD = {
     "cpu_count": 1,
     "pids": 64,
     "tmp_bytes": 16 * MIB,
-    "workspace_bytes": 16 * MIB,
+    "workspace_bytes": 4 * MIB,
 }
 """Limits that an attack runs into soon."""
 FREE = {

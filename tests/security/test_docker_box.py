@@ -159,68 +159,6 @@ print([
     assert inside.python("import socket; print(socket.gethostbyname('localhost'))") == "127.0.0.1"
 
 
-def test_every_writable_place_in_memory_is_full_at_its_size(inside: Inside) -> None:
-    sizes = {
-        path: int(
-            inside.shell(
-                f"dd if=/dev/zero of={path}/fill bs=64k count=16384 2>&1 | "
-                f"grep -q 'No space left' && stat -c %s {path}/fill; rm {path}/fill"
-            )
-        )
-        for path in TMP
-    }
-    page = 64 * 1024  # what dd writes at a time
-    expected = dict(zip(TMP, (64 * MIB, 32 * MIB, 8 * MIB, 8 * MIB, 32 * MIB), strict=True))
-    assert {path: -(-size // page) * page for path, size in sizes.items()} == expected
-
-
-def test_empty_files_run_out_too(inside: Inside) -> None:
-    count = inside.python(
-        """
-import os
-n = 0
-try:
-    while n < 200_000:
-        os.close(os.open(f"/dev/shm/{n}", os.O_CREAT))
-        n += 1
-except OSError as error:
-    print(error.errno, n)
-for i in range(n):
-    os.unlink(f"/dev/shm/{i}")"""
-    )
-    code, made = map(int, count.split())
-    assert code == 28
-    assert 60_000 < made < 65_537
-
-
-def test_a_memory_bomb_takes_only_itself_along(inside: Inside) -> None:
-    code, _ = inside.run("python3", "-c", "b = [bytearray(1 << 20) for _ in range(4096)]")
-    assert code == 137
-    assert inside.run("true")[0] == 0
-
-
-def test_a_fork_bomb_stops_at_the_limit(inside: Inside) -> None:
-    made = inside.python(
-        """
-import os, signal, time
-children = []
-try:
-    while len(children) < 1000:
-        child = os.fork()
-        if child == 0:
-            time.sleep(30)
-            os._exit(0)
-        children.append(child)
-except BlockingIOError:
-    print(len(children))
-for child in children:
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)"""
-    )
-    assert 0 < int(made) < LIMITS.pids
-    assert inside.run("true")[0] == 0
-
-
 def test_what_the_engine_keeps_of_a_box(inside: Inside) -> None:
     facts = inside.client.containers.get(inside.box.native_id).attrs
     host = facts["HostConfig"]

@@ -1,17 +1,15 @@
 """What connections out of a box may use up, whoever is at their ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from executor_service.egress.gate import Gate
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
-from services.public_addresses import Address, AddressVetting
 from tests.boxes import BUBBLEWRAP_FIRST, Yard, open_yard
-from tests.world import DEADLINES, FRIENDLY, PUBLIC, World, ask, connect, get, open_world
+from tests.world import DEADLINES, World, connect, open_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,27 +56,6 @@ async def test_who_says_nothing_is_hung_up_on(yard: Yard, world: World) -> None:
         ):
             assert (await recorder.exit(timeout_s=20)).code == 0, recorder.stderr
             assert limit_s <= float(recorder.stdout) + 0.1 < limit_s + 5
-
-
-async def test_a_name_that_is_never_answered_takes_no_other_sandbox_s_turn(
-    yard: Yard, world: World
-) -> None:
-    stuck = asyncio.Event()
-
-    async def names(host: str) -> Sequence[Address]:
-        if host.startswith("stuck"):
-            await stuck.wait()
-        return await world.names(host)
-
-    gate = Gate(AddressVetting(public=[PUBLIC]), names, DEADLINES)
-    asked = [[get(f"stuck{n}.test", world.http_port)] for n in range(8)]
-    async with world.connected(yard, OPEN, gate) as (console, _):
-        async with world.connected(yard, OPEN, gate) as (other, _):
-            waiting = asyncio.create_task(ask(console, *asked))
-            assert await world.fetch(other, world.http("good.test")) == [FRIENDLY]
-            assert all(answer.startswith(b"HTTP/1.1 502") for answer in await waiting)
-        stuck.set()
-        assert await world.fetch(console, world.http("good.test")) == [FRIENDLY]
 
 
 async def test_a_command_that_does_not_read_holds_up_itself_only(yard: Yard, world: World) -> None:
