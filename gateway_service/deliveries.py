@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -16,7 +15,7 @@ from gateway_service.platforms.base import Destination, Platform, Traits
 from gateway_service.render import split, units
 from gateway_service.storage import attachments, outbox
 from gateway_service.storage.attachments import FileKey
-from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
+from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, Stored
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, NotFound
@@ -40,19 +39,6 @@ class DeliveryOrder(Struct, frozen=True):
         return hashlib.sha256(json.encode(self)).hexdigest()
 
 
-class DeliveryInfo(Struct, frozen=True):
-    """A delivery as it is."""
-
-    id: str
-    state: State
-    part_count: int
-    sent_part_count: int
-    last_error: str
-    created_at: datetime
-    left_out: tuple[str, ...] = ()
-    """Names of files that the platform cannot take, where that is asked for."""
-
-
 class Deliveries:
     """Stores deliveries for those who send them."""
 
@@ -68,8 +54,11 @@ class Deliveries:
         self._platforms = platforms
         self._redactor = redactor
 
-    async def deliver(self, order: DeliveryOrder) -> DeliveryInfo:
-        """Store a delivery once; AlreadyExists when the id was used for another one."""
+    async def deliver(self, order: DeliveryOrder) -> tuple[Sequence[Stored], Sequence[str]]:
+        """Store a delivery once; AlreadyExists when the id was used for another one.
+
+        Returns its parts, and the names of files that the platform cannot take.
+        """
         platform = self._platforms.get(order.platform)
         if platform is None and order.platform != CLI:
             names = ", ".join(sorted((*self._platforms, CLI)))
@@ -102,15 +91,14 @@ class Deliveries:
             return stored
 
         hinted = CHANNEL if platform is None else OUTBOX
-        stored = await self._database.write(write, notify=hinted)
-        return replace(_info(order.id, stored), left_out=left_out)
+        return await self._database.write(write, notify=hinted), left_out
 
-    async def get(self, delivery_id: str, profile: str) -> DeliveryInfo:
-        """A delivery; NotFound when there is none, or not in this profile."""
+    async def get(self, delivery_id: str, profile: str) -> Sequence[Stored]:
+        """A delivery's parts; NotFound when there is none, or not in this profile."""
         stored = await self._database.read(lambda conn: outbox.find(conn, delivery_id))
         if not stored or stored[0].profile != profile:
             raise NotFound(f"there is no delivery {delivery_id}")
-        return _info(delivery_id, stored)
+        return stored
 
 
 def _told(order: DeliveryOrder) -> tuple[list[Content], tuple[str, ...]]:
@@ -144,23 +132,3 @@ def _check_uploaded(conn: Connection, order: DeliveryOrder) -> None:
         found = attachments.whole(conn, FileKey(order.id, order.profile, each.sha256))
         if found is None or found[1] != each.length_bytes:
             raise NotUploaded(f"{each.name} was not uploaded for delivery {order.id}")
-
-
-def _info(delivery_id: str, parts: Sequence[Stored]) -> DeliveryInfo:
-    states = [part.state for part in parts]
-    if State.ABANDONED in states:
-        state = State.ABANDONED
-    elif State.PENDING in states or State.SENDING in states:
-        state = State.PENDING
-    elif State.MARKED_DUPLICATE in states:
-        state = State.MARKED_DUPLICATE
-    else:
-        state = State.SENT
-    return DeliveryInfo(
-        id=delivery_id,
-        state=state,
-        part_count=len(parts),
-        sent_part_count=sum(each in (State.SENT, State.MARKED_DUPLICATE) for each in states),
-        last_error=next((part.last_error for part in reversed(parts) if part.last_error), ""),
-        created_at=parts[0].created_at,
-    )

@@ -8,12 +8,12 @@ import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway_service.attachments import MAX_BYTES, PIECE_BYTES, Attachments
-from gateway_service.deliveries import Deliveries, DeliveryInfo, DeliveryOrder
+from gateway_service.deliveries import Deliveries, DeliveryOrder
 from gateway_service.messages import Attachment
 from gateway_service.platforms.base import Destination
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from gateway_service.storage.attachments import FileKey
-from gateway_service.storage.outbox import State
+from gateway_service.storage.outbox import State, Stored
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
@@ -29,12 +29,13 @@ MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
 
 _STATES = {
+    State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
     State.PENDING: delivery_pb2.DELIVERY_STATE_PENDING,
     State.SENDING: delivery_pb2.DELIVERY_STATE_PENDING,
-    State.SENT: delivery_pb2.DELIVERY_STATE_SENT,
     State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
-    State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
+    State.SENT: delivery_pb2.DELIVERY_STATE_SENT,
 }
+"""What a delivery is of whose parts any is in a state; the first of these that one is in."""
 _CALLERS = (Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR)
 POLICY = allow(
     "hermes.gateway.v1.DeliveryService",
@@ -62,16 +63,18 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
         """Stores a message for a chat."""
-        info = await self._deliveries.deliver(_order(request))
-        return delivery_pb2.DeliverResponse(delivery=_delivery(info), left_out_names=info.left_out)
+        parts, left_out = await self._deliveries.deliver(_order(request))
+        return delivery_pb2.DeliverResponse(
+            delivery=_delivery(request.delivery_id, parts), left_out_names=left_out
+        )
 
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context
     ) -> delivery_pb2.GetDeliveryResponse:
         """Returns a delivery."""
         profile = request.profile or DEFAULT_PROFILE
-        info = await self._deliveries.get(request.delivery_id, profile)
-        return delivery_pb2.GetDeliveryResponse(delivery=_delivery(info))
+        parts = await self._deliveries.get(request.delivery_id, profile)
+        return delivery_pb2.GetDeliveryResponse(delivery=_delivery(request.delivery_id, parts))
 
     async def UploadAttachment(
         self,
@@ -176,15 +179,16 @@ def _announced(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
     return FileKey(header.delivery_id, header.profile or DEFAULT_PROFILE, header.sha256.hex())
 
 
-def _delivery(info: DeliveryInfo) -> delivery_pb2.Delivery:
-    """A delivery on the wire."""
+def _delivery(delivery_id: str, parts: Sequence[Stored]) -> delivery_pb2.Delivery:
+    """A delivery on the wire: as far as the part that is least far."""
+    states = [part.state for part in parts]
     created = Timestamp()
-    created.FromDatetime(info.created_at)
+    created.FromDatetime(parts[0].created_at)
     return delivery_pb2.Delivery(
-        delivery_id=info.id,
-        state=_STATES[info.state],
-        part_count=info.part_count,
-        sent_part_count=info.sent_part_count,
-        last_error=info.last_error,
+        delivery_id=delivery_id,
+        state=next(told for state, told in _STATES.items() if state in states),
+        part_count=len(parts),
+        sent_part_count=sum(each in (State.SENT, State.MARKED_DUPLICATE) for each in states),
+        last_error=next((part.last_error for part in reversed(parts) if part.last_error), ""),
         create_time=created,
     )

@@ -10,7 +10,6 @@ import pytest
 
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import (
-    DELIVERY_STATE_ABANDONED,
     DELIVERY_STATE_MARKED_DUPLICATE,
     DELIVERY_STATE_SENT,
     Attachment,
@@ -164,18 +163,6 @@ async def test_a_lost_answer_is_repeated_with_a_mark_below_the_file(tmp_path: Pa
         await files.deliver("dlv_1", "The view.", [("view.png", PNG)])
         assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_MARKED_DUPLICATE
         assert telegram.texts(1) == ["The view.", f"{REPEAT}The view."]
-        await running.until_rows("gateway", STORED, [(0,)])
-
-
-async def test_a_file_that_is_refused_is_given_up_and_gone(tmp_path: Path) -> None:
-    async with sender(tmp_path) as (telegram, sends, running):
-        files = Files.of(running)
-        telegram.faults.planned["sendDocument"] = ["forbidden"]
-        await files.upload("dlv_1", LARGE)
-        await files.deliver("dlv_1", "", [("a.bin", LARGE)])
-        ended = await sends.ended("dlv_1")
-        assert ended.state == DELIVERY_STATE_ABANDONED
-        assert "blocked" in ended.last_error
         await running.until_rows("gateway", STORED, [(0,)])
 
 

@@ -227,8 +227,8 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
         key = FileKey(delivery_id, "default", digest)
         await Attachments(database, clock).store(key, 4, chunks())
         order = DeliveryOrder(delivery_id, "default", "memory", Destination("5"), text, (file,))
-        info = await deliveries.deliver(order)
-        assert (info.part_count, info.left_out) == (1, ("the `plan`.pdf",))
+        parts, left_out = await deliveries.deliver(order)
+        assert (len(parts), left_out) == (1, ("the `plan`.pdf",))
     now = clock.now()
     part = await database.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
     assert part is not None
