@@ -5,13 +5,14 @@ with ids that nobody has: both must be answered alike, nothing of ann's may be i
 that ann has must be as it was. An RPC without a row fails.
 """
 
+import asyncio
 import importlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc.aio
 import pytest
+import pytest_asyncio
 from google.protobuf.message import Message
 
 from hermes.agent.v1 import approval_pb2, memory_pb2, session_pb2, skill_pb2, turn_pb2, usage_pb2
@@ -23,6 +24,7 @@ from services.errors import details_of
 from services.streams import open_stream
 from tests.contract.test_policies import APPS, policy_of
 from tests.fakes.model import fake_model
+from tests.postgres import PostgresServer
 from tests.security.households import (
     ANN,
     CANARY,
@@ -69,20 +71,40 @@ def test_a_row_names_a_profile_wherever_a_request_does() -> None:
     assert without == []
 
 
-@pytest.mark.timeout(180)
-async def test_nobody_reaches_what_is_another_profile_s(tmp_path: Path, profiles_url: str) -> None:
+@pytest.fixture(scope="module", params=["files", "rows"])
+def profiles(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where profiles are kept, each kind in turn: empty for files, else a PostgreSQL database."""
+    if request.param == "files":
+        yield ""
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    with postgres.migrated() as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(
+    profiles: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Household]:
+    home = await asyncio.to_thread(tmp_path_factory.mktemp, "home")
+    async with fake_model(SCRIPT) as model, household(home, model.url, profiles) as opened:
+        yield opened
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("service", sorted({method.rpartition("/")[0] for method in ROWS}))
+async def test_nobody_reaches_what_is_another_profile_s(house: Household, service: str) -> None:
     problems: list[str] = []
-    async with fake_model(SCRIPT) as model, household(tmp_path, model.url, profiles_url) as house:
-        before = await _state(house)
-        assert all(before.values()), before
-        assert sum(CANARY in text for text in before.values()) > len(before) / 2
-        for method, row in ROWS.items():
+    before = await _state(house)
+    assert all(before.values()), before
+    assert sum(CANARY in text for text in before.values()) > len(before) / 2
+    for method, row in ROWS.items():
+        if method.rpartition("/")[0] == service:
             for identity in sorted(CALLERS[method]):
                 found = await _problems(house, identity, method, row)
-                after = await _state(house)
-                found += [f"changed {what}" for what in before if before[what] != after[what]]
                 problems += [f"{method} by {identity} {problem}" for problem in found]
-                before = after
+    after = await _state(house)
+    problems += [f"something changed {what}" for what in before if before[what] != after[what]]
     assert not problems, "\n".join(problems)
 
 
