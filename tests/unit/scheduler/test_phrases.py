@@ -1,4 +1,4 @@
-"""Hundreds of schedules as people write them, and what is said of those that are none."""
+"""Schedules as people write them, and what is said of those that are none."""
 
 from datetime import UTC, datetime, timedelta
 
