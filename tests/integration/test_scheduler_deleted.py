@@ -1,10 +1,8 @@
 """A job that is deleted as its turn starts: wherever that was, the turn does not go on."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
-import pytest
 import sqlalchemy as sa
 
 from hermes.agent.v1 import turn_pb2
@@ -14,15 +12,9 @@ from scheduler_service.storage import migrations
 from scheduler_service.storage.schema import metadata, run
 from services.database import Database
 from services.migrations import prepare
-from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import SetClock, Wire, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 async def to_stop(database: Database) -> list[str]:

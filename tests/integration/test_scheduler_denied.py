@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.errors import Reason
 from services.ids import new_id
-from tests.integration.scheduler_parts import Wire, fake_services
+from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import (
     Serving,
     change,
@@ -23,12 +23,6 @@ from tests.integration.scheduler_served import (
 )
 
 NO_MEMORY, NO_JOBS, NO_SEARCH = "memory show", "cron add", "sessions"
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture

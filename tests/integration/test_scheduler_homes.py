@@ -1,7 +1,6 @@
 """The jobs of a profile whose home is served by itself, and with the home that it is in."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from services.config import Settings, load_settings
 from services.errors import Reason
 from services.home_jobs import DATABASE_ABOVE, MARK, kept_by
-from tests.integration.scheduler_parts import Wire, fake_services
+from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import refused, request, serving, settings_of
 from tests.integration.test_scheduler_import import job, lay_out, listed, take
 
@@ -18,12 +17,6 @@ OWN_DATABASE = "state/scheduler.db"
 
 OLD = "0a1b2c3d4e5f"
 HER = "ann"
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture

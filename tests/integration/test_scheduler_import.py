@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,6 @@ PAST = SOON - timedelta(days=400)
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return settings_of(tmp_path)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 def job(job_id: str, **fields: Any) -> dict[str, Any]:

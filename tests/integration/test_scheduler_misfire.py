@@ -7,16 +7,10 @@ import pytest
 
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.integration.scheduler_parts import SetClock, Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import SetClock, Wire, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 change of clocks, and with a clock that was set wrong meanwhile; through planner and database."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +14,6 @@ from tests.integration.scheduler_parts import (
     SchedulerUnderTest,
     SetClock,
     Wire,
-    fake_services,
     scheduler,
 )
 
@@ -79,12 +77,6 @@ def expected(change: str, down: str, step: str) -> dict[tuple[str, Missed], list
         for name, *cells in found
         for policy, cell in zip(policies, cells, strict=True)
     }
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 async def runs_of(

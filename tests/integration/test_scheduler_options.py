@@ -24,17 +24,10 @@ from tests.integration.scheduler_parts import (
     SchedulerUnderTest,
     SetClock,
     Wire,
-    fake_services,
     scheduler,
 )
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture

@@ -15,18 +15,11 @@ from tests.integration.scheduler_parts import (
     SchedulerUnderTest,
     SetClock,
     Wire,
-    fake_services,
     scheduler,
 )
 
 # Far ahead of the clock by which the runner waits, so that a start that is put off stays so.
 NOON = datetime(2100, 1, 4, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 class Scene:

@@ -27,7 +27,7 @@ from services.errors import NotFound, Unavailable
 from services.leases import Fenced, new_owner
 from services.metrics import Meter
 from services.migrations import prepare
-from tests.integration.scheduler_parts import CHAT, SetClock, Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import CHAT, SetClock, Wire, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
 from tests.integration.test_scheduler_waiting import (
     HOLDER,
@@ -49,12 +49,6 @@ async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
         await prepare(database, metadata, migrations)
         yield database
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 async def one_claim(database: Database, job: Job) -> Claim:

@@ -12,15 +12,9 @@ from hermes.common.v1 import origin_pb2
 from scheduler_service.jobs import JobState, Origin, RunState
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from tests.integration.scheduler_parts import CHAT, SetClock, Wire, fake_services, scheduler
+from tests.integration.scheduler_parts import CHAT, SetClock, Wire, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,19 +21,12 @@ from tests.integration.scheduler_parts import (
     SchedulerUnderTest,
     SetClock,
     Wire,
-    fake_services,
     scheduler,
 )
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 POLICY = Policy(grace=timedelta(days=1))
 GOOD = runs.Ending(error="", delivery_error="", is_silent=False)
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 class Replicas:
