@@ -35,7 +35,7 @@ from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 HERMES = Path(sys.executable).with_name("hermes")
 # In full: 10,000 jobs over a minute.
 FULL = os.environ.get("HERMES_SCALE") == "full"
-JOBS, SECONDS, KILL_EVERY_S = (10_000, 60, 5.0) if FULL else (200, 4, 1.3)
+JOBS, SECONDS, KILL_EVERY_S = (10_000, 60, 5.0) if FULL else (60, 3, 1.0)
 
 
 @pytest.fixture

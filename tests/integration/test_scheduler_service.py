@@ -1,7 +1,7 @@
 """JobService as other services meet it: a real server on a Unix socket, with policy and tokens."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
 from services.auth import Identity
 from services.config import Settings
 from services.errors import Reason, details_of
-from tests.integration.scheduler_parts import Wire, fake_services
+from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import (
     Serving,
     change,
@@ -27,12 +27,6 @@ from tests.integration.scheduler_served import (
 )
 
 _TARGET = ("options.deliver_to", "a platform with a chat")
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    async with fake_services() as services:
-        yield services
 
 
 @pytest.fixture
@@ -86,93 +80,66 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
         assert first.job_id in message
 
 
-async def test_a_job_names_the_template_of_its_sandboxes(served: Serving) -> None:
-    jobs = served.jobs()
-    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
-    for template in ("", "small"):
-        made = await jobs.CreateJob(request(schedule="in 1 second", sandbox_template=template))
-        assert made.job.sandbox_template == template
-    listed = await jobs.ListJobs(job_pb2.ListJobsRequest())
-    assert sorted(job.sandbox_template for job in listed.jobs) == ["", "small"]
-    turns = served.wire.turns
+async def test_a_job_passes_its_template_and_its_policy_to_its_turns(served: Serving) -> None:
+    jobs, turns = served.jobs(), served.wire.turns
+    wanted = {("", approval_pb2.UNATTENDED_POLICY_UNSPECIFIED)}
+    wanted.add(("small", approval_pb2.UNATTENDED_POLICY_HALT))
+    for template, policy in wanted:
+        asked = request(schedule="in 1 second", sandbox_template=template, unattended=policy)
+        await jobs.CreateJob(asked, wait_for_ready=True)
+    listed = (await jobs.ListJobs(job_pb2.ListJobsRequest())).jobs
     started = [turns.requests[turn_id] for turn_id in await turns.started(2)]
-    assert sorted(turn.sandbox_template for turn in started) == ["", "small"]
+    for found in (listed, started):
+        assert {(each.sandbox_template, each.unattended) for each in found} == wanted
 
 
-async def test_a_job_says_what_becomes_of_what_a_person_would_have_to_allow(
-    served: Serving,
-) -> None:
-    jobs = served.jobs()
-    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
-    policies = {approval_pb2.UNATTENDED_POLICY_UNSPECIFIED, approval_pb2.UNATTENDED_POLICY_HALT}
-    for policy in policies:
-        made = await jobs.CreateJob(request(schedule="in 1 second", unattended=policy))
-        assert made.job.unattended == policy
-    listed = await jobs.ListJobs(job_pb2.ListJobsRequest())
-    assert {job.unattended for job in listed.jobs} == policies
-    turns = served.wire.turns
-    started = [turns.requests[turn_id] for turn_id in await turns.started(2)]
-    assert {turn.unattended for turn in started} == policies
+SENSELESS: Sequence[tuple[dict[str, object], str, str]] = [
+    ({"job_id": "a/b"}, "job_id", "1 to 128 characters"),
+    ({"schedule": " "}, "schedule", "say when"),
+    ({"prompt": " \n"}, "prompt", "say what"),
+    ({"prompt": "ä" * 33_000}, "prompt", "65536 bytes"),
+    ({"name": "n" * 201}, "name", "200 characters"),
+    ({"prompt": "a\0b"}, "prompt", "no NUL"),
+    ({"sandbox_template": "t" * 65}, "sandbox_template", "1 to 64 characters"),
+    ({"unattended": 9}, "unattended", "DENY, WAIT or HALT"),
+    ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
+    ({"options": options(skills=["s"] * 21)}, "options.skills", "at most 20"),
+    ({"options": options(model="m" * 201)}, "options.model", "at most 200"),
+    ({"name": "mail\nnews"}, "name", "one line"),
+    ({"options": options(script_mode=1)}, "options.script", "what to run"),
+    ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE or ONLY"),
+    ({"options": options(workdir="here")}, "options.workdir", "an absolute path"),
+    (
+        {"options": options(context_job_ids=["gone"])},
+        "options.context_job_ids",
+        "no job gone",
+    ),
+    ({"options": options(missed_run_policy=9)}, "options.missed_run_policy", "ONCE, SKIP"),
+    ({"options": options(max_runs=-1)}, "options.max_runs", "0 to 1000000"),
+    ({"options": options(budget_tokens=-1)}, "options.budget_tokens", "0 to 10"),
+    ({"options": options(timeout=Duration())}, "options.timeout", "1 to 604800 seconds"),
+    ({"options": options(jitter=Duration(nanos=5))}, "options.jitter", "whole ones"),
+    (
+        {"options": options(deliver_to=[{"platform": "telegram"}])},
+        *("options.deliver_to", "set TELEGRAM_HOME_CHANNEL in .env"),
+    ),
+    ({"options": options(deliver_to=[{"platform": "x", "thread_id": "1"}])}, *_TARGET),
+    (
+        {"options": options(deliver_to=[{"platform": "origin"}, {"platform": "local"}])},
+        "options.deliver_to",
+        'nothing else beside "local"',
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "said"),
-    [
-        ({"job_id": ""}, "job_id", "1 to 128 characters"),
-        ({"job_id": "a/b"}, "job_id", "1 to 128 characters"),
-        ({"schedule": " "}, "schedule", "say when"),
-        ({"prompt": " \n"}, "prompt", "say what"),
-        ({"prompt": "ä" * 33_000}, "prompt", "65536 bytes"),
-        ({"name": "n" * 201}, "name", "200 characters"),
-        ({"prompt": "a\0b"}, "prompt", "no NUL"),
-        ({"sandbox_template": "t" * 65}, "sandbox_template", "1 to 64 characters"),
-        ({"unattended": 9}, "unattended", "DENY, WAIT or HALT"),
-        ({"origin": origin_pb2.Origin(platform="telegram")}, "origin", "a platform and a chat"),
-        ({"options": options(skills=["s"] * 21)}, "options.skills", "at most 20"),
-        ({"options": options(skills=[" "])}, "options.skills", "at most 128 characters"),
-        ({"options": options(model="m" * 201)}, "options.model", "at most 200"),
-        ({"options": options(script="ä" * 33_000)}, "options.script", "65536 bytes"),
-        ({"name": "mail\nnews"}, "name", "one line"),
-        ({"name": "mail\x1b[2J"}, "name", "one line"),
-        ({"options": options(script="a\0")}, "options.script", "no NUL"),
-        ({"options": options(script_mode=1)}, "options.script", "what to run"),
-        ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE or ONLY"),
-        ({"options": options(workdir="here")}, "options.workdir", "an absolute path"),
-        (
-            {"options": options(context_job_ids=["gone"])},
-            "options.context_job_ids",
-            "no job gone",
-        ),
-        ({"options": options(missed_run_policy=9)}, "options.missed_run_policy", "ONCE, SKIP"),
-        ({"options": options(overlap_policy=9)}, "options.overlap_policy", "FORBID, ALLOW"),
-        ({"options": options(max_runs=-1)}, "options.max_runs", "0 to 1000000"),
-        ({"options": options(max_missed_runs=101)}, "options.max_missed_runs", "0 to 100"),
-        ({"options": options(max_retries=11)}, "options.max_retries", "0 to 10"),
-        ({"options": options(budget_tokens=-1)}, "options.budget_tokens", "0 to 10"),
-        ({"options": options(timeout=Duration())}, "options.timeout", "1 to 604800 seconds"),
-        ({"options": options(jitter=Duration(nanos=5))}, "options.jitter", "whole ones"),
-        (
-            {"options": options(deliver_to=[{"platform": "telegram"}])},
-            *("options.deliver_to", "set TELEGRAM_HOME_CHANNEL in .env"),
-        ),
-        ({"options": options(deliver_to=[{"platform": "x", "thread_id": "1"}])}, *_TARGET),
-        ({"options": options(deliver_to=[{"platform": "origin", "chat_id": "1"}])}, *_TARGET),
-        (
-            {"options": options(deliver_to=[{"platform": "origin"}, {"platform": "local"}])},
-            "options.deliver_to",
-            'nothing else beside "local"',
-        ),
-    ],
-)
-async def test_a_request_that_makes_no_sense_names_its_field(
-    served: Serving, fields: dict[str, object], field: str, said: str
-) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await served.jobs().CreateJob(request(**fields), wait_for_ready=True)
-    details = details_of(caught.value)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert details.reason is Reason.INVALID_ARGUMENT
-    assert said in details.fields[field]
+async def test_a_request_that_makes_no_sense_names_its_field(served: Serving) -> None:
+    for fields, field, said in SENSELESS:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.jobs().CreateJob(request(**fields), wait_for_ready=True)
+        details = details_of(caught.value)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert details.reason is Reason.INVALID_ARGUMENT
+        assert said in details.fields[field], fields
 
 
 async def test_a_schedule_that_is_not_understood_comes_back_with_examples(served: Serving) -> None:

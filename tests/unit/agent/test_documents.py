@@ -40,6 +40,15 @@ def _package(**parts: str | bytes) -> bytes:
     return file.getvalue()
 
 
+def _swollen() -> bytes:
+    """A Word document whose archive says that its body is too large."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(BODY, "")
+        archive.getinfo(BODY).file_size = MAX_PART_BYTES + 1
+    return file.getvalue()
+
+
 def _word(body: str, **more: str) -> bytes:
     document = f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>'
     return _package(**{BODY: document, **more})
@@ -153,7 +162,7 @@ BOMB = f'<!DOCTYPE a [<!ENTITY e0 "ha">{ENTITIES}]><w:document xmlns:w="{W}">&e1
         ("docx", _package(a="b"), "no Word document"),
         ("docx", _word("<w:p>"), "broken"),
         ("docx", _package(**{BODY: BOMB}), "broken"),
-        ("docx", _package(**{BODY: b" " * (MAX_PART_BYTES + 1)}), "too large"),
+        ("docx", _swollen(), "too large"),
         ("xlsx", _package(**{"xl/a": "b"}), "broken"),
         ("pdf", b"%PDF-1.7\nnothing", "broken"),
         ("ipynb", b"{", "broken"),

@@ -22,6 +22,27 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
+    ("status", "kind", "advice"),
+    [
+        (400, Kind.BAD_REQUEST, "rejected the request (HTTP 400)"),
+        (401, Kind.AUTH, "check HERMES_API_KEY"),
+        (402, Kind.BILLING, "top it up"),
+        (403, Kind.AUTH, "check HERMES_API_KEY"),
+        (404, Kind.BAD_REQUEST, "has no model m"),
+        (408, Kind.TIMEOUT, "took too long"),
+        (413, Kind.CONTEXT_OVERFLOW, "new session"),
+        (429, Kind.RATE_LIMIT, "limits requests"),
+        (500, Kind.OVERLOADED, "try again later"),
+        (529, Kind.OVERLOADED, "HTTP 529"),
+    ],
+)
+def test_an_error_says_what_to_do(status: int, kind: Kind, advice: str) -> None:
+    failed = http_failure(ENDPOINT, "m", status, {}, {"error": {"message": "so it is"}})
+    assert (failed.kind, failed.status, failed.detail) == (kind, status, "so it is")
+    assert advice in str(failed)
+
+
+@pytest.mark.parametrize(
     ("status", "message", "code", "kind"),
     [
         # the words of OpenAI, OpenRouter, Anthropic, Google, llama.cpp, vLLM, DeepSeek
