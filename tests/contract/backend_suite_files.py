@@ -139,7 +139,6 @@ class FileSuite:
             ("socket", "NOT_A_FILE"),
             ("nul\0byte", "INVALID_PATH"),
             ("", "INVALID_PATH"),
-            ("n" * 5000, "NAME_TOO_LONG"),
             ("n" * 256, "NAME_TOO_LONG"),
             ("d/" * 2100, "NAME_TOO_LONG"),
             ("loop", "LINK_REFUSED"),

@@ -78,7 +78,7 @@ async def test_nothing_that_works_is_one_clear_line(tmp_path: Path) -> None:
     assert offer.closed == ["docker", "bubblewrap"]
 
 
-@pytest.mark.parametrize("name", ["docker", "bubblewrap", "elsewhere"])
+@pytest.mark.parametrize("name", ["bubblewrap", "elsewhere"])
 async def test_what_is_configured_is_never_replaced(tmp_path: Path, name: str) -> None:
     offer = Offer(tmp_path, {})
     assert await chosen(offer, name) == (name, "it is configured")
@@ -90,7 +90,7 @@ async def test_what_is_configured_is_never_replaced(tmp_path: Path, name: str) -
     assert (offer.made, offer.closed) == ([name], [name])
 
 
-@pytest.mark.parametrize("name", ["kubernetes", "local", "Docker"])
+@pytest.mark.parametrize("name", ["kubernetes", "Docker"])
 async def test_what_is_unknown_is_refused(tmp_path: Path, name: str) -> None:
     offer = Offer(tmp_path, {})
     with pytest.raises(BackendUnavailable, match="choose one of docker, bubblewrap"):
