@@ -87,9 +87,7 @@ async def test_a_profile_has_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"target": "user", "action": "remove", "old_text": "Oslo"}, "No entry has 'Oslo'"),
         ({"target": "user", "action": "add", "content": "x" * 1400}, "of 1375 characters"),
-        ({"target": "user"}, "nothing to do"),
         ({"target": "soul", "action": "add", "content": "x"}, "arguments are not right"),
     ],
 )

@@ -195,24 +195,21 @@ async def test_of_many_schedulers_one_works_on_each_profile_once(database: Datab
         assert abs(latest - datetime.now(UTC).timestamp()) < 60
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        due(last_run_at=datetime.now(UTC) - 167 * HOUR),
-        due(idle_since=datetime.now(UTC) - HOUR),
-        due(is_busy=True),
-        due(is_paused=True),
-        due(last_run_at=datetime.max.replace(tzinfo=UTC)),
-        due(last_run_at=None),
-    ],
-)
-async def test_it_waits_for_its_time(database: Database, found: Curation) -> None:
-    libraries = Libraries(found)
+async def test_it_waits_for_its_time(database: Database) -> None:
+    libraries = Libraries(
+        due("ran", last_run_at=datetime.now(UTC) - 167 * HOUR),
+        due("used", idle_since=datetime.now(UTC) - HOUR),
+        due("busy", is_busy=True),
+        due("paused", is_paused=True),
+        due("never", last_run_at=datetime.max.replace(tzinfo=UTC)),
+        due("new", last_run_at=None),
+    )
     async with schedulers(database, libraries):
         await libraries.looked()
-    assert await runs(database) == []
+    for profile in libraries.known:
+        assert await runs(database, profile) == [], profile
     # The first look at a library only records the time.
-    assert libraries.begun == (["default"] if found.last_run_at is None else [])
+    assert libraries.begun == ["new"]
 
 
 async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database) -> None:

@@ -11,7 +11,7 @@ import pytest
 from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target, apply
 from agent_service.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
-from agent_service.storage.profiles import FileProfiles, ProfileStore
+from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
@@ -22,10 +22,6 @@ FULL = scale_name() == "full"
 WRITERS, OPERATIONS = 16, 1000 if FULL else 50
 REPLICAS = 4
 LIMIT = 2200
-
-STORES: dict[str, Callable[[Path, Database], ProfileStore]] = {
-    "files": lambda folder, _: FileProfiles(HomePaths(folder, folder)),
-}
 
 
 @dataclass
@@ -62,14 +58,13 @@ class Writer:
 
 
 @pytest.mark.timeout(1800 if FULL else 60)
-@pytest.mark.parametrize("kept_in", STORES)
 async def test_sixteen_writers_lose_nothing(
-    kept_in: str, tmp_path: Path, database: Database, record_property: Callable[[str, str], None]
+    tmp_path: Path, database: Database, record_property: Callable[[str, str], None]
 ) -> None:
     await database.migrate(metadata.create_all)
 
     def store() -> MemoryStore:
-        profiles = STORES[kept_in](tmp_path, database)
+        profiles = FileProfiles(HomePaths(tmp_path, tmp_path))
         limits = Limits({Target.MEMORY: LIMIT, Target.USER: 100})
         return MemoryStore(profiles, database, limits, SystemClock(), ThreatScanner())
 

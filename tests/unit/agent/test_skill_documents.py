@@ -171,9 +171,9 @@ def test_a_skill_is_offered_where_it_can_be_used(
 @pytest.mark.parametrize(
     "name",
     [
-        *("pr-123", "review-pr-9", "issue-42-login", "gh77-retry", "fix-login", "hotfix-db"),
-        *("cve-2024-1", "typeerror-in-parser", "module-not-found", "cannot-open-display"),
-        *("error-404", "deploy-3f2a91bc", "notes-2026-11-23", "traceback-reader"),
+        *("pr-123", "issue-42-login", "gh77-retry", "fix-login", "cve-2024-1"),
+        *("typeerror-in-parser", "module-not-found", "error-404", "deploy-3f2a91bc"),
+        *("notes-2026-11-23", "traceback-reader"),
     ],
 )
 def test_names_of_one_occasion_are_known(name: str) -> None:
