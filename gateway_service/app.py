@@ -26,8 +26,8 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.news import News
 from gateway_service.outbox import Sender
 from gateway_service.platforms.builtin import Configured, builtin_platforms
-from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
 from gateway_service.router import Router
+from gateway_service.runner import Ownership, Runner, Watch, Work
 from gateway_service.servicer import conversation, delivery
 from gateway_service.servicer.conversation import ConversationServicer, Desk
 from gateway_service.servicer.delivery import DeliveryServicer

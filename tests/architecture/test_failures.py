@@ -19,7 +19,7 @@ BOUNDARIES = (
     "services/interceptors.py",
     LIFECYCLE,
     "agent_service/tools/toolbox.py",
-    "gateway_service/platforms/runner.py",
+    "gateway_service/runner.py",
 )
 """Where any exception may be caught: around an RPC, a worker, a tool's call, a platform's loop."""
 

@@ -20,8 +20,8 @@ from gateway_service.limits import Limiter
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import Sender
 from gateway_service.platforms.base import Platform
-from gateway_service.platforms.runner import Ownership, Runner, Watch, Work
 from gateway_service.router import Router
+from gateway_service.runner import Ownership, Runner, Watch, Work
 from gateway_service.sessions import KeyPolicy
 from gateway_service.turns import Turns
 from hermes.agent.v1 import turn_pb2_grpc

@@ -16,8 +16,8 @@ from gateway_service.limits import Rate
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Traits
 from gateway_service.platforms.builtin import Configured
-from gateway_service.platforms.runner import Watch
 from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.runner import Watch
 from gateway_service.storage import migrations
 from gateway_service.storage.schema import metadata
 from services.addresses import UnixAddress
