@@ -39,14 +39,8 @@ class Usage(Struct, frozen=True):
     """The categories that skills of this name came from, by their folders in the archive."""
 
     @property
-    def last_active_at(self) -> str | None:
-        """When anything was last done with it."""
-        times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
-        return max((time for time in times if time is not None), default=None)
-
-    @property
     def active_time(self) -> datetime | None:
-        """The same as a time, of what in the record is one."""
+        """When anything was last done with it."""
         times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
         return max((time for time in map(moment, times) if time is not None), default=None)
 
