@@ -1,8 +1,10 @@
 """The stand-in cluster of tests, set up as the documentation says."""
 
+import asyncio
 import base64
 import re
 import secrets
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -11,11 +13,13 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from executor_service.backends.base import BoxSpec, Limits
+from executor_service.backends.base import Box, BoxSpec, Limits
 from executor_service.backends.kubernetes.api import ClusterAddress
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import KubernetesOptions, Objects, manifest
 from executor_service.backends.kubernetes.reading import Json
+from executor_service.errors import BoxLost, LinkClosed
+from executor_service.link import SupervisorLink
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client
 from tests.fakes.kubernetes.rights import Rights
@@ -104,3 +108,19 @@ def options_of(stand_in: StandIn, **chosen: object) -> KubernetesOptions:
 def backend_of(stand_in: StandIn, owner: str, **chosen: object) -> KubernetesBackend:
     """A backend of the cluster."""
     return KubernetesBackend(owner, _supervisor(), options_of(stand_in, **chosen))
+
+
+async def until_lost(
+    backend: KubernetesBackend, box: Box, link: SupervisorLink
+) -> tuple[BoxLost, float]:
+    """How connecting says that the box is lost once its link has ended, and how soon."""
+    started = time.monotonic()
+    async with asyncio.timeout(20):
+        assert isinstance(await link.wait_ended(), LinkClosed)
+        while True:
+            try:
+                await (await backend.connect(box)).close()
+            except BoxLost as error:
+                return error, time.monotonic() - started
+            except LinkClosed:
+                await asyncio.sleep(0.05)

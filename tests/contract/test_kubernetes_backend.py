@@ -21,12 +21,12 @@ from executor_service.errors import (
     LinkClosed,
 )
 from executor_service.link import RemoteCommand
-from tests.boxes import Console, Recorder, Yard, new_spec, open_console
+from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.execs import V4, V5
 from tests.fakes.kubernetes.faults import Fault, evict
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of, cluster
+from tests.kubernetes_cluster import backend_of, cluster, until_lost
 
 pytestmark = pytest.mark.slow
 
@@ -79,20 +79,6 @@ def wait_for_pods(stand_in: StandIn, owner: str, count: int) -> None:
         time.sleep(0.001)
 
 
-async def lose(backend: KubernetesBackend, box: Box, console: Console) -> tuple[str, float]:
-    """How connecting says that the box is lost once its link has ended, and how soon."""
-    started = time.monotonic()
-    async with asyncio.timeout(10):
-        assert isinstance(await console.link.wait_ended(), LinkClosed)
-        while True:
-            try:
-                await (await backend.connect(box)).close()
-            except BoxLost as error:
-                return str(error), time.monotonic() - started
-            except LinkClosed:
-                await asyncio.sleep(0.05)
-
-
 async def test_an_evicted_pod_is_lost_at_once(
     backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
 ) -> None:
@@ -100,27 +86,14 @@ async def test_an_evicted_pod_is_lost_at_once(
     async with open_console(backend, box) as console:
         recorder = await console.shell("sleep 600")
         await stand_in.do(lambda there: evict(there, pod_name(box.key), EVICTED))
-        why, after_s = await lose(backend, box, console)
-    assert f"Evicted: {EVICTED}" in why
+        error, after_s = await until_lost(backend, box, console.link)
+    assert f"Evicted: {EVICTED}" in str(error)
     assert after_s < 5
     assert isinstance(recorder.errors[0], LinkClosed)
     # Nobody but the executor removes what is left of it.
     assert await backend.list_boxes() == [box]
     await backend.destroy(box)
     assert await backend.list_boxes() == []
-
-
-async def test_a_pod_that_somebody_deletes_is_lost_at_once(
-    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
-) -> None:
-    box = await backend.create(spec)
-    async with open_console(backend, box) as console:
-        helper = backend_of(stand_in, spec.owner)
-        await helper.destroy(box)
-        await helper.close()
-        why, after_s = await lose(backend, box, console)
-    assert "no pod" in why
-    assert after_s < 5
 
 
 async def test_another_pod_of_the_same_name_is_not_the_box(
@@ -144,8 +117,8 @@ async def test_a_pod_whose_supervisor_has_ended_is_lost(
         container = stand_in.cluster.kubelet.container_of(pod)
         engine = stand_in.cluster.kubelet.engine
         await stand_in.do(lambda _: engine.ask("POST", f"/containers/{container}/kill"))
-        why, after_s = await lose(backend, box, console)
-    assert "exit code 137" in why
+        error, after_s = await until_lost(backend, box, console.link)
+    assert "exit code 137" in str(error)
     assert after_s < 5
 
 

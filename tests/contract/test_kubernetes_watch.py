@@ -1,7 +1,6 @@
 """A pod that is lost is told at once, also where the streams into it stay open."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -11,12 +10,12 @@ import pytest
 from executor_service.backends.base import Box, BoxSpec
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
-from executor_service.errors import BoxLost, BoxOutOfMemory, LinkClosed
-from tests.boxes import Console, new_spec, open_console
+from executor_service.errors import BoxOutOfMemory
+from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, restart
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
-from tests.kubernetes_cluster import backend_of, cluster
+from tests.kubernetes_cluster import backend_of, cluster, until_lost
 
 pytestmark = pytest.mark.slow
 
@@ -54,20 +53,6 @@ async def box(backend: KubernetesBackend, spec: BoxSpec) -> Box:
     return await backend.create(spec)
 
 
-async def told(backend: KubernetesBackend, box: Box, console: Console) -> tuple[BoxLost, float]:
-    """How connecting says that the box is lost once its link has ended, and how soon."""
-    started = time.monotonic()
-    async with asyncio.timeout(20):
-        assert isinstance(await console.link.wait_ended(), LinkClosed)
-        while True:
-            try:
-                await (await backend.connect(box)).close()
-            except BoxLost as error:
-                return error, time.monotonic() - started
-            except LinkClosed:
-                await asyncio.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("happens", "why"),
     [
@@ -87,7 +72,7 @@ async def test_a_pod_whose_streams_stay_open_is_lost_soon(
     async with open_console(backend, box) as console:
         assert await console.output("echo here") == "here"
         await stand_in.tell(lambda there: happens(there, pod_name(box.key)))
-        error, after_s = await told(backend, box, console)
+        error, after_s = await until_lost(backend, box, console.link)
     assert why in str(error)
     assert not isinstance(error, BoxOutOfMemory)
     assert after_s < SOON_S
@@ -99,7 +84,7 @@ async def test_other_pods_are_left_alone(
     other = await backend.create(await asyncio.to_thread(new_spec, owner, tmp_path))
     async with open_console(backend, box) as console, open_console(backend, other) as second:
         await stand_in.tell(lambda there: condemn(there, pod_name(other.key)))
-        await told(backend, other, second)
+        await until_lost(backend, other, second.link)
         assert await console.output("echo still here") == "still here"
 
 
@@ -113,7 +98,7 @@ async def test_a_server_that_fails_for_a_moment_loses_nothing(
                 await asyncio.sleep(0.01)
         assert await console.output("echo still here") == "still here"
         await stand_in.tell(lambda there: erase(there, pod_name(box.key)))
-        _, after_s = await told(backend, box, console)
+        _, after_s = await until_lost(backend, box, console.link)
     assert after_s < SOON_S
 
 
@@ -123,7 +108,7 @@ async def test_memory_is_told_as_the_reason(
     async with open_console(backend, box) as console:
         pod = stand_in.cluster.store.get("pods", pod_name(box.key))
         await stand_in.do(lambda there: there.kubelet.exhaust(pod))
-        error, after_s = await told(backend, box, console)
+        error, after_s = await until_lost(backend, box, console.link)
     assert isinstance(error, BoxOutOfMemory)
     assert "OOMKilled" in str(error)
     assert after_s < SOON_S
