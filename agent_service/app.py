@@ -93,7 +93,6 @@ from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.database.metrics import show
 from services.leases import LeaseTable, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter, redactions
@@ -249,7 +248,7 @@ def _books(config: AgentConfig, spending: Spending, toolsets: Sequence[str]) -> 
 
 def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: Meter) -> Database:
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
-    show(database, meter)
+    database.measure(meter)
     return database
 
 

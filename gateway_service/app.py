@@ -41,7 +41,6 @@ from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.database.metrics import show
 from services.leases import LeaseKeeper, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter, redactions
@@ -81,7 +80,7 @@ def build_with(
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     redactor = settings.redactor(redactions(meter))
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
-    show(database, meter)
+    database.measure(meter)
     agent = AgentClient(channels.to("agent"))
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}

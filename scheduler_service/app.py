@@ -31,7 +31,6 @@ from services.clock import SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
-from services.database.metrics import show
 from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter, redactions
@@ -46,7 +45,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     config_url = service.database.url_of("scheduler", settings.home)
     redactor = settings.redactor(redactions(meter))
     database = Database(config_url, "scheduler", clock)
-    show(database, meter)
+    database.measure(meter)
     holder = Holder(new_owner(service.instance), run_leases())
     agent = AgentClient(channels)
     # With a database of its own there is one scheduler, on the host where the home is.

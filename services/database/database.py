@@ -13,6 +13,7 @@ from services.database.hints import Hint
 from services.database.postgresql import PostgresqlStore
 from services.database.sqlite import SqliteStore
 from services.errors import DatabaseUnavailable, InvalidArgument
+from services.metrics import Meter
 
 _T = TypeVar("_T")
 
@@ -123,6 +124,13 @@ class Database:
     def listen(self, channel: str) -> Hint:
         """Return what wakes on hints, which may be lost: wait on it with a time limit, and look."""
         return self._store.listen(channel)
+
+    def measure(self, meter: Meter) -> None:
+        """Show whether it answers; every service asks something of it at least each few seconds."""
+        up = meter.gauge(
+            "hermes_database_up", "Whether the database did what was last asked of it."
+        )
+        up.set_function(lambda: float(self.is_up))
 
 
 def _store(url: str, service: str, clock: Clock) -> Store:

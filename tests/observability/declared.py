@@ -13,7 +13,6 @@ from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from services.database import Database
-from services.database.metrics import show
 from services.metrics import GrpcMetrics, Meter, redactions
 
 OURS = re.compile(r"\b(?:hermes|grpc|gen_ai)_[a-z0-9_]+")
@@ -120,7 +119,7 @@ def declared() -> Mapping[str, list[Declared]]:
     """All metrics, by whose they are."""
     every, agent, executor, gateway, scheduler = (Noting() for _ in range(5))
     GrpcMetrics.create(every)
-    show(Database("sqlite:////nonexistent/rows.db", "any"), every)
+    Database("sqlite:////nonexistent/rows.db", "any").measure(every)
     AgentMetrics.create(agent, ())
     ModelMetrics.create(agent, bool)
     Gauges.create(agent)
