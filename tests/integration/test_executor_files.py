@@ -245,6 +245,19 @@ async def test_a_path_is_renamed_and_removed(files: Files) -> None:
     assert await refused(files.remove("names")) is Reason.NOT_FOUND
 
 
+async def test_nothing_is_moved_or_removed_outside_of_what_is_writable(files: Files) -> None:
+    await files.run("mkdir -p inside stays; touch stays/file; ln -s ../stays inside/link")
+    assert await refused(files.move("inside", "/tmp/away")) is Reason.PATH_INVALID
+    assert await refused(files.move("/etc/hostname", "stolen")) is Reason.PATH_INVALID
+    for path in ("/usr", "/"):
+        assert await refused(files.remove(path, recursive=True)) is Reason.PATH_INVALID
+    await files.remove("inside", recursive=True)
+    assert await files.run("find stays -type f") == "stays/file"
+    await files.run("mkdir -p $(printf 'deep/%.0s' $(seq 250))")
+    assert await refused(files.remove("deep", recursive=True)) is Reason.LIMIT_EXCEEDED
+    await files.run("rm -r deep")
+
+
 def archive_of(name: str, content: bytes) -> bytes:
     """An archive of one file."""
     packed, info = io.BytesIO(), tarfile.TarInfo(name)
