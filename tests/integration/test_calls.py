@@ -376,7 +376,8 @@ async def limited(
         beside = InProcessServer()
         sample.register(cast("grpc.aio.Server", beside))
         beside.start(pipeline)
-        yield pipeline, sample, turn_pb2_grpc.TurnServiceStub(InProcessChannel(beside))
+        channel = cast("grpc.aio.Channel", InProcessChannel(beside))
+        yield pipeline, sample, turn_pb2_grpc.TurnServiceStub(channel)
         await beside.stop(0)
         return
     server = grpc.aio.server(interceptors=[pipeline])
