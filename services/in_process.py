@@ -212,10 +212,12 @@ class _Call:
         try:
             if isinstance(requests, AsyncIterable):
                 async for message in cast("AsyncIterable[Any]", requests):
-                    await self.put(self.requests, self.encode(message))
+                    if not await self.put(self.requests, self.encode(message)):
+                        return
             else:
                 for message in requests:
-                    await self.put(self.requests, self.encode(message))
+                    if not await self.put(self.requests, self.encode(message)):
+                        return
         except BaseException:
             self.cancel()
             raise

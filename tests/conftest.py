@@ -30,6 +30,8 @@ _LONGEST_FIRST = ("chaos", "security", "e2e", "contract", "integration")
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Give the run a folder for its files, and have it cleaned up at the end."""
+    if hasattr(config, "workerinput"):
+        return  # the process that leads the run does it
     leftovers = Leftovers()
     config.pluginmanager.register(leftovers)
     config.option.basetemp = config.option.basetemp or leftovers.folder / "t"

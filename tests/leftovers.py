@@ -87,8 +87,9 @@ def _remove_containers(folder: str, began_at: float) -> None:
         for container in api.containers(all=True, filters={"label": OWNER}):
             if is_ours(container["Labels"]):
                 api.remove_container(container["Id"], force=True, v=True)
+        is_used = bool(api.containers(all=True, filters={"label": OWNER}))
         for holder in api.containers(all=True, filters={"label": f"{ROLE}={HOLDER}"}):
-            if holder["Created"] >= began_at:
+            if holder["Created"] >= began_at and not is_used:
                 api.remove_container(holder["Id"], force=True)
         for volume in api.volumes(filters={"label": OWNER})["Volumes"] or ():
             if is_ours(volume["Labels"]):

@@ -23,6 +23,8 @@ MAX_ENTRIES = 100_000
 """Files, folders and links of an archive."""
 MAX_DEPTH = 64
 _MAX_HEADER_BYTES = 64 * 1024
+_MAX_ENTRY_BYTES = 16 * _MAX_HEADER_BYTES
+"""What all headers of an entry may have, lists of holes in it among them."""
 _BLOCK_BYTES = 512
 _PIECE_BYTES = 256 * 1024
 _MAX_TARGETS_BYTES = 16 * 1024 * 1024
@@ -63,11 +65,17 @@ class _Headers:
 
     def __init__(self, archive: BinaryIO) -> None:
         self._archive = archive
+        self._left = _MAX_ENTRY_BYTES
         self.seek, self.tell = archive.seek, archive.tell
+
+    def next_entry(self) -> None:
+        """Begin to count what the headers of one entry have together."""
+        self._left = _MAX_ENTRY_BYTES
 
     def read(self, size: int) -> bytes:
         """What tarfile asks for; it would take whatever a header announces into memory."""
-        if size > _MAX_HEADER_BYTES:
+        self._left -= size
+        if size > _MAX_HEADER_BYTES or self._left < 0:
             raise FileError("TOO_LARGE", "the archive has a header that is too large")
         return self._archive.read(size)
 
@@ -82,6 +90,10 @@ def _entries(archive: BinaryIO) -> Iterator[TarInfo]:
         # It takes a damaged header for the end.
         for info in iter(reader.next, None):
             reader.members = []
+            headers.next_entry()
+            # Attributes of the whole archive may give an entry a size that it has no room for.
+            if info.size < 0 or (info.isfile() and info.offset_data + info.size > reader.offset):
+                raise FileError("NOT_AN_ARCHIVE", f"{info.name!r} has a size that cannot be")
             yield info
         archive.seek(reader.offset)
         if archive.read(_BLOCK_BYTES) != bytes(_BLOCK_BYTES):

@@ -12,7 +12,7 @@ from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.storage import curation, runs
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, NotFound
+from services.errors import AlreadyExists, FailedPrecondition, NotFound
 
 
 class Standing(Struct, frozen=True):
@@ -73,6 +73,8 @@ class CuratorDesk:
         """
         await self._database.read(partial(curation.check_idle, profile=profile))
         report = await self._libraries.restore(profile, run_id, backup_id)
+        if not report.restored_backup_id:
+            raise FailedPrecondition("nothing was restored under this id; roll back with a new one")
         # Only now: where the library has not got its skills back, jobs must not name them.
         undo = partial(
             curation.undo_names,

@@ -72,11 +72,13 @@ def begin(connection: sa.Connection, wanted: Wanted) -> Run | None:
     elif _is_busy(connection, wanted.profile):
         return None
     scheduled_for = wanted.due or wanted.now
-    latest = next((r for r in runs.list_runs(connection, job_id, 9) if not r.dry_run), None)
-    if wanted.due is not None and latest is not None and latest.scheduled_for >= wanted.due:
-        if wanted.now - (latest.finished_at or wanted.now) < REST:
+    made = runs.list_runs(connection, job_id, runs.KEPT_RUNS_PER_JOB)
+    latest = next((each for each in made if not each.dry_run), None)
+    if wanted.due is not None and latest is not None:
+        had_it = latest.scheduled_for >= wanted.due
+        if (had_it or latest.error) and wanted.now - (latest.finished_at or wanted.now) < REST:
             return None
-        scheduled_for = wanted.now
+        scheduled_for = wanted.now if had_it else wanted.due
     highest = sa.select(sa.func.max(run.c.epoch)).where(run.c.job_id == job_id)
     return runs.insert_run(
         connection,

@@ -121,7 +121,7 @@ def _in(path: Path) -> list[Path]:
 ACTIONS = (
     Action(
         "export",
-        "write a session as JSON_LIST, to standard output or into a folder",
+        "write a session as JSON, to standard output or into a folder",
         _export,
         (
             arg("session", metavar="SESSION", nargs="?", help="its id or title"),

@@ -40,6 +40,17 @@ def announced(info: tarfile.TarInfo) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
+def sized_as_a_whole(size: str) -> bytes:
+    """An archive whose attributes give every entry a size, which is not how much there is."""
+    packed = io.BytesIO()
+    with tarfile.open(
+        fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"size": size}
+    ) as archive:
+        archive.addfile(entry("a")[0])
+        archive.addfile(entry("b")[0])
+    return packed.getvalue()
+
+
 def names_alone(comment: str) -> bytes:
     """A header of names without the entry that it is about."""
     archive = tar(entry("x", pax_headers={"comment": comment}))
@@ -79,6 +90,8 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         entry("sparse", b"x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.realsize": "9"})
     ),
     "more than there is room for": lambda: announced(entry("big", size=TIB)[0]),
+    "negative size": lambda: sized_as_a_whole("-1"),
+    "more in each than there is": lambda: sized_as_a_whole("900"),
     "compressed": lambda: gzip.compress(tar(entry("file", b"x" * 5000))),
     "header bomb": lambda: announced(entry("long", type=tarfile.XHDTYPE, size=1 << 32)[0]),
     "large header": lambda: names_alone("y" * 70_000),

@@ -44,6 +44,7 @@ async def test_the_lines_that_the_model_names_are_replaced() -> None:
     text = "Otters swim.\n\n[BLOCKED: exfiltration]\nOtters dive."
     assert await cleaned("exfiltration 2") == (text, ["exfiltration"])
     assert await cleaned("- `exfiltration`: 2-2, that is all") == (text, ["exfiltration"])
+    assert await cleaned("exfiltration: lines 2\u20132") == (text, ["exfiltration"])
     both = "Otters swim.\n\n[BLOCKED: override]\n[BLOCKED: override]"
     assert await cleaned("override 2-9") == (both, ["override"] * 2)
     apart = "[BLOCKED: override]\n\n[BLOCKED: prompt-leak]\n[BLOCKED: override]"
