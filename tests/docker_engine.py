@@ -42,9 +42,13 @@ def docker_client() -> docker.DockerClient:
 def engine_answers() -> tuple[bool, str]:
     """Whether an engine answers, and if not, why."""
     url = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
-    # The SDK leaves a socket behind where nobody listens.
-    if url.scheme == "unix" and not Path(url.path).exists():
-        return False, f"no engine listens at {url.path}"
+    if url.scheme == "unix":
+        # The SDK leaves a socket behind where it is not let in.
+        try:
+            with closing(socket.socket(socket.AF_UNIX)) as connection:
+                connection.connect(url.path)
+        except OSError as error:
+            return False, f"no engine answers at {url.path}: {error.strerror}"
     try:
         with closing(docker.from_env(timeout=30)) as client:
             client.ping()
