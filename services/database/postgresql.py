@@ -290,8 +290,6 @@ def _reason(error: DBAPIError) -> str:
     return (match[1] if match else first).rstrip(".")
 
 
-_log = logging.getLogger(__name__)
-
 _AGAIN_AFTER_S = 1.0
 
 NOTIFY = sa.text("SELECT pg_notify(:service, :channel)")
