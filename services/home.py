@@ -117,7 +117,7 @@ class HomePaths(Struct, frozen=True):
         inside = self.run / "hermes.sock"
         if len(os.fsencode(inside)) <= MAX_SOCKET_PATH_BYTES:
             return inside
-        digest = hashlib.sha256(os.path.realpath(self.root).encode()).hexdigest()[:12]
+        digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
         return self.runtime_base / f"hermes-{os.geteuid()}-{digest}" / "hermes.sock"
 
     def database(self, service: str) -> Path:

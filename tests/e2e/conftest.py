@@ -1,6 +1,8 @@
 """Deployments that the scenarios share, each started once."""
 
-from collections.abc import Iterator
+import fcntl
+import tempfile
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -41,6 +43,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelProcess]:
     """The scripted model."""
     with model_process(tmp_path_factory.mktemp("model")) as process:
         yield process
+
+
+@pytest.fixture
+def usual_ports() -> Generator[None]:
+    """Hold the usual ports of local model servers: a test looks for one there, or serves one."""
+    with Path(tempfile.gettempdir(), "hermes-usual-ports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -93,6 +93,7 @@ def test_a_wrong_key(home: Home) -> None:
     assert "test-key" not in refused.err
 
 
+@pytest.mark.usefixtures("usual_ports")
 def test_no_model_at_all(tmp_path: Path) -> None:
     home = Home.make(tmp_path, BUBBLEWRAP)
     asked = home.run("chat", "-q", "hello")

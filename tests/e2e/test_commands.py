@@ -247,6 +247,7 @@ def test_doctor_says_what_works(home: Home, backend: str) -> None:
     assert "✓ model" in plain.out
 
 
+@pytest.mark.usefixtures("usual_ports")
 def test_doctor_fails_where_something_is_missing(empty: Home) -> None:
     result = empty.run("doctor", "--json")
     assert result.status == 1

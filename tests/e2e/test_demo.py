@@ -57,6 +57,7 @@ def test_in_a_terminal_one_types_and_the_job_reports_meanwhile(demo: Home, tmp_p
     check_gone(tmp_path)
 
 
+@pytest.mark.usefixtures("usual_ports")
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["up", "chat"])
 def test_who_has_no_model_is_told_what_to_set_and_offered_the_demo(
@@ -73,6 +74,7 @@ def test_who_has_no_model_is_told_what_to_set_and_offered_the_demo(
     check_gone(tmp_path)
 
 
+@pytest.mark.usefixtures("usual_ports")
 def test_the_demo_is_not_shown_to_who_does_not_want_it(demo: Home) -> None:
     with terminal(demo, "up") as shown:
         shown.wait_for("Start it now")

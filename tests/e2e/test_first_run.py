@@ -1,9 +1,7 @@
 """The first start, with nothing set and a model server on this machine."""
 
-import fcntl
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,14 +29,6 @@ def _serving(port: int, script: Path) -> Generator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.kill()
-
-
-@pytest.fixture
-def usual_ports() -> Generator[None]:
-    """Have the ports to oneself, among all who run these tests on this machine."""
-    with Path(tempfile.gettempdir(), "hermes-usual-ports.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture
