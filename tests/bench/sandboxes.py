@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 PROGRAM = "true"
-_ACK_BYTES = 1024 * 1024
 
 _CLEARING_UP_S = 0.5
 """An engine goes on for so long after a command or a container has ended."""
@@ -76,8 +75,6 @@ class Commands:
     def __init__(self, channels: Channels, acquired: Acquired) -> None:
         self._stub = ExecServiceStub(channels.to("executor"))
         self._lease = acquired.lease
-        self.attached_count = 0
-        """Streams that have been opened by `attached`."""
 
     async def run_ms(self) -> float:
         """Start a short command and attach to it; the milliseconds until its exit is known."""
@@ -89,33 +86,6 @@ class Commands:
                     _check(response.exited)
                     return took_ms
         raise BenchError("a command's stream ended without its exit")
-
-    async def output(self, take: Callable[[bytes], object], *argv: str) -> None:
-        """Run a program and take what it writes, acknowledged as it comes."""
-        end = acknowledged = 0
-        async with self._start(*argv) as call:
-            async for response in call:
-                if response.HasField("exited"):
-                    _check(response.exited)
-                    return
-                if response.HasField("output"):
-                    if response.output.dropped_before_offset:
-                        raise BenchError("output was dropped, as it was read too slowly")
-                    data = response.output.data
-                    take(data)
-                    end += len(data)
-                    if end - acknowledged >= _ACK_BYTES:
-                        acknowledged = end
-                        ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=end)
-                        await call.write(exec_pb2.AttachExecRequest(ack=ack))
-        raise BenchError("a command's stream ended without its exit")
-
-    async def attached(self) -> None:
-        """Start a program that does nothing, and be attached to it until cancelled."""
-        async with self._start("sleep", "600") as call:
-            async for response in call:
-                if response.HasField("opened"):
-                    self.attached_count += 1
 
     @asynccontextmanager
     async def _start(self, *argv: str) -> AsyncGenerator["Call"]:

@@ -3,26 +3,16 @@
 import asyncio
 from asyncio.subprocess import Process
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
-
-from sqlalchemy import Connection
 
 from tests.bench.figures import Missing, Plan, Reading
 from tests.bench.hermes import started
 from tests.bench.model_process import model_process
-from tests.bench.past import agent_database
-from tests.integration.agent_history import BEGUN, said, store
 
 _PROC = Path("/proc")
 _SETTLING_S = 2.0
 _KB_PER_MB = 1024
-_SESSIONS = 10_000
-_SESSIONS_PER_SAMPLE = 50
-"""200 samples are the full size."""
-_TOGETHER = 500
-_APART = timedelta(seconds=61)
 _BOXES = ("bwrap",)
 """Programs under which there are sandboxes."""
 
@@ -35,19 +25,6 @@ async def ready(plan: Plan) -> list[Reading]:
     return [Reading("ready_s", round(median(again), 3), note)]
 
 
-async def ready_with_sessions(plan: Plan) -> list[Reading]:
-    """Measure the same in a home in which much has been said."""
-    home = plan.folder / "ready-with-sessions"
-    await _starts(home, 1)
-    count = min(_SESSIONS, plan.samples * _SESSIONS_PER_SAMPLE)
-    async with agent_database(home) as database:
-        for first in range(0, count, _TOGETHER):
-            await database.write(lambda conn, first=first: _fill(conn, first))
-    times_s = await _starts(home, plan.repeats)
-    note = f"{count} sessions; median of {len(times_s)}, longest {max(times_s):.2f} s"
-    return [Reading("ready_10000_s", round(median(times_s), 3), note)]
-
-
 async def _starts(home: Path, number: int) -> list[float]:
     """Start Hermes so often; how long each took until it was ready."""
     times_s: list[float] = []
@@ -56,17 +33,6 @@ async def _starts(home: Path, number: int) -> list[float]:
             async with started(home, url) as serving:
                 times_s.append(serving.ready_s)
     return times_s
-
-
-def _fill(conn: Connection, first: int) -> None:
-    spoken = [said("user", "How full is the disk?"), said("assistant", "It is half empty. " * 20)]
-    for number in range(first, first + _TOGETHER):
-        store(
-            conn,
-            f"s{number}",
-            spoken,
-            begun=BEGUN + timedelta(seconds=number, milliseconds=number % 60),
-        )
 
 
 async def idle(plan: Plan) -> list[Reading]:

@@ -1,13 +1,11 @@
-"""Commands in sandboxes of each backend, one at a time, many at a time, and with much output."""
+"""Commands in sandboxes of each backend."""
 
 import asyncio
-import hashlib
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 
 from tests import apptainer
 from tests.bench.engine import engine
@@ -21,16 +19,6 @@ from tests.ssh_server import ssh_server
 _WARM_UP = 5
 _BLOCK = 10
 """Commands of one side before the other has its turn."""
-SESSIONS = 32
-_SECONDS_PER_SAMPLE = 0.05
-_LEAD_S = 1.0
-_BYTES = 1_000_000_000
-_PIECE = bytes(range(250)) * 4000
-_WRITER = f"""
-import os
-piece = bytes(range(250)) * 4000
-for _ in range({_BYTES // len(_PIECE)}): os.write(1, piece)
-"""
 
 
 async def docker(plan: Plan) -> list[Reading]:
@@ -48,12 +36,9 @@ async def docker(plan: Plan) -> list[Reading]:
             block = range(min(_BLOCK, plan.samples - len(ours_ms)))
             ours_ms += [await commands.run_ms() for _ in block]
             bare_ms += [await bare.exec_ms(container) for _ in block]
-    ours, theirs = Spread.of(ours_ms), Spread.of(bare_ms)
-    times = theirs.p50 / ours.p50
     return [
-        Reading("exec_docker_ms", ours),
-        Reading("engine_exec_ms", theirs),
-        Reading("exec_docker_times", round(times, 1)),
+        Reading("exec_docker_ms", Spread.of(ours_ms)),
+        Reading("engine_exec_ms", Spread.of(bare_ms)),
     ]
 
 
@@ -100,59 +85,6 @@ async def kubernetes(plan: Plan) -> list[Reading]:
             return [await _alone(plan, "kubernetes", settings)]
         finally:
             await asyncio.to_thread(stack.close)
-
-
-async def per_second(plan: Plan) -> list[Reading]:
-    """Measure how many commands end in a second while 32 sessions run one after the other."""
-    lasting_s = max(1.0, plan.samples * _SECONDS_PER_SAMPLE)
-    async with (
-        engine(),
-        executor(plan.folder / "rate", "docker", HERMES_MAX_SANDBOXES="64") as running,
-        running.sandboxes(SESSIONS) as acquired,
-    ):
-        await engine_at_rest()
-        begin = perf_counter() + _LEAD_S
-        sessions = [Commands(running.channels, one) for one in acquired]
-        counts = await asyncio.gather(
-            *(_run(commands, begin, begin + lasting_s) for commands in sessions)
-        )
-    note = f"in {lasting_s:g} s, {min(counts)} to {max(counts)} a session"
-    return [Reading("commands_per_s_32", round(sum(counts) / lasting_s, 1), note)]
-
-
-async def output(plan: Plan) -> list[Reading]:
-    """Measure how fast a client gets 1 GB that a command writes, and compare what it got."""
-    async with (
-        engine(),
-        executor(plan.folder / "output", "docker") as running,
-        running.sandboxes(1) as (acquired,),
-    ):
-        got = hashlib.sha256()
-        begun = perf_counter()
-        await Commands(running.channels, acquired).output(got.update, "python3", "-c", _WRITER)
-        took_s = perf_counter() - begun
-    if got.digest() != await asyncio.to_thread(_wanted):
-        raise BenchError("other bytes came than were written")
-    return [Reading("output_mb_s", round(_BYTES / 1e6 / took_s, 1), "1 GB, its digest compared")]
-
-
-def _wanted() -> bytes:
-    """The digest of what the writer writes."""
-    digest = hashlib.sha256()
-    for _ in range(_BYTES // len(_PIECE)):
-        digest.update(_PIECE)
-    return digest.digest()
-
-
-async def _run(commands: Commands, begin: float, end: float) -> int:
-    """Run commands until the end; returns how many ended in the time."""
-    count = 0
-    while True:
-        await commands.run_ms()
-        now = perf_counter()
-        if now >= end:
-            return count
-        count += now >= begin
 
 
 async def _alone(plan: Plan, backend: str, settings: Mapping[str, str]) -> Reading:

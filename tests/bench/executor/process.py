@@ -19,7 +19,6 @@ from services.channels import Channels
 from tests.bench.figures import NotReady
 from tests.bench.hermes import environment, stop
 from tests.bench.sandboxes import Acquired, acquire, release, release_all
-from tests.bench.startup import pss_kb
 
 _READY_TIMEOUT_S = 60.0
 _POLL_S = 0.02
@@ -30,7 +29,6 @@ _NOBODY = "http://127.0.0.1:9/v1"
 class Executor:
     """A running executor."""
 
-    pid: int
     channels: Channels
 
     async def until_warm(self, count: int = 1) -> None:
@@ -59,10 +57,6 @@ class Executor:
                 acquired.append(one)
             yield acquired
 
-    async def memory_mb(self) -> float:
-        """Its share of memory; programs that it has started are not counted."""
-        return await asyncio.to_thread(pss_kb, self.pid) / 1024
-
 
 @asynccontextmanager
 async def executor(folder: Path, backend: str, **variables: str) -> AsyncGenerator[Executor]:
@@ -89,7 +83,7 @@ async def executor(folder: Path, backend: str, **variables: str) -> AsyncGenerat
         addresses = {"executor": UnixAddress(socket)}
         async with Channels(Identity.OPERATOR, addresses, token=token) as channels:
             try:
-                yield Executor(process.pid, channels)
+                yield Executor(channels)
             finally:
                 # Where it has failed, what failed is of interest.
                 with suppress(grpc.aio.AioRpcError):

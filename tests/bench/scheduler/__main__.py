@@ -10,7 +10,7 @@ import sys
 
 from tests.bench.figures import Figure
 from tests.bench.running import Bench, Group
-from tests.bench.scheduler import killing, stored
+from tests.bench.scheduler import killing
 
 FIGURES = (
     Figure("jobs", "that were due, each once"),
@@ -22,22 +22,15 @@ FIGURES = (
     Figure("start_lateness_p99_s", "from the due time to the commit of the turn"),
     Figure("kills", "kill -9 of a scheduler"),
     Figure("takeover_max_s", "from a kill until another has taken all its runs over", 6.5),
-    Figure("load_100k_s", "start of a scheduler with 100,000 jobs", 5),
-    Figure("load_100k_rss_mb", "its memory (RSS) at the highest", 300),
-    Figure("next_due_ms", "a look at what is due next, 99 of 100", 10),
 )
-_STORED = ("load_100k_s", "load_100k_rss_mb", "next_due_ms")
-_GROUPS = (
-    Group(tuple(each.key for each in FIGURES if each.key not in _STORED), killing.killed),
-    Group(_STORED, stored.stored),
-)
+_GROUPS = (Group(tuple(each.key for each in FIGURES), killing.killed),)
 BENCH = Bench(
     "python -m tests.bench.scheduler",
     "Measures the scheduler against its bars.",
     FIGURES,
     _GROUPS,
     samples=killing.FULL,
-    sampled="jobs of the first figures; ten times as many are stored for the last",
+    sampled="jobs",
 )
 
 if __name__ == "__main__":
