@@ -1,6 +1,7 @@
 """A turn goes on where it was when what carries it is killed: nothing twice, nothing lost."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -24,32 +25,66 @@ SERVICE_POINTS = (
 )
 
 
+PROGRAM_POINTS = (
+    Point("tool_started", to_ms=60),
+    Point("tool_progress", from_ms=0, to_ms=20),
+    Point("tool_progress", from_ms=100, to_ms=280),
+    Point("tool_progress", from_ms=290, to_ms=340),
+    Point("tool_progress", count=3, from_ms=0, to_ms=200),
+)
+
+
 @pytest.mark.parametrize("point", KILL_POINTS, ids=str)
 async def test_a_killed_process_goes_on_after_its_restart(up: Deployment, point: Point) -> None:
-    journal = up.client.path / "state" / "agent.db"
-    await asyncio.to_thread(up.start)
-    async with asked(up, "two commands") as watcher:
-        await reach(watcher, point, journal)
-        await asyncio.to_thread(up.kill)
-        await asyncio.to_thread(up.start)
-    await check_all_happened_once(up, watcher)
+    await check_commands(up, await killed(up, "two commands", point, up.kill))
 
 
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("point", SERVICE_POINTS, ids=str)
 async def test_a_killed_service_is_waited_for(four: Deployment, service: str, point: Point) -> None:
-    await asyncio.to_thread(four.start)
-    async with asked(four, "two commands") as watcher:
-        await reach(watcher, point, four.folder)
-        await asyncio.to_thread(four.servers[service].kill)
-        await asyncio.to_thread(four.start)
-    await check_all_happened_once(four, watcher)
+    await check_commands(
+        four, await killed(four, "two commands", point, four.servers[service].kill)
+    )
 
 
-async def check_all_happened_once(deployment: Deployment, watcher: Watcher) -> None:
+@pytest.mark.parametrize("point", PROGRAM_POINTS, ids=str)
+async def test_a_program_goes_on_after_everything_was_killed(up: Deployment, point: Point) -> None:
+    await check_program(up, await killed(up, "a program", point, up.kill))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_program_waits_for_a_killed_service(four: Deployment, service: str) -> None:
+    point = Point("tool_progress", from_ms=0, to_ms=200)
+    await check_program(four, await killed(four, "a program", point, four.servers[service].kill))
+
+
+async def killed(
+    deployment: Deployment, text: str, point: Point, kill: Callable[[], None]
+) -> Watcher:
+    """Ask for something, kill what carries it at a point, and start it again."""
+    await asyncio.to_thread(deployment.start)
+    async with asked(deployment, text) as watcher:
+        await reach(watcher, point, deployment.client.path / "state" / "agent.db")
+        await asyncio.to_thread(kill)
+        await asyncio.to_thread(deployment.start)
+    return watcher
+
+
+async def check_commands(deployment: Deployment, watcher: Watcher) -> None:
     """The turn ended with its answer, each command ran once, and the watcher missed nothing."""
     watcher.check_all_came_once()
+    assert await log(deployment, watcher) == WRITTEN, "each command wrote its line once"
+    assert (await tool_results(deployment, watcher))[:2] == OUTPUTS
+
+
+async def check_program(deployment: Deployment, watcher: Watcher) -> None:
+    """The program ended with its answer, and each of its calls was made once."""
+    assert watcher.answer == WRITTEN
+    assert await log(deployment, watcher) == WRITTEN, "each call was made once"
+
+
+async def log(deployment: Deployment, watcher: Watcher) -> str:
+    """What the commands of the session have written."""
     async with asked(deployment, "show the log", watcher.session_id) as showing:
         pass
-    assert showing.answer == WRITTEN, "each command wrote its line once"
-    assert (await tool_results(deployment, watcher))[:2] == OUTPUTS
+    return showing.answer

@@ -7,7 +7,7 @@ at a point of some turn, whether all is well again or not.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -21,11 +21,10 @@ from tests.e2e.deployment import (
     Deployment,
     Server,
     four_processes,
-    one_process,
     running,
 )
 from tests.e2e.model import ModelProcess
-from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.fakes.telegram import FakeTelegram
 from tests.postgres import PostgresServer, postgres_server
 from tests.security.scale import scale_name
 
@@ -35,32 +34,6 @@ KILLS_OF_ONE, KILLS_OF_FOUR = 6, 85
 
 Victims: TypeAlias = Mapping[str, Callable[[], None]]
 """What kills something and starts it again."""
-
-
-@pytest.fixture
-async def telegram() -> AsyncIterator[FakeTelegram]:
-    async with fake_telegram() as server:
-        yield server
-
-
-@pytest.fixture
-def environ(telegram: FakeTelegram) -> Mapping[str, str]:
-    return {
-        "TELEGRAM_BOT_TOKEN": TOKEN,
-        "TELEGRAM_BASE_URL": telegram.url,
-        "TELEGRAM_ALLOWED_USERS": "7",
-    }
-
-
-@pytest.fixture
-def one(
-    model: ModelProcess, environ: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployment]:
-    """`hermes up` with processes for boxes, the quickest to start again."""
-    need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
-    folder = tmp_path_factory.mktemp("one")
-    with running(one_process(folder, model.url, sandboxed("bubblewrap"), **environ)) as deployment:
-        yield deployment
 
 
 @pytest.fixture
@@ -91,6 +64,8 @@ def four(
 async def test_one_process_is_killed_again_and_again(
     one: Deployment, telegram: FakeTelegram, seed: int, record_property: Callable[[str, str], None]
 ) -> None:
+    telegram.faults.drop_before, telegram.faults.limited = 0.03, 0.01
+    telegram.faults.redeliver, telegram.faults.delay_s = 0.1, 0.05
     victims = {"hermes": partial(_restart, one.servers["up"])}
     cut_off, figure = await _kill_again_and_again(one, victims, telegram, KILLS_OF_ONE, seed)
     assert cut_off > KILLS_OF_ONE, "the kills come in the middle of work"

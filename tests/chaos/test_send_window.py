@@ -1,18 +1,15 @@
 """Hermes is killed while Telegram has done what it was asked for and has not answered yet."""
 
+import asyncio
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from gateway_service.storage.outbox import REPEAT
-from tests.chaos.test_telegram import victim
-from tests.fakes.model import answers, fake_model
-from tests.fakes.telegram import fake_telegram
+from tests.chaos.traffic import MARK, PLACEHOLDER
+from tests.e2e.deployment import Deployment
+from tests.fakes.telegram import FakeTelegram
 
 COMMANDING, TALKING = 1, 2
-PLACEHOLDER, MARK = "…", REPEAT.replace("_", "")
-ECHO = answers({"text": "re: {user}", "chunk_chars": 4, "chunk_delay_s": 0.02})
 KILLS = (
     ("sendMessage", 2),  # the reply of one chat and the placeholder of the other
     ("sendMessage", 4),  # both again
@@ -22,28 +19,24 @@ KILLS = (
 
 
 @pytest.mark.timeout(180)
-async def test_nothing_is_there_twice_but_one_marked_repeat(tmp_path: Path) -> None:
-    async with fake_telegram() as telegram, fake_model(ECHO) as model:
-        telegram.faults.planned["sendMessage"] = ["silent"] * 4
-        telegram.faults.planned["editMessageText"] = ["silent"] * 2
-        async with victim(tmp_path, telegram, model.url) as hermes:
-            await telegram.say(COMMANDING, "/whoami")
-            await telegram.say(TALKING, "hello")
-            for method, count in KILLS:
-                await telegram.until(
-                    lambda method=method, count=count: telegram.calls[method] >= count, 60
-                )
-                await hermes.end()
-                await hermes.start()
-            for chat_id in (COMMANDING, TALKING):
-                await telegram.say(chat_id, "again")
-                await telegram.until(
-                    lambda chat_id=chat_id: "re: again" in telegram.texts(chat_id), 60
-                )
-        reply = telegram.texts(COMMANDING)[0]
-        said = {
-            chat_id: Counter(text for text in telegram.texts(chat_id) if text != PLACEHOLDER)
-            for chat_id in (COMMANDING, TALKING)
-        }
-    assert said[COMMANDING] == Counter([reply, MARK + reply, "re: again"])
-    assert said[TALKING] == Counter(["re: hello", "re: again"])
+async def test_nothing_is_there_twice_but_one_marked_repeat(
+    one: Deployment, telegram: FakeTelegram
+) -> None:
+    telegram.faults.planned["sendMessage"] = ["silent"] * 4
+    telegram.faults.planned["editMessageText"] = ["silent"] * 2
+    await telegram.say(COMMANDING, "/whoami")
+    await telegram.say(TALKING, "job")
+    for method, count in KILLS:
+        await telegram.until(lambda method=method, count=count: telegram.calls[method] >= count, 60)
+        await asyncio.to_thread(one.kill)
+        await asyncio.to_thread(one.start)
+    for chat_id in (COMMANDING, TALKING):
+        await telegram.say(chat_id, "job again")
+        await telegram.until(lambda chat_id=chat_id: "re: job again" in telegram.texts(chat_id), 60)
+    reply = telegram.texts(COMMANDING)[0]
+    said = {
+        chat_id: Counter(text for text in telegram.texts(chat_id) if text != PLACEHOLDER)
+        for chat_id in (COMMANDING, TALKING)
+    }
+    assert said[COMMANDING] == Counter([reply, MARK + reply, "re: job again"])
+    assert said[TALKING] == Counter(["re: job", "re: job again"])
