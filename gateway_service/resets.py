@@ -26,7 +26,6 @@ from services.ids import new_session_id
 from services.leases import Fenced
 
 LOOK_S = 10.0
-AT_ONCE = 50
 RESUME = "resume"
 """The command that goes back to an earlier session."""
 
@@ -42,8 +41,6 @@ class Resets:
         self._agent = agent
         self._policy = policy
         self._clock = clock
-        self._after = resets.BEGINNING
-        """The chat after which a look goes on that was broken off."""
 
     async def run(self) -> None:
         """End what is due, until cancelled."""
@@ -58,7 +55,7 @@ class Resets:
         """End what is due now, and make up for what could not be asked."""
         held = self._held
         for reset in await held.database.read(
-            lambda conn: resets.unasked(conn, held.profile, held.platform, AT_ONCE)
+            lambda conn: resets.unasked(conn, held.profile, held.platform)
         ):
             if await self._ask(reset.review_id, reset.old_session_id):
                 new_id = reset.new_session_id
@@ -66,18 +63,10 @@ class Resets:
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
-        while page := await self._due(cutoff):
-            for found in page:
-                # First of all: whatever ends this look, the next one goes on with the next chat.
-                self._after = found
-                await self._try_to_end(found)
-        self._after = resets.BEGINNING
-
-    async def _due(self, cutoff: datetime) -> list[Due]:
-        held, after = self._held, self._after
-        return await held.database.read(
-            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, AT_ONCE, after)
-        )
+        for found in await held.database.read(
+            lambda conn: resets.due(conn, held.profile, held.platform, cutoff)
+        ):
+            await self._try_to_end(found)
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; one that cannot be ended is no reason to leave the others."""

@@ -9,14 +9,6 @@ from gateway_service.messages import BusyMode
 from gateway_service.storage.schema import chat_busy_mode, chat_session
 from services.database import Prepared, insert_ignore, upsert
 
-_BY_KEY = sa.select(chat_session.c.session_id).where(
-    chat_session.c.profile == bindparam("profile"),
-    chat_session.c.session_key == bindparam("session_key"),
-)
-_IS_KNOWN = sa.select(sa.literal(1)).where(
-    chat_session.c.session_id == bindparam("session_id"),
-    chat_session.c.profile == bindparam("profile"),
-)
 _PUT = upsert(
     chat_session, ("profile", "session_key"), ("session_id", "updated_at", "last_used_at")
 )
@@ -27,19 +19,18 @@ _OF_CHAT = (
 _BUSY = Prepared(sa.select(chat_busy_mode.c.mode).where(*_OF_CHAT))
 _CHOOSE_BUSY = upsert(chat_busy_mode, ("profile", "session_key"), ("mode", "chosen_at"))
 _INHERIT_BUSY = insert_ignore(chat_busy_mode)
-_FORGET_BUSY = sa.delete(chat_busy_mode).where(*_OF_CHAT)
 
 
 def session_of(conn: Connection, profile: str, session_key: str) -> str | None:
     """The chat's session, if it has one."""
-    found = conn.execute(_BY_KEY, {"profile": profile, "session_key": session_key})
-    return found.scalar_one_or_none()
+    query = sa.select(chat_session.c.session_id).filter_by(profile=profile, session_key=session_key)
+    return conn.execute(query).scalar_one_or_none()
 
 
 def is_known(conn: Connection, profile: str, session_id: str) -> bool:
     """Whether the session was given to a chat of this profile."""
-    found = conn.execute(_IS_KNOWN, {"profile": profile, "session_id": session_id})
-    return found.first() is not None
+    query = sa.select(chat_session).filter_by(profile=profile, session_id=session_id)
+    return conn.execute(query).first() is not None
 
 
 def put(conn: Connection, profile: str, session_key: str, session_id: str, now: datetime) -> None:
@@ -68,7 +59,10 @@ def choose_busy_mode(
 ) -> None:
     """Choose for a chat; None is what is configured."""
     if mode is None:
-        conn.execute(_FORGET_BUSY, {"of_profile": profile, "of_key": session_key})
+        conn.execute(
+            sa.delete(chat_busy_mode).where(*_OF_CHAT),
+            {"of_profile": profile, "of_key": session_key},
+        )
     else:
         conn.execute(_CHOOSE_BUSY, _busy_row(profile, session_key, mode, now))
 

@@ -10,12 +10,7 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import (
-    ButtonPress,
-    Event,
-    MessageEvent,
-    TurnOrder,
-)
+from gateway_service.messages import ButtonPress, Event, MessageEvent, TurnOrder
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
@@ -50,60 +45,11 @@ class Waiting(Struct, frozen=True):
 
 
 _INSERT = Prepared(insert_ignore(inbox))
-_BY_EVENT = sa.select(inbox).where(
-    inbox.c.platform == bindparam("platform"), inbox.c.event_id == bindparam("event_id")
-)
-_of_account = (
-    inbox.c.platform == bindparam("of_platform"),
-    inbox.c.account_id == bindparam("of_account"),
-)
-_ACCEPTED = (
-    sa.select(inbox).where(*_of_account, inbox.c.state == State.ACCEPTED).order_by(inbox.c.sequence)
-)
-_LANES = (
-    sa.select(inbox.c.session_key).where(*_of_account, inbox.c.state == State.RECEIVED).distinct()
-)
-_NEXT_OF_LANE = (
-    sa.select(inbox)
-    .where(
-        *_of_account,
-        inbox.c.session_key == bindparam("session_key"),
-        inbox.c.state == State.RECEIVED,
-    )
-    .order_by(inbox.c.sequence)
-    .limit(1)
-)
-_LIVE_TURNS = (
-    sa.select(inbox.c.turn_id)
-    .where(
-        inbox.c.state == State.ACCEPTED,
-        inbox.c.session_id == bindparam("session_id"),
-        inbox.c.profile == bindparam("profile"),
-    )
-    .order_by(inbox.c.sequence)
-)
-_ACCEPT = (
-    sa.update(inbox)
-    .where(inbox.c.sequence == bindparam("of_sequence"))
-    .values(
-        state=State.ACCEPTED,
-        session_id=bindparam("new_session_id"),
-        turn_id=bindparam("new_turn_id"),
-        payload=bindparam("new_payload", type_=sa.JSON()),
-    )
-)
 _CLOSE = Prepared(
     sa.update(inbox)
     .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == State.ACCEPTED)
     .values(state=State.CLOSED, closed_at=bindparam("now", type_=UtcTime()))
 )
-_END = (
-    sa.update(inbox)
-    .where(inbox.c.sequence == bindparam("of_sequence"))
-    .values(state=bindparam("new_state"), closed_at=bindparam("now", type_=UtcTime()))
-)
-_IGNORE = _END.values(payload=bindparam("nothing", type_=sa.JSON()))
-_FORGET = sa.delete(inbox).where(inbox.c.closed_at < bindparam("before", type_=UtcTime()))
 
 
 def add(
@@ -142,8 +88,8 @@ def accept_client(
     }
     if _INSERT.run(conn, row):
         return order, True
-    event = {"platform": order.source.platform, "event_id": event_id}
-    known = conn.execute(_BY_EVENT, event).one()
+    is_event = (inbox.c.platform == order.source.platform, inbox.c.event_id == event_id)
+    known = conn.execute(sa.select(inbox).where(*is_event)).one()
     if known.profile != order.profile:
         raise AlreadyExists(f"message {event_id} was used before")
     return _order(known), known.state == State.ACCEPTED
@@ -151,42 +97,46 @@ def accept_client(
 
 def accept(conn: Connection, sequence: int, order: TurnOrder) -> None:
     """Give an event its turn, and keep all that the turn is to be started with again."""
-    conn.execute(
-        _ACCEPT,
-        {
-            "of_sequence": sequence,
-            "new_session_id": order.session_id,
-            "new_turn_id": order.turn_id,
-            "new_payload": _payload(order),
-        },
-    )
+    turn = {"session_id": order.session_id, "turn_id": order.turn_id, "payload": _payload(order)}
+    _update(conn, sequence, state=State.ACCEPTED, **turn)
 
 
 def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnOrder]]:
     """The turns that have not been answered, each with its session key, oldest first."""
-    found = conn.execute(_ACCEPTED, {"of_platform": platform, "of_account": account_id})
-    return [(row.session_key, _order(row)) for row in found]
+    query = sa.select(inbox).where(*_of_account(platform, account_id, State.ACCEPTED))
+    return [
+        (row.session_key, _order(row)) for row in conn.execute(query.order_by(inbox.c.sequence))
+    ]
 
 
 def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
     """The session keys for which something has come in."""
-    found = conn.execute(_LANES, {"of_platform": platform, "of_account": account_id})
-    return found.scalars().all()
+    received = _of_account(platform, account_id, State.RECEIVED)
+    return conn.execute(sa.select(inbox.c.session_key).where(*received).distinct()).scalars().all()
 
 
 def next_of_lane(
     conn: Connection, platform: str, account_id: str, session_key: str
 ) -> Waiting | None:
     """The oldest event of a session key that nobody has looked at."""
-    lane = {"of_platform": platform, "of_account": account_id, "session_key": session_key}
-    row = conn.execute(_NEXT_OF_LANE, lane).one_or_none()
+    received = _of_account(platform, account_id, State.RECEIVED)
+    query = sa.select(inbox).where(*received, inbox.c.session_key == session_key)
+    row = conn.execute(query.order_by(inbox.c.sequence).limit(1)).one_or_none()
     return None if row is None else Waiting(row.sequence, _event(row), row.received_at)
 
 
 def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]:
     """The session's turns that have not ended, oldest first."""
-    found = conn.execute(_LIVE_TURNS, {"session_id": session_id, "profile": profile})
-    return found.scalars().all()
+    query = (
+        sa.select(inbox.c.turn_id)
+        .where(
+            inbox.c.state == State.ACCEPTED,
+            inbox.c.session_id == session_id,
+            inbox.c.profile == profile,
+        )
+        .order_by(inbox.c.sequence)
+    )
+    return conn.execute(query).scalars().all()
 
 
 def close(conn: Connection, turn_id: str, now: datetime) -> None:
@@ -196,21 +146,25 @@ def close(conn: Connection, turn_id: str, now: datetime) -> None:
 
 def close_event(conn: Connection, sequence: int, now: datetime) -> None:
     """Note that an event without a turn has been answered."""
-    conn.execute(_END, {"of_sequence": sequence, "new_state": State.CLOSED, "now": now})
+    _update(conn, sequence, state=State.CLOSED, closed_at=now)
 
 
 def ignore(conn: Connection, sequence: int, now: datetime) -> None:
     """Note that an event is none of our business, and forget what it said."""
-    nothing: dict[str, str] = {}
-    conn.execute(
-        _IGNORE,
-        {"of_sequence": sequence, "new_state": State.IGNORED, "now": now, "nothing": nothing},
-    )
+    _update(conn, sequence, state=State.IGNORED, closed_at=now, payload=dict[str, str]())
 
 
 def forget(conn: Connection, before: datetime) -> int:
     """Delete what was closed before a time; returns how much."""
-    return conn.execute(_FORGET, {"before": before}).rowcount
+    return conn.execute(sa.delete(inbox).where(inbox.c.closed_at < before)).rowcount
+
+
+def _update(conn: Connection, sequence: int, **values: Any) -> None:
+    conn.execute(sa.update(inbox).where(inbox.c.sequence == sequence).values(**values))
+
+
+def _of_account(platform: str, account_id: str, state: State) -> tuple[sa.ColumnElement[bool], ...]:
+    return inbox.c.platform == platform, inbox.c.account_id == account_id, inbox.c.state == state
 
 
 _COLUMNS = ("turn_id", "profile", "session_id")

@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
-from gateway_service.messages import Attachment, Button, Content
+from gateway_service.messages import CLI, Attachment, Button, Content
 from gateway_service.storage.schema import outbox
 from services.database import UtcTime, insert_ignore
 
@@ -104,108 +104,7 @@ class Stored(Struct, frozen=True):
     created_at: datetime
 
 
-_TEXT = sa.String()
 _INSERT = insert_ignore(outbox)
-_OF_DELIVERY = (
-    sa.select(outbox)
-    .where(outbox.c.delivery_id == bindparam("delivery_id"))
-    .order_by(outbox.c.part)
-)
-_SHOW = (
-    sa.update(outbox)
-    .where(
-        outbox.c.delivery_id == bindparam("of_delivery"),
-        outbox.c.part == 1,
-        outbox.c.version == bindparam("seen_version"),
-    )
-    .values(
-        payload=bindparam("new_payload", type_=sa.JSON()),
-        version=outbox.c.version + 1,
-        attempts=0,
-        due_since=bindparam("now", type_=UtcTime()),
-        next_attempt_at=bindparam("now", type_=UtcTime()),
-        # What is being sent goes on; its sender sees the new version and edits.
-        state=sa.case((outbox.c.state == State.SENDING, State.SENDING), else_=State.PENDING),
-    )
-)
-_MESSAGE_ID = sa.select(outbox.c.platform_message_id).where(
-    outbox.c.delivery_id == bindparam("delivery_id"), outbox.c.part == 1
-)
-_of_account = (
-    outbox.c.platform == bindparam("of_platform"),
-    outbox.c.account_id == bindparam("of_account"),
-)
-_of_chat = (*_of_account, outbox.c.chat_id == bindparam("chat_id"))
-_DELIVERY = sa.select(outbox.c.delivery_id).where(
-    *_of_chat,
-    outbox.c.platform_message_id == bindparam("message_id"),
-)
-_IN_CHAT = sa.select(outbox.c.sequence).where(
-    *_of_chat, outbox.c.delivery_id == bindparam("delivery_id")
-)
-_FIRST_OF_CHAT = (
-    sa.select(sa.func.min(outbox.c.sequence))
-    .where(*_of_account, outbox.c.state == State.PENDING)
-    .group_by(outbox.c.chat_id)
-)
-_WAITING_CHATS = sa.select(outbox.c.chat_id, outbox.c.next_attempt_at).where(
-    outbox.c.sequence.in_(_FIRST_OF_CHAT)
-)
-_NEXT_OF_CHAT = (
-    sa.select(outbox)
-    .where(*_of_chat, outbox.c.state == State.PENDING)
-    .order_by(outbox.c.sequence)
-    .limit(1)
-)
-_BEGIN = (
-    sa.update(outbox)
-    .where(outbox.c.sequence == bindparam("of_sequence"))
-    .values(state=State.SENDING, attempts=outbox.c.attempts + 1)
-)
-_SETTLE = (
-    sa.update(outbox)
-    .where(outbox.c.sequence == bindparam("of_sequence"), outbox.c.state == State.SENDING)
-    .values(
-        # A newer version has to be shown as well.
-        state=sa.case(
-            (
-                outbox.c.version == bindparam("seen_version"),
-                bindparam("new_state", type_=sa.String()),
-            ),
-            else_=State.PENDING,
-        ),
-        kind=bindparam("new_kind"),
-        uncertain=bindparam("now_uncertain", type_=sa.Boolean()),
-        platform_message_id=bindparam("new_message_id"),
-        next_attempt_at=bindparam("next", type_=UtcTime()),
-        last_error=bindparam("error"),
-        sent_at=bindparam("now", type_=UtcTime()),
-    )
-)
-_TAKE_OVER = (
-    sa.update(outbox)
-    .where(
-        *_of_account,
-        outbox.c.state == State.SENDING,
-        outbox.c.chat_id.not_in(bindparam("busy", expanding=True)),
-    )
-    .values(
-        state=State.PENDING,
-        next_attempt_at=bindparam("now", type_=UtcTime()),
-        uncertain=sa.or_(
-            outbox.c.uncertain,
-            sa.and_(outbox.c.kind == Kind.MESSAGE, outbox.c.platform_message_id.is_(None)),
-        ),
-    )
-)
-_BACKLOG = sa.select(sa.func.count(), sa.func.min(outbox.c.due_since, type_=UtcTime())).where(
-    outbox.c.platform != bindparam("but_platform"),
-    outbox.c.state.in_((State.PENDING, State.SENDING)),
-)
-_FORGET = sa.delete(outbox).where(
-    outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)),
-    outbox.c.sent_at < bindparam("before", type_=UtcTime()),
-)
 
 
 def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
@@ -236,63 +135,73 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
 
 def show(conn: Connection, delivery_id: str, content: Content, now: datetime) -> bool:
     """Let the first part of a delivery show something else, once; returns whether it is new."""
-    values = {
-        "of_delivery": delivery_id,
-        "seen_version": 0,
-        "new_payload": _payload(content),
-        "now": now,
-    }
-    return conn.execute(_SHOW, values).rowcount > 0
+    update = (
+        sa.update(outbox)
+        .where(outbox.c.delivery_id == delivery_id, outbox.c.part == 1, outbox.c.version == 0)
+        .values(
+            payload=_payload(content),
+            version=outbox.c.version + 1,
+            attempts=0,
+            due_since=now,
+            next_attempt_at=now,
+            # What is being sent goes on; its sender sees the new version and edits.
+            state=sa.case((outbox.c.state == State.SENDING, State.SENDING), else_=State.PENDING),
+        )
+    )
+    return conn.execute(update).rowcount > 0
 
 
 def message_id(conn: Connection, delivery_id: str) -> str | None:
     """The platform's id of a delivery's first part, once it exists there."""
-    return conn.execute(_MESSAGE_ID, {"delivery_id": delivery_id}).scalar_one_or_none()
+    first = (outbox.c.delivery_id == delivery_id, outbox.c.part == 1)
+    query = sa.select(outbox.c.platform_message_id).where(*first)
+    return conn.execute(query).scalar_one_or_none()
 
 
 def delivery_of(conn: Connection, address: Address, message_id: str) -> str | None:
     """The delivery that a message of a chat belongs to, while it is kept."""
-    values = {**_chat(address), "message_id": message_id}
-    return conn.execute(_DELIVERY, values).scalars().first()
+    is_message = (*_in_chat(address), outbox.c.platform_message_id == message_id)
+    return conn.execute(sa.select(outbox.c.delivery_id).where(*is_message)).scalars().first()
 
 
 def is_in_chat(conn: Connection, address: Address, delivery_id: str) -> bool:
     """Whether a chat has had a delivery, while it is kept."""
-    values = {**_chat(address), "delivery_id": delivery_id}
-    return conn.execute(_IN_CHAT, values).first() is not None
-
-
-def _chat(address: Address) -> dict[str, str]:
-    return {
-        "of_platform": address.platform,
-        "of_account": address.account_id,
-        "chat_id": address.chat_id,
-    }
+    is_part = (*_in_chat(address), outbox.c.delivery_id == delivery_id)
+    return conn.execute(sa.select(outbox.c.sequence).where(*is_part)).first() is not None
 
 
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
     """A delivery's parts, whosever they are; none when it does not exist."""
+    query = sa.select(outbox).where(outbox.c.delivery_id == delivery_id).order_by(outbox.c.part)
     return [
         Stored(row.profile, row.digest, State(row.state), row.last_error, row.created_at)
-        for row in conn.execute(_OF_DELIVERY, {"delivery_id": delivery_id})
+        for row in conn.execute(query)
     ]
 
 
 def waiting_chats(conn: Connection, platform: str, account_id: str) -> Mapping[str, datetime]:
     """The chats for which something waits, and from when on it may be sent."""
-    found = conn.execute(_WAITING_CHATS, {"of_platform": platform, "of_account": account_id})
-    return {row.chat_id: row.next_attempt_at for row in found}
+    first_of_chats = (
+        sa.select(sa.func.min(outbox.c.sequence))
+        .where(*_of_account(platform, account_id), outbox.c.state == State.PENDING)
+        .group_by(outbox.c.chat_id)
+    )
+    query = sa.select(outbox).where(outbox.c.sequence.in_(first_of_chats))
+    return {row.chat_id: row.next_attempt_at for row in conn.execute(query)}
 
 
 def begin(
     conn: Connection, platform: str, account_id: str, chat_id: str, now: datetime
 ) -> Part | None:
     """Mark the next message of a chat as being sent; None when none may be sent yet."""
-    chat = {"of_platform": platform, "of_account": account_id, "chat_id": chat_id}
-    row = conn.execute(_NEXT_OF_CHAT, chat).one_or_none()
+    chat = (*_of_account(platform, account_id), outbox.c.chat_id == chat_id)
+    query = sa.select(outbox).where(*chat, outbox.c.state == State.PENDING)
+    row = conn.execute(query.order_by(outbox.c.sequence).limit(1)).one_or_none()
     if row is None or row.next_attempt_at > now:
         return None
-    conn.execute(_BEGIN, {"of_sequence": row.sequence})
+    is_row = outbox.c.sequence == row.sequence
+    begun = sa.update(outbox).where(is_row).values(state=State.SENDING, attempts=row.attempts + 1)
+    conn.execute(begun)
     return part_of(row)
 
 
@@ -306,19 +215,21 @@ def settle(
     error: str = "",
 ) -> None:
     """Note what came of sending a part, which carries the id, kind and doubt that it has now."""
+    is_sent = (outbox.c.sequence == part.sequence, outbox.c.state == State.SENDING)
+    # A newer version has to be shown as well.
+    is_newest = outbox.c.version == part.version
     conn.execute(
-        _SETTLE,
-        {
-            "of_sequence": part.sequence,
-            "seen_version": part.version,
-            "new_state": state,
-            "new_kind": part.kind,
-            "now_uncertain": part.uncertain,
-            "new_message_id": part.message_id,
-            "next": next_attempt_at or now,
-            "error": error,
-            "now": now,
-        },
+        sa.update(outbox)
+        .where(*is_sent)
+        .values(
+            state=sa.case((is_newest, state), else_=State.PENDING),
+            kind=part.kind,
+            uncertain=part.uncertain,
+            platform_message_id=part.message_id,
+            next_attempt_at=next_attempt_at or now,
+            last_error=error,
+            sent_at=now,
+        )
     )
 
 
@@ -326,19 +237,78 @@ def take_over(
     conn: Connection, platform: str, account_id: str, busy: Sequence[str], now: datetime
 ) -> int:
     """Make what nobody is sending any more pending again; returns how much that was."""
-    values = {"of_platform": platform, "of_account": account_id, "busy": busy, "now": now}
-    return conn.execute(_TAKE_OVER, values).rowcount
+    is_new = sa.and_(outbox.c.kind == Kind.MESSAGE, outbox.c.platform_message_id.is_(None))
+    update = (
+        sa.update(outbox)
+        .where(
+            *_of_account(platform, account_id),
+            outbox.c.state == State.SENDING,
+            outbox.c.chat_id.not_in(busy),
+        )
+        .values(
+            state=State.PENDING,
+            next_attempt_at=now,
+            uncertain=sa.or_(outbox.c.uncertain, is_new),
+        )
+    )
+    return conn.execute(update).rowcount
 
 
 def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
     """How many messages wait to be sent, other than to one platform, and since when the oldest."""
-    count, oldest = conn.execute(_BACKLOG, {"but_platform": but_platform}).one()
+    query = sa.select(sa.func.count(), sa.func.min(outbox.c.due_since, type_=UtcTime())).where(
+        outbox.c.platform != but_platform, outbox.c.state.in_((State.PENDING, State.SENDING))
+    )
+    count, oldest = conn.execute(query).one()
     return count, oldest
+
+
+def waiting_news(conn: Connection, profile: str, now: datetime) -> Sequence[Part]:
+    """What no client has been told yet, oldest first; in doubt where a telling was broken off."""
+    broken_off = sa.and_(outbox.c.state == State.SENDING, outbox.c.next_attempt_at < now)
+    query = sa.select(outbox).where(
+        outbox.c.platform == CLI,
+        outbox.c.profile == profile,
+        sa.or_(outbox.c.state == State.PENDING, broken_off),
+    )
+    return [
+        replace(part_of(row), uncertain=row.state == State.SENDING)
+        for row in conn.execute(query.order_by(outbox.c.sequence))
+    ]
+
+
+def begin_news(conn: Connection, part: Part, until: datetime) -> bool:
+    """Mark news as being told up to a time; returns whether nobody else was faster."""
+    update = (
+        sa.update(outbox)
+        .where(
+            outbox.c.sequence == part.sequence,
+            outbox.c.attempts == part.attempts,
+            outbox.c.state.in_((State.PENDING, State.SENDING)),
+        )
+        .values(
+            state=State.SENDING,
+            attempts=part.attempts + 1,
+            uncertain=part.uncertain,
+            next_attempt_at=until,
+        )
+    )
+    return conn.execute(update).rowcount > 0
 
 
 def forget(conn: Connection, before: datetime) -> int:
     """Delete what was sent or given up before a time; returns how much."""
-    return conn.execute(_FORGET, {"before": before}).rowcount
+    is_done = outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED))
+    return conn.execute(sa.delete(outbox).where(is_done, outbox.c.sent_at < before)).rowcount
+
+
+def _of_account(platform: str, account_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return outbox.c.platform == platform, outbox.c.account_id == account_id
+
+
+def _in_chat(address: Address) -> tuple[sa.ColumnElement[bool], ...]:
+    account = _of_account(address.platform, address.account_id)
+    return (*account, outbox.c.chat_id == address.chat_id)
 
 
 def part_of(row: sa.Row[Any]) -> Part:

@@ -1,11 +1,12 @@
 """Chats that go on in a new session: which are due, and what is still to be done for them."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.storage.inbox import State
@@ -21,10 +22,6 @@ class Due(Struct, frozen=True):
     last_used: datetime
 
 
-BEGINNING = Due("", "", datetime.fromtimestamp(0, UTC))
-"""Before all others."""
-
-
 class Reset(Struct, frozen=True):
     """A chat that has gone on in a new session."""
 
@@ -38,25 +35,10 @@ class Reset(Struct, frozen=True):
 
 
 _row = chat_session.c
-_of_chat = (_row.profile == bindparam("of_profile"), _row.session_key == bindparam("of_key"))
-_USED = sa.select(_row.session_id, _row.last_used_at).where(*_of_chat)
-_DUE = (
-    sa.select(_row.session_key, _row.session_id, _row.last_used_at)
-    .where(
-        _row.profile == bindparam("of_profile"),
-        _row.session_key.startswith(bindparam("beginning"), autoescape=False),
-        _row.last_used_at < bindparam("cutoff", type_=UtcTime()),
-        _row.last_used_at >= bindparam("after", type_=UtcTime()),
-        sa.or_(
-            _row.last_used_at > bindparam("after", type_=UtcTime()),
-            _row.session_key > bindparam("after_key"),
-        ),
-    )
-    .order_by(_row.last_used_at, _row.session_key)
-    .limit(bindparam("most"))
-)
 _TOUCH = Prepared(
-    sa.update(chat_session).where(*_of_chat).values(last_used_at=bindparam("now", type_=UtcTime()))
+    sa.update(chat_session)
+    .where(_row.profile == bindparam("of_profile"), _row.session_key == bindparam("of_key"))
+    .values(last_used_at=bindparam("now", type_=UtcTime()))
 )
 _ANSWERED = Prepared(
     sa.update(chat_session)
@@ -67,65 +49,31 @@ _ANSWERED = Prepared(
     )
     .values(last_used_at=bindparam("now", type_=UtcTime()))
 )
-_EMPTY = (
-    sa.update(chat_session)
-    .where(
-        *_of_chat,
-        _row.session_id == bindparam("old_id"),
-        _row.last_used_at == bindparam("seen", type_=UtcTime()),
-    )
-    .values(last_used_at=None)
-)
-_MOVE = _EMPTY.values(session_id=bindparam("new_id"), updated_at=bindparam("now", type_=UtcTime()))
-_OPEN = sa.select(inbox.c.sequence).where(
-    inbox.c.session_key == bindparam("of_key"),
-    inbox.c.profile == bindparam("of_profile"),
-    inbox.c.state.in_((State.RECEIVED, State.ACCEPTED)),
-)
-_ANSWERING = _OPEN.where(inbox.c.state == State.ACCEPTED)
-_INSERT = sa.insert(session_reset)
 _BY_NEW = Prepared(
     sa.select(session_reset).where(
         session_reset.c.new_session_id == bindparam("new_id"), ~session_reset.c.is_told
     )
 )
-_OF_NEW = sa.update(session_reset).where(session_reset.c.new_session_id == bindparam("of_new"))
-_TOLD = _OF_NEW.values(is_told=True)
-_ASKED = _OF_NEW.values(is_review_asked=True)
-_UNASKED = (
-    sa.select(session_reset)
-    .where(
-        ~session_reset.c.is_review_asked,
-        session_reset.c.profile == bindparam("of_profile"),
-        session_reset.c.session_key.startswith(bindparam("beginning"), autoescape=False),
+
+
+def due(conn: Connection, profile: str, platform: str, cutoff: datetime) -> list[Due]:
+    """Chats that were last used before a time, the one that is quiet longest first."""
+    query = (
+        sa.select(_row.session_key, _row.session_id, _row.last_used_at)
+        .where(
+            _row.profile == profile,
+            _row.session_key.startswith(_beginning_of(platform)),
+            _row.last_used_at < cutoff,
+        )
+        .order_by(_row.last_used_at, _row.session_key)
     )
-    .order_by(session_reset.c.reset_at)
-    .limit(bindparam("most"))
-)
-_FORGET = sa.delete(session_reset).where(
-    session_reset.c.is_told,
-    session_reset.c.is_review_asked,
-    session_reset.c.reset_at < bindparam("before", type_=UtcTime()),
-)
-
-
-def beginning_of(platform: str) -> str:
-    """How the keys of a platform's chats begin."""
-    return f"agent:main:{platform}:"
-
-
-def due(
-    conn: Connection, profile: str, platform: str, cutoff: datetime, most: int, after: Due
-) -> list[Due]:
-    """Chats after one that were last used before a time, the one that is quiet longest first."""
-    asked = {"of_profile": profile, "beginning": beginning_of(platform), "cutoff": cutoff}
-    asked |= {"most": most, "after": after.last_used, "after_key": after.session_key}
-    return [Due(*row) for row in conn.execute(_DUE, asked)]
+    return [Due(*row) for row in conn.execute(query)]
 
 
 def used(conn: Connection, profile: str, session_key: str) -> Due | None:
     """The chat as it was last used; None where there is nothing that could end."""
-    row = conn.execute(_USED, {"of_profile": profile, "of_key": session_key}).one_or_none()
+    query = sa.select(chat_session).filter_by(profile=profile, session_key=session_key)
+    row = conn.execute(query).one_or_none()
     if row is None or row.last_used_at is None:
         return None
     return Due(session_key, row.session_id, row.last_used_at)
@@ -143,40 +91,28 @@ def answered(conn: Connection, profile: str, session_id: str, now: datetime) -> 
 
 def is_open(conn: Connection, profile: str, session_key: str, *, received: bool) -> bool:
     """Whether a message of a chat is being answered, or was only received, if that counts."""
-    query = _OPEN if received else _ANSWERING
-    found = conn.execute(query.limit(1), {"of_profile": profile, "of_key": session_key})
-    return found.first() is not None
+    states = (State.RECEIVED, State.ACCEPTED) if received else (State.ACCEPTED,)
+    of_chat = (inbox.c.session_key == session_key, inbox.c.profile == profile)
+    query = sa.select(inbox.c.sequence).where(*of_chat, inbox.c.state.in_(states)).limit(1)
+    return conn.execute(query).first() is not None
 
 
 def move(
     conn: Connection, reset: Reset, seen: datetime, now: datetime, *, is_review_asked: bool
 ) -> bool:
     """Let a chat go on in its new session; False where it was used meanwhile."""
-    moved = {
-        "of_profile": reset.profile,
-        "of_key": reset.session_key,
-        "old_id": reset.old_session_id,
-        "new_id": reset.new_session_id,
-        "seen": seen,
-        "now": now,
-    }
-    if not conn.execute(_MOVE, moved).rowcount:
+    old = Due(reset.session_key, reset.old_session_id, seen)
+    moved = _empty(reset.profile, old).values(session_id=reset.new_session_id, updated_at=now)
+    if not conn.execute(moved).rowcount:
         return False
-    row: dict[str, Any] = {name: getattr(reset, name) for name in reset.__struct_fields__}
-    row |= {"reset_at": now, "is_review_asked": is_review_asked, "is_told": False}
-    conn.execute(_INSERT, row)
+    row = {**asdict(reset), "reset_at": now, "is_review_asked": is_review_asked, "is_told": False}
+    conn.execute(sa.insert(session_reset), row)
     return True
 
 
 def is_empty(conn: Connection, profile: str, found: Due) -> None:
     """There is nothing in a chat's session that could end."""
-    moved = {
-        "of_profile": profile,
-        "of_key": found.session_key,
-        "old_id": found.session_id,
-        "seen": found.last_used,
-    }
-    conn.execute(_EMPTY, moved)
+    conn.execute(_empty(profile, found))
 
 
 def untold(conn: Connection, session_id: str) -> Reset | None:
@@ -187,23 +123,49 @@ def untold(conn: Connection, session_id: str) -> Reset | None:
 
 def told(conn: Connection, new_session_id: str) -> None:
     """Its person is told."""
-    conn.execute(_TOLD, {"of_new": new_session_id})
+    is_it = session_reset.c.new_session_id == new_session_id
+    conn.execute(sa.update(session_reset).where(is_it).values(is_told=True))
 
 
-def unasked(conn: Connection, profile: str, platform: str, most: int) -> Sequence[Reset]:
+def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
     """Those for whose old sessions the agent could not be asked yet."""
-    asked = {"of_profile": profile, "beginning": beginning_of(platform), "most": most}
-    return [_reset(row) for row in conn.execute(_UNASKED, asked)]
+    query = sa.select(session_reset).where(
+        ~session_reset.c.is_review_asked,
+        session_reset.c.profile == profile,
+        session_reset.c.session_key.startswith(_beginning_of(platform)),
+    )
+    return [_reset(row) for row in conn.execute(query.order_by(session_reset.c.reset_at))]
 
 
 def asked(conn: Connection, new_session_id: str) -> None:
     """The agent was asked."""
-    conn.execute(_ASKED, {"of_new": new_session_id})
+    is_it = session_reset.c.new_session_id == new_session_id
+    conn.execute(sa.update(session_reset).where(is_it).values(is_review_asked=True))
 
 
 def forget(conn: Connection, before: datetime) -> None:
     """Delete what was done before a time."""
-    conn.execute(_FORGET, {"before": before})
+    is_done = (session_reset.c.is_told, session_reset.c.is_review_asked)
+    conn.execute(sa.delete(session_reset).where(*is_done, session_reset.c.reset_at < before))
+
+
+def _empty(profile: str, found: Due) -> sa.Update:
+    """Take from a chat, unless it was used meanwhile, the time at which it was."""
+    return (
+        sa.update(chat_session)
+        .where(
+            _row.profile == profile,
+            _row.session_key == found.session_key,
+            _row.session_id == found.session_id,
+            _row.last_used_at == found.last_used,
+        )
+        .values(last_used_at=None)
+    )
+
+
+def _beginning_of(platform: str) -> str:
+    """How the keys of a platform's chats begin."""
+    return f"agent:main:{platform}:"
 
 
 def _reset(row: sa.Row[Any]) -> Reset:
