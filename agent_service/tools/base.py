@@ -7,7 +7,7 @@ that the model reads, never an exception; the two exceptions are for when there 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
@@ -228,32 +228,26 @@ class InnerCalls(Protocol):
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
 
 
-class Tool(Protocol[A_contra]):
+class Tool(Generic[A_contra]):
     """One tool."""
 
-    @property
-    def name(self) -> str:
-        """The name that the model calls."""
-        ...
-
-    @property
-    def toolset(self) -> str:
-        """The id of the set that it belongs to."""
-        ...
-
-    @property
-    def arguments(self) -> type[ToolArguments]:
-        """The model of its arguments; its docstring is the tool's description."""
-        ...
+    name: str
+    """The name that the model calls."""
+    toolset: str
+    """The id of the set that it belongs to."""
+    arguments: type[ToolArguments]
+    """The model of its arguments; its docstring is the tool's description."""
+    usual_effect: Effect = Effect.UNSAFE
+    usual_writes: frozenset[str] = frozenset()
 
     def effect(self, arguments: A_contra) -> Effect:
         """What is done with a call of which it is not known whether it ran."""
-        ...
+        return self.usual_effect
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
         """What the call changes, such as paths; calls that share one run one after the other."""
-        ...
+        return self.usual_writes
 
     async def run(self, arguments: A_contra, context: ToolContext) -> ToolResult:
         """Do it."""
-        ...
+        raise NotImplementedError

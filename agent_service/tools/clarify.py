@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent_service.events import Decision
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 
 MAX_CHOICES = 4
 
@@ -40,20 +47,16 @@ class ClarifyArguments(ToolArguments):
     )
 
 
-class Clarify:
+class Clarify(Tool[ClarifyArguments]):
     """Asks the user."""
 
     name = "clarify"
     toolset = "clarify"
     arguments = ClarifyArguments
-
-    def effect(self, arguments: ClarifyArguments) -> Effect:
-        """The question is stored once, by the call's key."""
-        return Effect.KEYED
-
-    def writes(self, arguments: ClarifyArguments) -> frozenset[str]:
-        """One question at a time."""
-        return frozenset({"person"})
+    usual_effect = Effect.KEYED
+    """The question is stored once, by the call's key."""
+    usual_writes = frozenset({"person"})
+    """One question at a time."""
 
     async def run(self, arguments: ClarifyArguments, context: ToolContext) -> ToolResult:
         """Ask, or tell what was answered."""

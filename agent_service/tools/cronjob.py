@@ -25,6 +25,7 @@ from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -121,7 +122,7 @@ class CronjobArguments(ToolArguments):
     )
 
 
-class Cronjob:
+class Cronjob(Tool[CronjobArguments]):
     """Makes, shows and changes the jobs of the profile."""
 
     name = "cronjob"

@@ -8,6 +8,7 @@ from agent_service.subagents import NoSubagents, Report, Task
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -51,20 +52,14 @@ class DelegateTaskArguments(ToolArguments):
     )
 
 
-class DelegateTask:
+class DelegateTask(Tool[DelegateTaskArguments]):
     """Hands work over."""
 
     name = NAME
     toolset = "delegation"
     arguments = DelegateTaskArguments
-
-    def effect(self, arguments: DelegateTaskArguments) -> Effect:
-        """Subagents are found again by the call's key."""
-        return Effect.KEYED
-
-    def writes(self, arguments: DelegateTaskArguments) -> frozenset[str]:
-        """Subagents have files of their own."""
-        return frozenset()
+    usual_effect = Effect.KEYED
+    """Subagents are found again by the call's key."""
 
     async def run(self, arguments: DelegateTaskArguments, context: ToolContext) -> ToolResult:
         """Hand the work over, and wait for what comes of it."""

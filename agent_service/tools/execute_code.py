@@ -18,6 +18,7 @@ from agent_service.sandbox import (
 from agent_service.tools.base import (
     Effect,
     InnerCalls,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -52,20 +53,16 @@ class ExecuteCodeArguments(ToolArguments):
     code: str = Field(min_length=1, max_length=100_000, description="The program, in Python 3.")
 
 
-class ExecuteCode:
+class ExecuteCode(Tool[ExecuteCodeArguments]):
     """Runs programs."""
 
     name = NAME
     toolset = "code_execution"
     arguments = ExecuteCodeArguments
-
-    def effect(self, arguments: ExecuteCodeArguments) -> Effect:
-        """The program is found again by its key, and its calls by their numbers."""
-        return Effect.KEYED
-
-    def writes(self, arguments: ExecuteCodeArguments) -> frozenset[str]:
-        """One program runs at a time, as their calls are kept in the same place."""
-        return frozenset({NAME})
+    usual_effect = Effect.KEYED
+    """The program is found again by its key, and its calls by their numbers."""
+    usual_writes = frozenset({NAME})
+    """One program runs at a time, as their calls are kept in the same place."""
 
     async def run(self, arguments: ExecuteCodeArguments, context: ToolContext) -> ToolResult:
         """Run the program to its end, and make the calls that it asks for."""

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agent_service.sandbox import FileStat, PathRefused
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.names import shown_name
 
 MAX_ENTRIES = 1000
@@ -20,20 +20,13 @@ class ListDirectoryArguments(ToolArguments):
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many levels to show.")
 
 
-class ListDirectory:
+class ListDirectory(Tool[ListDirectoryArguments]):
     """Lists folders."""
 
     name = "list_directory"
     toolset = "file"
     arguments = ListDirectoryArguments
-
-    def effect(self, arguments: ListDirectoryArguments) -> Effect:
-        """Listing changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: ListDirectoryArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
+    usual_effect = Effect.PURE
 
     async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolResult:
         """List it."""

@@ -7,7 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_service.memory.entries import Action, MemoryRefused, Operation, Target
 from agent_service.memory.store import Asked, MemoryStore
 from agent_service.storage.sessions import MEMORY_LIMITS
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from services.errors import HermesError
 
 MAX_OPERATIONS = 64
@@ -46,19 +53,17 @@ class MemoryArguments(ToolArguments):
     )
 
 
-class MemoryTool:
+class MemoryTool(Tool[MemoryArguments]):
     """Changes memories."""
 
     name = "memory"
     toolset = "memory"
     arguments = MemoryArguments
+    usual_effect = Effect.KEYED
+    """A change that was made is found by the call's key."""
 
     def __init__(self, memories: MemoryStore) -> None:
         self._memories = memories
-
-    def effect(self, arguments: MemoryArguments) -> Effect:
-        """A change that was made is found by the call's key."""
-        return Effect.KEYED
 
     def writes(self, arguments: MemoryArguments) -> frozenset[str]:
         """One memory, so that the changes of one message are made in their order."""

@@ -7,7 +7,14 @@ from pydantic import Field
 
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from services.task_groups import ungrouped
 
 SETTINGS = ("mixture.reference_models",)
@@ -32,25 +39,19 @@ class MixtureOfAgentsArguments(ToolArguments):
     )
 
 
-class MixtureOfAgents:
+class MixtureOfAgents(Tool[MixtureOfAgentsArguments]):
     """Asks several models."""
 
     name = "mixture_of_agents"
     toolset = "mixture"
     arguments = MixtureOfAgentsArguments
+    usual_effect = Effect.PURE
+    """Asking again changes nothing but the bill."""
 
     def __init__(self, references: Sequence[str], aggregator: str) -> None:
         """`aggregator` is the id of the model that concludes; empty is the usual one."""
         self._references = tuple(references)
         self._aggregator = aggregator
-
-    def effect(self, arguments: MixtureOfAgentsArguments) -> Effect:
-        """Asking again changes nothing but the bill."""
-        return Effect.PURE
-
-    def writes(self, arguments: MixtureOfAgentsArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
 
     async def run(self, arguments: MixtureOfAgentsArguments, context: ToolContext) -> ToolResult:
         """Ask all side by side, then have their answers weighed."""

@@ -13,6 +13,7 @@ from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -65,16 +66,14 @@ def paths_of(arguments: PatchArguments) -> Sequence[str]:
     return [path for change in _changes(arguments) for path in change.paths]
 
 
-class Patch:
+class Patch(Tool[PatchArguments]):
     """Changes files."""
 
     name = "patch"
     toolset = "file"
     arguments = PatchArguments
-
-    def effect(self, arguments: PatchArguments) -> Effect:
-        """The same change twice is another change."""
-        return Effect.UNSAFE
+    usual_effect = Effect.UNSAFE
+    """The same change twice is another change."""
 
     def writes(self, arguments: PatchArguments) -> frozenset[str]:
         """The files."""

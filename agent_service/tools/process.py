@@ -10,6 +10,7 @@ from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Str
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -49,7 +50,7 @@ class ProcessArguments(ToolArguments):
     )
 
 
-class Process:
+class Process(Tool[ProcessArguments]):
     """Looks after background commands."""
 
     name = "process"

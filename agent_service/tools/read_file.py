@@ -6,6 +6,7 @@ from agent_service.documents.reading import TEXTUAL, Documents, NoDocument, kind
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -33,19 +34,16 @@ class ReadFileArguments(ToolArguments):
     limit: int = Field(default=500, ge=1, le=MAX_LINES, description="Lines to read at most.")
 
 
-class ReadFile:
+class ReadFile(Tool[ReadFileArguments]):
     """Reads text files."""
 
     name = "read_file"
     toolset = "file"
     arguments = ReadFileArguments
+    usual_effect = Effect.PURE
 
     def __init__(self) -> None:
         self._documents = Documents()
-
-    def effect(self, arguments: ReadFileArguments) -> Effect:
-        """Reading changes nothing."""
-        return Effect.PURE
 
     def writes(self, arguments: ReadFileArguments) -> frozenset[str]:
         """It waits for a change to the same file that was asked for before."""

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agent_service.calls import SCRIPT
 from agent_service.sandbox import Command, Stream
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.output import OutputWindow
 from agent_service.tools.terminal import describe_exit
 
@@ -18,23 +18,17 @@ class ScriptArguments(ToolArguments):
     command: str = Field(min_length=1)
 
 
-class ScriptTool:
+class ScriptTool(Tool[ScriptArguments]):
     """Runs scripts; what they print on standard output is the result."""
 
     name = SCRIPT
     toolset = "terminal"
     arguments = ScriptArguments
+    usual_effect = Effect.KEYED
+    """A command is found again by its key."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-
-    def effect(self, arguments: ScriptArguments) -> Effect:
-        """A command is found again by its key."""
-        return Effect.KEYED
-
-    def writes(self, arguments: ScriptArguments) -> frozenset[str]:
-        """It runs alone."""
-        return frozenset()
 
     async def run(self, arguments: ScriptArguments, context: ToolContext) -> ToolResult:
         """Run it to its end; where it fails, `beside` says how, and what it has printed last."""

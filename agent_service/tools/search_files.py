@@ -9,7 +9,14 @@ from msgspec import Struct
 from pydantic import Field
 
 from agent_service.sandbox import Command
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.judged_files import guarded_family, real_places
 from agent_service.tools.output import OutputWindow
@@ -69,24 +76,18 @@ class SearchFilesArguments(ToolArguments):
     )
 
 
-class SearchFiles:
+class SearchFiles(Tool[SearchFilesArguments]):
     """Searches files."""
 
     name = "search_files"
     toolset = "file"
     arguments = SearchFilesArguments
+    usual_effect = Effect.KEYED
+    """A search that runs is found again by its key."""
 
     def __init__(self, policy: CommandPolicy) -> None:
         """`policy` says what is asked of files of a machine, and so is left out of a search."""
         self._policy = policy
-
-    def effect(self, arguments: SearchFilesArguments) -> Effect:
-        """A search that runs is found again by its key."""
-        return Effect.KEYED
-
-    def writes(self, arguments: SearchFilesArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
 
     async def run(self, arguments: SearchFilesArguments, context: ToolContext) -> ToolResult:
         """Search."""

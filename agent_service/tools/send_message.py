@@ -25,6 +25,7 @@ from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -74,7 +75,7 @@ class SendMessageArguments(ToolArguments):
     )
 
 
-class SendMessage:
+class SendMessage(Tool[SendMessageArguments]):
     """Sends messages."""
 
     name = "send_message"

@@ -8,6 +8,7 @@ from agent_service.search.past import Lookup, PastSessions
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -45,23 +46,16 @@ class SessionSearchArguments(ToolArguments):
     )
 
 
-class SessionSearch:
+class SessionSearch(Tool[SessionSearchArguments]):
     """Looks into earlier sessions."""
 
     name = "session_search"
     toolset = "session"
     arguments = SessionSearchArguments
+    usual_effect = Effect.PURE
 
     def __init__(self, past: PastSessions) -> None:
         self._past = past
-
-    def effect(self, arguments: SessionSearchArguments) -> Effect:
-        """Looking changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: SessionSearchArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
 
     async def run(self, arguments: SessionSearchArguments, context: ToolContext) -> ToolResult:
         """Look."""

@@ -7,7 +7,14 @@ from pydantic import Field
 from agent_service.skills.changes import Action, Wanted
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.shelves import skills_of
 
 
@@ -51,20 +58,16 @@ class SkillManageArguments(ToolArguments):
     )
 
 
-class SkillManage:
+class SkillManage(Tool[SkillManageArguments]):
     """Changes skills."""
 
     name = "skill_manage"
     toolset = "skills"
     arguments = SkillManageArguments
-
-    def effect(self, arguments: SkillManageArguments) -> Effect:
-        """A change finds by the call's key whether it was made."""
-        return Effect.KEYED
-
-    def writes(self, arguments: SkillManageArguments) -> frozenset[str]:
-        """Changes of the library are made one after the other."""
-        return frozenset({"skills"})
+    usual_effect = Effect.KEYED
+    """A change finds by the call's key whether it was made."""
+    usual_writes = frozenset({"skills"})
+    """Changes of the library are made one after the other."""
 
     async def run(self, arguments: SkillManageArguments, context: ToolContext) -> ToolResult:
         """Make the change."""

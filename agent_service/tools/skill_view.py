@@ -6,7 +6,14 @@ from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
 from agent_service.skills.shelf import LOADED
 from agent_service.skills.viewing import view
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.shelves import skills_of
 
 
@@ -22,20 +29,16 @@ class SkillViewArguments(ToolArguments):
     )
 
 
-class SkillView:
+class SkillView(Tool[SkillViewArguments]):
     """Shows skills, and counts that they were read."""
 
     name = "skill_view"
     toolset = "skills"
     arguments = SkillViewArguments
-
-    def effect(self, arguments: SkillViewArguments) -> Effect:
-        """Reading again changes nothing but a count."""
-        return Effect.PURE
-
-    def writes(self, arguments: SkillViewArguments) -> frozenset[str]:
-        """Nothing, but a change by the same message comes wholly before it or after."""
-        return frozenset({"skills"})
+    usual_effect = Effect.PURE
+    """Reading again changes nothing but a count."""
+    usual_writes = frozenset({"skills"})
+    """Nothing, but a change by the same message comes wholly before it or after."""
 
     async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
         """Show it."""

@@ -5,7 +5,7 @@ from itertools import groupby
 from pydantic import Field
 
 from agent_service.skills.index import UNSORTED, one_line
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.shelves import skills_of
 
 
@@ -19,20 +19,13 @@ class SkillsListArguments(ToolArguments):
     category: str = Field(default="", description="Only this category; empty lists all.")
 
 
-class SkillsList:
+class SkillsList(Tool[SkillsListArguments]):
     """Lists skills."""
 
     name = "skills_list"
     toolset = "skills"
     arguments = SkillsListArguments
-
-    def effect(self, arguments: SkillsListArguments) -> Effect:
-        """Looking changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: SkillsListArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
+    usual_effect = Effect.PURE
 
     async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
         """List them."""

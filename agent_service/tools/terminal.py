@@ -16,7 +16,14 @@ from agent_service.sandbox import (
     PathRefused,
     SandboxUnavailable,
 )
-from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolResult,
+)
 from agent_service.tools.output import CommandOutput
 from agent_service.watched import Wanted
 
@@ -105,24 +112,18 @@ class TerminalArguments(ToolArguments):
     )
 
 
-class Terminal:
+class Terminal(Tool[TerminalArguments]):
     """Runs commands."""
 
     name = NAME
     toolset = "terminal"
     arguments = TerminalArguments
+    usual_effect = Effect.KEYED
+    """A command is found again by its key."""
 
     def __init__(self, cwd: str = "") -> None:
         """The first command of a sandbox begins in `cwd`, where it is there."""
         self._cwd = "~/" if cwd == "~" else cwd
-
-    def effect(self, arguments: TerminalArguments) -> Effect:
-        """A command is found again by its key."""
-        return Effect.KEYED
-
-    def writes(self, arguments: TerminalArguments) -> frozenset[str]:
-        """Commands run side by side, as the model asked."""
-        return frozenset()
 
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
         """Run the command, or start it in the background."""

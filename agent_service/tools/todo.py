@@ -4,7 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from agent_service.tools.base import Effect, RetryWithHint, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolResult,
+)
 
 MAX_ITEMS = 256
 STATE = "todo"
@@ -42,20 +49,15 @@ class TodoArguments(ToolArguments):
     )
 
 
-class Todo:
+class Todo(Tool[TodoArguments]):
     """Keeps the plan."""
 
     name = "todo"
     toolset = "todo"
     arguments = TodoArguments
-
-    def effect(self, arguments: TodoArguments) -> Effect:
-        """Writing the same plan again changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: TodoArguments) -> frozenset[str]:
-        """There is one plan."""
-        return frozenset({STATE})
+    usual_effect = Effect.PURE
+    usual_writes = frozenset({STATE})
+    """There is one plan."""
 
     async def run(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
         """Show or change the plan."""

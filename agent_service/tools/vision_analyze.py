@@ -8,7 +8,14 @@ from pydantic import Field
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.texts import same_file
 
 MAX_BYTES = 10_000_000
@@ -42,21 +49,18 @@ class VisionAnalyzeArguments(ToolArguments):
     )
 
 
-class VisionAnalyze:
+class VisionAnalyze(Tool[VisionAnalyzeArguments]):
     """Looks at pictures."""
 
     name = "vision_analyze"
     toolset = "vision"
     arguments = VisionAnalyzeArguments
+    usual_effect = Effect.PURE
 
     def __init__(self, fetcher: Fetcher, route: Route) -> None:
         """`route` leads to the model that looks."""
         self._fetcher = fetcher
         self._route = route
-
-    def effect(self, arguments: VisionAnalyzeArguments) -> Effect:
-        """Looking again changes nothing."""
-        return Effect.PURE
 
     def writes(self, arguments: VisionAnalyzeArguments) -> frozenset[str]:
         """It waits for calls that change the picture."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.web.pages import PagesUnreadable, is_html, is_text, read_pages
 from services.task_groups import all_of
 
@@ -26,23 +26,16 @@ class WebExtractArguments(ToolArguments):
     )
 
 
-class WebExtract:
+class WebExtract(Tool[WebExtractArguments]):
     """Reads web pages."""
 
     name = "web_extract"
     toolset = "web"
     arguments = WebExtractArguments
+    usual_effect = Effect.PURE
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
-
-    def effect(self, arguments: WebExtractArguments) -> Effect:
-        """Reading again changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: WebExtractArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
 
     async def run(self, arguments: WebExtractArguments, context: ToolContext) -> ToolResult:
         """Fetch the pages side by side, and read them."""

@@ -5,6 +5,7 @@ from pydantic import Field
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -23,23 +24,16 @@ class WebSearchArguments(ToolArguments):
     limit: int = Field(default=5, ge=1, le=20, description="How many results, at most 20.")
 
 
-class WebSearch:
+class WebSearch(Tool[WebSearchArguments]):
     """Searches the web."""
 
     name = "web_search"
     toolset = "web"
     arguments = WebSearchArguments
+    usual_effect = Effect.PURE
 
     def __init__(self, search: Search) -> None:
         self._search = search
-
-    def effect(self, arguments: WebSearchArguments) -> Effect:
-        """Searching again changes nothing."""
-        return Effect.PURE
-
-    def writes(self, arguments: WebSearchArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
 
     async def run(self, arguments: WebSearchArguments, context: ToolContext) -> ToolResult:
         """Search."""

@@ -1,13 +1,13 @@
 """The common part of tools that are another tool but for what happens around a call."""
 
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from agent_service.tools.base import Effect, Tool, ToolArguments
 
 A = TypeVar("A", bound=ToolArguments)
 
 
-class Wrapper(Generic[A]):
+class Wrapper(Tool[A]):
     """Has the name, arguments and effects of the tool inside it, and no `run` of its own."""
 
     def __init__(self, inner: Tool[A]) -> None:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.texts import lines_of, same_file
 
 
@@ -16,16 +16,13 @@ class WriteFileArguments(ToolArguments):
     content: str = Field(description="Everything that the file shall contain.")
 
 
-class WriteFile:
+class WriteFile(Tool[WriteFileArguments]):
     """Writes files."""
 
     name = "write_file"
     toolset = "file"
     arguments = WriteFileArguments
-
-    def effect(self, arguments: WriteFileArguments) -> Effect:
-        """Writing the same contents again changes nothing."""
-        return Effect.PURE
+    usual_effect = Effect.PURE
 
     def writes(self, arguments: WriteFileArguments) -> frozenset[str]:
         """The file."""

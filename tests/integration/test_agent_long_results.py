@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from agent_service.facts import ToolReturned
 from agent_service.sandbox import Files, SandboxUnavailable
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
 from agent_service.tools.oversize import (
     FOLDER,
     LATE_CHARS,
@@ -32,20 +32,14 @@ class PrintArguments(ToolArguments):
     beside: int = 0
 
 
-class Print:
+class Print(Tool[PrintArguments]):
     """A tool that says as much as it is asked to."""
 
     name = "print"
     toolset = "file"
     arguments = PrintArguments
-
-    def effect(self, arguments: PrintArguments) -> Effect:
-        """Nothing happens."""
-        return Effect.PURE
-
-    def writes(self, arguments: PrintArguments) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
+    usual_effect = Effect.PURE
+    """Nothing happens."""
 
     async def run(self, arguments: PrintArguments, context: ToolContext) -> ToolResult:
         """Say it."""

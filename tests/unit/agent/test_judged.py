@@ -11,7 +11,14 @@ from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import STATE as TAINT
@@ -32,18 +39,13 @@ class Arguments(ToolArguments):
     command: str
 
 
-class Runs:
+class Runs(Tool[Arguments]):
     """A tool that says that it ran."""
 
     name = "terminal"
     toolset = "terminal"
     arguments = Arguments
-
-    def effect(self, arguments: Arguments) -> Effect:
-        return Effect.KEYED
-
-    def writes(self, arguments: Arguments) -> frozenset[str]:
-        return frozenset()
+    usual_effect = Effect.KEYED
 
     async def run(self, arguments: Arguments, context: ToolContext) -> ToolResult:
         return ToolResult(f"ran {arguments.command}")

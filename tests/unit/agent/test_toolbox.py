@@ -17,7 +17,14 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE, Place
 from agent_service.tools.approval import RequireApproval, binding_of
-from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import (
+    Effect,
+    Tool,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+)
 from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
 from agent_service.tools.skill_view import SkillView, SkillViewArguments
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
@@ -35,7 +42,7 @@ class SampleArguments(ToolArguments):
 
 
 @dataclass(slots=True)
-class Sample:
+class Sample(Tool[SampleArguments]):
     """A tool that remembers what it did."""
 
     name: str = "sample"
