@@ -76,6 +76,11 @@ def skill_files(root: Path, name: str) -> Mapping[str, bytes]:
     return of_skill(tree(root), name)
 
 
+def skills_of(root: Path) -> Mapping[str, bytes]:
+    """The same without the records of use, of which a roll-back leaves what began with a run."""
+    return {path: data for path, data in tree(root).items() if path != ".usage.json"}
+
+
 def of_skill(files: Mapping[str, bytes], name: str) -> Mapping[str, bytes]:
     """Of the files of a library those of a skill that is in use."""
     inside = f"{name}/"

@@ -1,13 +1,12 @@
 """Works out what a library is without the curator's changes since a backup, and with all others.
 
-Each change is undone where the library still is as that change left it. A skill that anybody has
-changed since, or that has come since, stays as it is.
+The change of each skill is undone where all of it still is as the curator left it. A skill that
+anybody has changed since, or that has come since, stays as it is.
 """
 
-import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from agent_service.curation.backups import Backup
 from agent_service.curation.changes import Done, Draft, Kind
@@ -16,19 +15,19 @@ from agent_service.skills.library import USAGE, Protection
 from agent_service.skills.names import ARCHIVE, DOCUMENT
 from agent_service.skills.usage import UsageFile
 
-_RECORD = f"{USAGE}#"
-"""Begins the names of records of use, which are undone one by one."""
 CHANGED = "it was changed since, and stays as it is"
 TAKEN = "there is another skill of that name now; this one stays in the archive"
 
+_STAMP = re.compile(r"-\d{14}(?:-\d+)?$")
+"""What may be behind a skill's name in the archive."""
+
 
 def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[str, str]:
-    """What a change makes of each file and record that it changes, by its digest."""
-    old, new = _parts(before), _parts(after)
+    """What a change makes of each file of a skill that it changes, by its digest."""
     return {
-        path: digest(new.get(path))
-        for path in sorted({*old, *new})
-        if old.get(path) != new.get(path)
+        path: digest(after.get(path))
+        for path in sorted({*before, *after} - {USAGE})
+        if before.get(path) != after.get(path)
     }
 
 
@@ -37,191 +36,107 @@ class Rollback:
 
     def __init__(self, now: Mapping[str, bytes]) -> None:
         self._now = now
-        self._parts = dict(_parts(now))
-        self._oldest: Mapping[str, bytes] = {}
-        self._moves: dict[str, str] = {}
-        """Folders of the archive, by the folders of skills that they become again."""
+        self._goal = dict(now)
+        self._records = dict(UsageFile.parse(now.get(USAGE)).records)
         self._undone: defaultdict[str, set[str]] = defaultdict(set)
         """The files of skills that were given back, by name."""
+        self._folders: dict[str, str] = {}
+        """The folders of those, by name."""
+        self._away: dict[str, str] = {}
+        """The folders of the archive that they were in, by name."""
         self._refused: dict[str, Done] = {}
 
     def undo(self, backup: Backup) -> None:
         """Undo the change before which a backup was made."""
-        self._oldest = backup.library
-        before, away = _parts(backup.library), _moved_away(backup)
-        skills, archived = self._by_folder(backup)
-        for folder, paths in skills.items():
-            self._undo_skill(folder, paths, backup.after, before, away.get(folder, ""))
-        kept = {target for folder, target in away.items() if _name(folder) in self._refused}
-        for folder, paths in archived.items():
-            if folder not in kept and self._is_ours(paths, backup.after, before):
-                self._give_back(paths, before)
-        self._undo_records(backup.after, before)
+        before = UsageFile.parse(backup.library.get(USAGE)).records
+        for folder, paths in self._by_folder(backup):
+            name = folder.rpartition("/")[2]
+            if folder.startswith(f"{ARCHIVE}/"):
+                name = _STAMP.sub("", name)
+                if name not in self._refused and self._is_ours(paths, backup):
+                    self._give_back(paths, backup)
+                    self._away[name] = folder
+            elif problem := self._problem(folder, paths, backup):
+                self._refused[name] = Done(Kind.RESTORED, name, reason=problem)
+            else:
+                self._give_back(paths, backup)
+                self._undone[name].update(paths)
+                self._folders[name] = folder
+                if name in before:
+                    self._records[name] = before[name]
+                else:
+                    self._records.pop(name, None)
 
     def draft(self) -> Draft:
         """What is to be done to the library."""
-        goal = {path: data for path, data in self._parts.items() if not path.startswith(_RECORD)}
-        if (usage := self._usage()) is not None:
-            goal[USAGE] = usage
-        moves = [Move(source, folder) for folder, source in self._moves.items()]
-        there = applied(self._now, moves)
-        changes: list[Change] = [*moves]
-        for path, data in goal.items():
-            if there.get(path) != data:
-                changes.append(Write(path, digest(there.get(path)), data))
+        if self._records != UsageFile.parse(self._now.get(USAGE)).records:
+            self._goal[USAGE] = UsageFile(self._records).encoded()
+        # What is moved keeps its permissions, and files that no backup holds.
+        moves = [
+            Move(self._away[name], folder)
+            for name, folder in self._folders.items()
+            if name in self._away and not any(path.startswith(f"{folder}/") for path in self._now)
+        ]
+        now, goal = applied(self._now, moves), self._goal
+        changes: list[Change] = [
+            *moves,
+            *(
+                Write(path, digest(now.get(path)), data)
+                for path, data in goal.items()
+                if now.get(path) != data
+            ),
+        ]
         # The deepest first, so that no folder is left over.
-        gone = sorted(set(there) - set(goal), key=lambda path: (-path.count("/"), path))
-        changes += [Remove(path, digest(there[path])) for path in gone]
-        return Draft(tuple(changes), self._done(), tuple(self._refused.values()))
+        gone = sorted(set(now) - set(goal), key=lambda path: (-path.count("/"), path))
+        changes += [Remove(path, digest(now[path])) for path in gone]
+        done = tuple(self._done(name) for name in sorted(self._undone) if self._differs(name))
+        return Draft(tuple(changes), done, tuple(self._refused.values()))
 
-    def _done(self) -> tuple[Done, ...]:
-        """The skills that are other ones than now, or in another state."""
-        found: dict[str, Done] = {}
-        for name, paths in self._undone.items():
-            if any(self._parts.get(path) != self._now.get(path) for path in paths):
-                is_there = any(path in self._parts for path in paths if _is_document(path))
-                was_there = any(path in self._now for path in paths if _is_document(path))
-                is_removed = was_there and not is_there
-                found[name] = Done(Kind.REMOVED if is_removed else Kind.RESTORED, name)
-        before, after = UsageFile.parse(self._now.get(USAGE)), UsageFile(self._records())
-        for name in {*before.records, *after.records} - found.keys():
-            if before.of(name).state is not after.of(name).state:
-                found[name] = Done(Kind.RESTORED, name)
-        return tuple(found[name] for name in sorted(found))
+    def _differs(self, name: str) -> bool:
+        return any(self._goal.get(path) != self._now.get(path) for path in self._undone[name])
 
-    def _by_folder(self, backup: Backup) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-        """The files that were changed, by the folders of skills, and of archived ones."""
-        everything = [*backup.library, *self._parts, *backup.after]
-        folders = {path.removesuffix(f"/{DOCUMENT}") for path in everything if _is_document(path)}
-        skills: defaultdict[str, list[str]] = defaultdict(list)
-        archived: defaultdict[str, list[str]] = defaultdict(list)
-        for path in backup.after:
-            if not path.startswith(_RECORD):
-                above = [path[:at] for at, char in enumerate(path) if char == "/"]
-                folder = next((each for each in above if each in folders), path)
-                (archived if folder.startswith(f"{ARCHIVE}/") else skills)[folder].append(path)
-        return skills, archived
+    def _done(self, name: str) -> Done:
+        is_left = any(path in self._goal for path in self._undone[name] if _is_document(path))
+        was_there = any(path in self._now for path in self._undone[name] if _is_document(path))
+        return Done(Kind.REMOVED if was_there and not is_left else Kind.RESTORED, name)
 
-    def _undo_skill(
-        self,
-        folder: str,
-        paths: list[str],
-        after: Mapping[str, str],
-        before: Mapping[str, bytes],
-        away: str,
-    ) -> None:
-        name = _name(folder)
-        if problem := self._problem(folder, paths, after, before):
-            self._refused[name] = Done(Kind.RESTORED, name, reason=problem)
-            return
-        self._undone[name].update(paths)
-        below = f"{away}/"
-        there = {path for path in self._now if path.startswith(below)} if away else set[str]()
-        was_moved = {path for path, left in after.items() if path.startswith(below) and left}
-        if away and there == was_moved and all(digest(self._now[p]) == after[p] for p in there):
-            self._moves[folder] = away
-        self._give_back(paths, before)
+    def _by_folder(self, backup: Backup) -> Iterator[tuple[str, Sequence[str]]]:
+        """The files that were changed, by the folders of skills, and then of archived ones."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sorted(backup.after, key=lambda path: (path.startswith(ARCHIVE), path)):
+            top, _, rest = path.partition("/")
+            is_skill = any(f"{top}/{DOCUMENT}" in each for each in (backup.library, self._goal))
+            folder = top if is_skill else f"{top}/{rest.partition('/')[0]}"
+            found[folder].append(path)
+        yield from found.items()
 
-    def _problem(
-        self,
-        folder: str,
-        paths: list[str],
-        after: Mapping[str, str],
-        before: Mapping[str, bytes],
-    ) -> str:
+    def _problem(self, folder: str, paths: Sequence[str], backup: Backup) -> str:
         """Why a skill stays as it is; empty where it does not."""
-        name, below = _name(folder), f"{folder}/"
-        here = [path for path in self._parts if path.startswith(below)]
+        name = folder.rpartition("/")[2]
+        here = [path for path in self._goal if path.startswith(f"{folder}/")]
         if not here:
-            skills = (
-                path.removesuffix(f"/{DOCUMENT}") for path in self._parts if _is_document(path)
-            )
-            others = [each for each in skills if not each.startswith(f"{ARCHIVE}/")]
-            return TAKEN if name in map(_name, others) else ""
-        if not self._is_ours(paths, after, before):
+            others = (path for path in self._goal if not path.startswith(ARCHIVE))
+            taken = any(f"/{path}".endswith(f"/{name}/{DOCUMENT}") for path in others)
+            return TAKEN if taken else ""
+        if not self._is_ours(paths, backup):
             return CHANGED
-        if UsageFile(self._records()).of(name).pinned:
+        if UsageFile(self._records).of(name).pinned:
             return Protection.PINNED
-        goes = f"{folder}/{DOCUMENT}" not in before
-        return CHANGED if goes and any(path not in paths for path in here) else ""
+        goes = f"{folder}/{DOCUMENT}" not in backup.library
+        return CHANGED if goes and set(here) - set(paths) else ""
 
-    def _is_ours(
-        self, paths: Iterable[str], after: Mapping[str, str], before: Mapping[str, bytes]
-    ) -> bool:
+    def _is_ours(self, paths: Sequence[str], backup: Backup) -> bool:
         """Whether all is as the change left it, or found it: it may never have been made."""
         return all(
-            digest(self._parts.get(path)) in (after[path], digest(before.get(path)))
+            digest(self._goal.get(path)) in (backup.after[path], digest(backup.library.get(path)))
             for path in paths
         )
 
-    def _give_back(self, paths: Iterable[str], before: Mapping[str, bytes]) -> None:
+    def _give_back(self, paths: Sequence[str], backup: Backup) -> None:
         for path in paths:
-            if path in before:
-                self._parts[path] = before[path]
-            else:
-                self._parts.pop(path, None)
-
-    def _undo_records(self, after: Mapping[str, str], before: Mapping[str, bytes]) -> None:
-        for path in after:
-            name = path.removeprefix(_RECORD)
-            if not path.startswith(_RECORD) or name in self._refused:
-                continue
-            # Of a skill that was away, what was recorded since tells of the one in the archive.
-            is_back = any(_name(folder) == name for folder in self._moves)
-            if is_back or self._is_ours([path], after, before):
-                self._give_back([path], before)
-
-    def _records(self) -> dict[str, Any]:
-        return {
-            path.removeprefix(_RECORD): json.loads(data)
-            for path, data in self._parts.items()
-            if path.startswith(_RECORD)
-        }
-
-    def _usage(self) -> bytes | None:
-        """The file of records, as it was written where it holds the same."""
-        records = self._records()
-        for library in (self._now, self._oldest):
-            if dict(UsageFile.parse(library.get(USAGE)).records) == records:
-                return library.get(USAGE)
-        return UsageFile(records).encoded()
-
-
-def _moved_away(backup: Backup) -> Mapping[str, str]:
-    """Where skills were archived by a change, by their folders before it."""
-    archived: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for path, left in backup.after.items():
-        if left and path.startswith(f"{ARCHIVE}/"):
-            _, folder, file = path.split("/", 2)
-            archived[f"{ARCHIVE}/{folder}"][file] = left
-    found: dict[str, str] = {}
-    for path, left in backup.after.items():
-        folder = path.removesuffix(f"/{DOCUMENT}")
-        if left or not _is_document(path) or path not in backup.library:
-            continue
-        files = {
-            each.removeprefix(f"{folder}/"): digest(data)
-            for each, data in backup.library.items()
-            if each.startswith(f"{folder}/")
-        }
-        same = next((each for each, theirs in archived.items() if theirs == files), None)
-        if same is not None:
-            found[folder] = same
-            del archived[same]
-    return found
+            self._goal.pop(path, None)
+            self._goal |= {path: backup.library[path]} if path in backup.library else {}
 
 
 def _is_document(path: str) -> bool:
     return path.endswith(f"/{DOCUMENT}")
-
-
-def _name(folder: str) -> str:
-    return folder.rpartition("/")[2]
-
-
-def _parts(library: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """The files of a library, and its records instead of their file."""
-    parts = {path: data for path, data in library.items() if path != USAGE}
-    for name, record in UsageFile.parse(library.get(USAGE)).records.items():
-        parts[_RECORD + name] = json.dumps(record, sort_keys=True).encode()
-    return parts

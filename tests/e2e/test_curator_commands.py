@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.curation import PROTECTED, fill, plan, skill_files, tree
+from tests.curation import PROTECTED, fill, plan, skill_files, skills_of
 from tests.e2e.home import Home
 from tests.e2e.model import model_process
 
@@ -21,7 +21,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
             tmp_path, {"model": {"base_url": model.url, "default": "scripted"}}, HERMES_API_KEY="k"
         )
         root = fill(home.path)
-        before = tree(root)
+        before = skills_of(root)
         kept = {name: skill_files(root, name) for name in PROTECTED}
         fresh = home.run("curator", "status").out
         assert "The curator is on." in fresh
@@ -34,7 +34,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         ]
         dry = home.run("curator", "dry-run")
         assert "Would be: skills: 2 merged, 1 created" in dry.out
-        assert tree(root) == before
+        assert skills_of(root) == before
         run = home.run("curator", "run", "--json").json
         assert [change["what"] for change in run["changes"]] == ["created", "merged", "merged"]
         assert {change["skill"]: change["why"] for change in run["refused"]} == {
@@ -52,7 +52,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         missing = home.run("curator", "rollback", "20200101-000000", "--yes")
         assert missing.complaints == ["hermes: there is no backup 20200101-000000"]
         assert "restored" in home.run("curator", "rollback", "--yes").out
-        assert tree(root) == before
+        assert skills_of(root) == before
         assert "The curator is paused." in home.run("curator", "pause").out
         assert home.run("curator", "resume", "--json").json["paused"] is False
 
@@ -64,13 +64,13 @@ def test_a_rollback_that_stopped_half_way_goes_on_to_where_it_was_asked_to(tmp_p
             tmp_path, {"model": {"base_url": model.url, "default": "scripted"}}, HERMES_API_KEY="k"
         )
         root = fill(home.path)
-        before = tree(root)
+        before = skills_of(root)
         home.run("curator", "run")
-        assert tree(root) != before
+        assert skills_of(root) != before
         # Where a skill is to be there is a folder: it stops, and its own backup is the latest.
         in_the_way = root / "dev/git-log"
         in_the_way.mkdir()
         assert "half made" in home.run("curator", "rollback", "--yes").err
         in_the_way.rmdir()
         assert home.run("curator", "rollback", "--yes").status == 0
-        assert tree(root) == before
+        assert skills_of(root) == before

@@ -24,7 +24,7 @@ from services.cli.connection import connected
 from services.config import load_settings
 from services.ids import new_id
 from services.streams import open_stream
-from tests.curation import PROTECTED, fill, plan, tree
+from tests.curation import PROTECTED, fill, plan, skills_of
 from tests.fakes.model import FakeModel, fake_model
 
 HISTORY = plan("git-log -> git-history", "git-rebase -> git-history")
@@ -75,7 +75,7 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
     tmp_path: Path,
 ) -> None:
     root = await asyncio.to_thread(fill, tmp_path)
-    before = await asyncio.to_thread(tree, root)
+    before = await asyncio.to_thread(skills_of, root)
     async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
         await JobServiceStub(channels.to("scheduler")).CreateJob(
             job_pb2.CreateJobRequest(
@@ -87,7 +87,7 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
         )
         run = await ran(channels, "one")
         assert (run.error, run.report.summary) == ("", "skills: 2 merged, 1 created")
-        assert "dev/git-history/SKILL.md" in await asyncio.to_thread(tree, root)
+        assert "dev/git-history/SKILL.md" in await asyncio.to_thread(skills_of, root)
         assert await skills_of_job(channels, "job") == ["oddity", "git-history"]
         (asked,) = model.bodies
         said = json.dumps(asked["messages"])
@@ -108,7 +108,7 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
         await curator(channels).RollBack(
             curator_pb2.RollBackRequest(run_id="two", backup_id=run.report.backup_id)
         )
-        assert await asyncio.to_thread(tree, root) == before
+        assert await asyncio.to_thread(skills_of, root) == before
         assert await skills_of_job(channels, "job") == ["oddity", "git-rebase", "git-log"]
 
 
@@ -139,7 +139,7 @@ async def test_a_run_that_stops_half_way_ends_as_what_it_was_and_jobs_follow(
         run = await ran(channels, "one")
         assert (run.error, run.report.summary) == ("", "skills: 2 merged, 1 created")
         assert await skills_of_job(channels, "job") == ["git-history"]
-        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(tree, root)
+        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(skills_of, root)
 
 
 async def notices(channels: Channels, session_id: str) -> list[str]:
@@ -225,7 +225,7 @@ async def test_without_an_answer_of_the_model_skills_still_grow_old(tmp_path: Pa
         assert run.report.plan_failure
         # It was made in 2025 and never used.
         assert [(each.kind, each.name) for each in run.report.changes] == [("archived", "git-log")]
-        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(tree, root)
+        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(skills_of, root)
 
 
 async def test_what_a_job_uses_is_neither_archived_nor_pruned(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.curation import (
     fill,
     plan,
     skill_files,
+    skills_of,
     tree,
 )
 from tests.fakes.clock import ManualClock
@@ -211,18 +212,18 @@ def test_a_run_is_made_once_and_reported(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_backup_gives_the_library_back_and_is_one_of_five(root: Path, tmp_path: Path) -> None:
-    before = tree(root)
+    before = skills_of(root)
     made = apply(tmp_path, plan("git-log -> git-history", "git-rebase -> git-history"), run_id="a")
-    changed = tree(root)
+    changed = skills_of(root)
     back = run(curation(tmp_path).restore("b", made.backup_id))
-    assert tree(root) == before
+    assert skills_of(root) == before
     assert not (root / "dev/git-history").exists()
     assert {done.name for done in back.changes} >= {"git-log", "git-rebase"}
     # What was there before that is not lost either.
     # Asked for again it finds nothing, as a roll-back is not what the next one goes back to.
     assert run(curation(tmp_path).restore("again", "")).changes == ()
     run(curation(tmp_path).restore("c", back.backup_id))
-    assert tree(root) == changed
+    assert skills_of(root) == changed
     with pytest.raises(NotFound):
         run(curation(tmp_path).restore("d", "20200101-000000"))
     for number in range(6):
