@@ -16,7 +16,7 @@ from agent_service.models.endpoints import (
     listed_by,
     missing_endpoint,
 )
-from agent_service.models.errors import EndpointError, ModelError
+from agent_service.models.errors import InvalidEndpoint, ModelError
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.tokens import Login
 from services.checks import Check, ModelChoice, ModelOffer, Verdict
@@ -35,7 +35,7 @@ async def model_choice(settings: Settings) -> ModelChoice:
     """
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
-    except EndpointError as error:
+    except InvalidEndpoint as error:
         raise InvalidArgument(str(error)) from error
     configured = "" if endpoint is None else _named(endpoint)
     servers = () if configured else await discover_local()
@@ -63,7 +63,7 @@ async def _endpoint(
 ) -> Check:
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, config))
-    except EndpointError as error:
+    except InvalidEndpoint as error:
         return Check("model", Verdict.FAILED, str(error))
     if endpoint is None:
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))

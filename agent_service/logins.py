@@ -7,7 +7,7 @@ from agent_service.config import AgentConfig
 from agent_service.login_places import login_store
 from agent_service.model_parts import endpoint_settings
 from agent_service.models.endpoints import configured_endpoint
-from agent_service.models.errors import EndpointError
+from agent_service.models.errors import InvalidEndpoint
 from agent_service.oauth.credentials import confirmed, forget, keep
 from agent_service.oauth.store import LoginStore
 from agent_service.storage import migrations
@@ -63,6 +63,6 @@ def _configured(settings: Settings, config: AgentConfig) -> str:
     """The provider whose models the settings choose; empty where they choose none."""
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, config))
-    except EndpointError:
+    except InvalidEndpoint:
         return "another"
     return "" if endpoint is None else endpoint.provider

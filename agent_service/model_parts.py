@@ -20,7 +20,7 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     missing_endpoint,
 )
-from agent_service.models.errors import EndpointError, RetryPolicy
+from agent_service.models.errors import InvalidEndpoint, RetryPolicy
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
 from agent_service.models.metered import Catalogued, Metered, ModelMetrics, Priced
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
@@ -115,7 +115,7 @@ def notes_route(settings: Settings, config: AgentConfig) -> Route:
         return Route(model=config.compression.summary_model)
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, config))
-    except EndpointError:
+    except InvalidEndpoint:
         return USUAL
     goes_there = endpoint is not None and endpoint.provider == "openrouter"
     return Route(model=FLASH_MODEL) if goes_there else USUAL

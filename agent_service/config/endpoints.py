@@ -112,12 +112,7 @@ def endpoint_settings(
     # Only the one that is named: another provider does not know the model by that name.
     return replace(
         settings,
-        openrouter_api_key=main.openrouter_api_key if one.provider == "openrouter" else _UNSET,
-        openrouter_api_keys=main.openrouter_api_keys if one.provider == "openrouter" else (),
-        openai_api_key=main.openai_api_key if one.provider == "openai" else _UNSET,
-        openai_api_keys=main.openai_api_keys if one.provider == "openai" else (),
-        anthropic_api_key=main.anthropic_api_key if one.provider == "anthropic" else _UNSET,
-        anthropic_api_keys=main.anthropic_api_keys if one.provider == "anthropic" else (),
+        keys={name: keys for name, keys in main.keys.items() if name == one.provider},
         places={name: place for name, place in main.places.items() if name == one.provider},
     )
 

@@ -156,12 +156,11 @@ class ModelConfig(ConfigModel):
             api_key=self.api_key,
             model=self.name,
             provider=self.provider,
-            openrouter_api_key=self.openrouter_api_key,
-            openrouter_api_keys=self.openrouter_api_keys,
-            openai_api_key=self.openai_api_key,
-            openai_api_keys=self.openai_api_keys,
-            anthropic_api_key=self.anthropic_api_key,
-            anthropic_api_keys=self.anthropic_api_keys,
+            keys={
+                "openrouter": (self.openrouter_api_key, *self.openrouter_api_keys),
+                "openai": (self.openai_api_key, *self.openai_api_keys),
+                "anthropic": (self.anthropic_api_key, *self.anthropic_api_keys),
+            },
             api=self.api,
             codex_base_url=self.login.codex_base_url,
         )

@@ -19,7 +19,7 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     with_listed_model,
 )
-from agent_service.models.errors import EndpointError, ModelError, RetryPolicy
+from agent_service.models.errors import InvalidEndpoint, ModelError, RetryPolicy
 from agent_service.models.messages import Messages
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
@@ -88,7 +88,7 @@ class ConfiguredModel:
             return self._chosen[0].model
         try:
             endpoint = configured_endpoint(self._settings)
-        except EndpointError:
+        except InvalidEndpoint:
             return ""
         return "" if endpoint is None else endpoint.model
 
@@ -125,6 +125,6 @@ class ConfiguredModel:
             if not endpoint.model:
                 listed = await with_listed_model(await model.reached())
                 endpoint = replace(endpoint, model=listed.model)
-        except (EndpointError, ModelError) as error:
+        except (InvalidEndpoint, ModelError) as error:
             raise ModelNotConfigured(str(error)) from error
         return endpoint, await self._opened.enter_async_context(model)

@@ -9,13 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.models.discovery import (
-    LOCAL_PORTS,
-    LocalServer,
-    discover_local,
-    list_models,
-)
-from agent_service.models.errors import InvalidEndpoint, NoEndpoint
+from agent_service.models.discovery import list_models
+from agent_service.models.errors import InvalidEndpoint
 from agent_service.oauth import codex, nous
 from services.config import provider_variables
 from services.logins import PROVIDERS
@@ -112,51 +107,17 @@ class EndpointSettings(Struct, frozen=True):
     api_key: SecretStr = _UNSET
     model: str = ""
     provider: str = ""
-    openrouter_api_key: SecretStr = _UNSET
-    openrouter_api_keys: tuple[SecretStr, ...] = ()
-    openai_api_key: SecretStr = _UNSET
-    openai_api_keys: tuple[SecretStr, ...] = ()
-    anthropic_api_key: SecretStr = _UNSET
-    anthropic_api_keys: tuple[SecretStr, ...] = ()
+    keys: Mapping[str, Sequence[SecretStr]] = field(default_factory=dict[str, Sequence[SecretStr]])
+    """Those for openrouter, openai and anthropic, the first of each first."""
     api: str = ""
     codex_base_url: str = codex.MODELS_URL
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     """Base URLs of providers, those of OpenRouter, OpenAI and Anthropic where they are others."""
 
 
-async def find_endpoint(
-    settings: EndpointSettings,
-    env_file: str = "~/.hermes/.env",
-    local_ports: Mapping[str, int] = LOCAL_PORTS,
-) -> Endpoint:
-    """Return the configured endpoint, else the first local server's.
-
-    Raises `NoEndpoint`, whose three lines say what to set, or `InvalidEndpoint`.
-    """
-    configured = configured_endpoint(settings)
-    if configured is not None:
-        return configured if configured.model else await with_listed_model(configured)
-    servers = await discover_local(local_ports)
-    if not servers:
-        raise NoEndpoint(missing_endpoint(env_file))
-    return local_endpoint(servers[0], settings.model)
-
-
 def missing_endpoint(env_file: str) -> str:
     """Return the three lines that say what to set."""
     return _NOTHING_SET.format(env_file=env_file)
-
-
-def local_endpoint(server: LocalServer, wanted_model: str = "") -> Endpoint:
-    """Return a discovered server as an endpoint, for the wanted model if it has it."""
-    return Endpoint(
-        base_url=server.base_url,
-        api_key=SecretStr(""),
-        model=wanted_model if wanted_model in server.models else server.models[0],
-        provider=server.name,
-        source=f"{server.name} on {urlsplit(server.base_url).netloc}",
-        key_name="HERMES_API_KEY",
-    )
 
 
 def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
@@ -178,25 +139,22 @@ def _custom(settings: EndpointSettings) -> Endpoint:
     base_url = _checked_url(settings.base_url)
     provider, default_model = _provider_at(urlsplit(base_url).hostname or "")
     key_name = "HERMES_API_KEY"
-    keys = _keys(settings.api_key, (), key_name)
+    keys = _keys([settings.api_key], key_name)
     if not keys and provider != "custom":
         key_name = f"{provider.upper()}_API_KEY"
         keys = _own_keys(settings, provider)
     named = settings.places.get(settings.provider)
     if not keys and provider == "custom" and named is not None and settings.provider not in _KNOWN:
         key_name = named.key_name
-        keys = _keys(named.api_key, (), key_name)
-    api = _api(settings.api, base_url, provider)
-    return Endpoint(
-        base_url=_base(base_url, api),
-        api_key=keys[0] if keys else _UNSET,
-        more_keys=keys[1:],
-        model=settings.model.strip() or default_model,
-        provider=provider,
-        source="HERMES_BASE_URL",
-        key_name=key_name,
-        api=api,
-    )
+        keys = _keys([named.api_key], key_name)
+    api, model = _api(settings.api, base_url, provider), settings.model.strip() or default_model
+    return _endpoint(base_url, api, keys, (model, provider, "HERMES_BASE_URL", key_name))
+
+
+def _endpoint(base_url: str, api: Api, keys: Sequence[SecretStr], named: Sequence[str]) -> Endpoint:
+    """An endpoint; `named` are its model and provider, what has chosen it, and its key's name."""
+    first = keys[0] if keys else _UNSET
+    return Endpoint(_base(base_url, api), first, *named, api=api, more_keys=tuple(keys[1:]))
 
 
 def _provider_at(host: str) -> tuple[str, str]:
@@ -229,7 +187,7 @@ def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
     """OpenRouter, OpenAI or Anthropic, where there is a key or another URL for it."""
     keys, place = _own_keys(settings, provider), settings.places.get(provider)
     if place is not None and place.base_url:
-        own = _keys(place.api_key, (), place.key_name)
+        own = _keys([place.api_key], place.key_name)
         keys = keys if not own or own[0] in keys else own
         # A server that speaks like OpenAI's may want no key.
         if keys or provider in ("openai", settings.provider):
@@ -244,16 +202,7 @@ def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
         model = model.removeprefix("openai/")
         api = Api.RESPONSES if settings.api == Api.RESPONSES else api
     key_name = f"{provider.upper()}_API_KEY"
-    return Endpoint(
-        base_url=base_url,
-        api_key=keys[0],
-        more_keys=keys[1:],
-        model=model or usual,
-        provider=provider,
-        source=key_name,
-        key_name=key_name,
-        api=api,
-    )
+    return _endpoint(base_url, api, keys, (model or usual, provider, key_name, key_name))
 
 
 def _named(provider: str, settings: EndpointSettings) -> Endpoint:
@@ -264,7 +213,7 @@ def _named(provider: str, settings: EndpointSettings) -> Endpoint:
             f"The provider {provider} is not known: set {url_name} and {key_name}, "
             f"or providers.{provider}.base_url."
         )
-    return _placed(provider, settings, place, _keys(place.api_key, (), place.key_name))
+    return _placed(provider, settings, place, _keys([place.api_key], place.key_name))
 
 
 def _placed(
@@ -274,16 +223,8 @@ def _placed(
     base_url = _checked_url(place.base_url, place.source)
     _, usual = _provider_at(urlsplit(base_url).hostname or "")
     api = _api(settings.api or place.api, base_url, provider)
-    return Endpoint(
-        base_url=_base(base_url, api),
-        api_key=keys[0] if keys else _UNSET,
-        more_keys=keys[1:],
-        model=settings.model.strip() or place.model or usual,
-        provider=provider,
-        source=place.source,
-        key_name=place.key_name,
-        api=api,
-    )
+    model = settings.model.strip() or place.model or usual
+    return _endpoint(base_url, api, keys, (model, provider, place.source, place.key_name))
 
 
 def _is_of(login: str, base_url: str) -> bool:
@@ -365,18 +306,12 @@ def _checked_key(key: SecretStr, name: str) -> SecretStr:
 
 def _own_keys(settings: EndpointSettings, provider: str) -> tuple[SecretStr, ...]:
     """The keys that the settings have for openrouter, openai or anthropic."""
-    one, more = {
-        "openrouter": (settings.openrouter_api_key, settings.openrouter_api_keys),
-        "openai": (settings.openai_api_key, settings.openai_api_keys),
-        "anthropic": (settings.anthropic_api_key, settings.anthropic_api_keys),
-    }[provider]
-    return _keys(one, more, f"{provider.upper()}_API_KEY")
+    return _keys(settings.keys.get(provider, ()), f"{provider.upper()}_API_KEY")
 
 
-def _keys(one: SecretStr, more: Sequence[SecretStr], name: str) -> tuple[SecretStr, ...]:
+def _keys(given: Sequence[SecretStr], name: str) -> tuple[SecretStr, ...]:
     """All keys of a provider, each once, in their order."""
-    checked = (_checked_key(key, name) for key in (one, *more) if _value(key))
-    return tuple(dict.fromkeys(checked))
+    return tuple(dict.fromkeys(_checked_key(key, name) for key in given if _value(key)))
 
 
 def _value(key: SecretStr) -> str:

@@ -2,9 +2,7 @@
 
 Exception
 ├── ModelError       a model call failed; `kind` says how
-└── EndpointError    no usable endpoint is configured
-    ├── NoEndpoint        nothing is set and no local server answers
-    └── InvalidEndpoint   something is set, and it cannot work
+└── InvalidEndpoint  an endpoint is configured, and it cannot work
 """
 
 import random
@@ -74,16 +72,8 @@ class ModelError(Exception):
         return self.kind.retryable
 
 
-class EndpointError(Exception):
-    """No usable model endpoint is configured; `str()` of it says what to set."""
-
-
-class NoEndpoint(EndpointError):
-    """Nothing is configured, and no local model server answers."""
-
-
-class InvalidEndpoint(EndpointError):
-    """An endpoint is configured, and it cannot work as it is."""
+class InvalidEndpoint(Exception):
+    """An endpoint is configured, and it cannot work as it is; `str()` of it says what to set."""
 
 
 class RetryPolicy(Struct, frozen=True):

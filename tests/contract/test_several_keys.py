@@ -101,7 +101,7 @@ async def test_when_all_rest_the_call_fails_and_the_one_that_rests_least_is_next
 
 def test_another_provider_of_the_chain_gets_no_keys_but_its_own() -> None:
     one, two, three = map(SecretStr, KEYS)
-    main = EndpointSettings(openrouter_api_keys=(one, two), openai_api_keys=(three,))
+    main = EndpointSettings(keys={"openrouter": (one, two), "openai": (three,)})
     found = fallbacks([FallbackModel(model="m", provider="openai")], main, lambda name: "")
     (endpoint,) = (configured_endpoint(each.endpoint) for each in found)
     assert endpoint is not None
@@ -110,11 +110,11 @@ def test_another_provider_of_the_chain_gets_no_keys_but_its_own() -> None:
 
 def test_keys_are_those_of_the_settings_each_once() -> None:
     one, two, three = map(SecretStr, KEYS)
-    settings = EndpointSettings(openrouter_api_key=two, openrouter_api_keys=(one, two, three))
+    settings = EndpointSettings(keys={"openrouter": (two, one, two, three)})
     endpoint = configured_endpoint(settings)
     assert endpoint is not None
     assert (endpoint.api_key, endpoint.more_keys) == (two, (one, three))
-    alone = configured_endpoint(EndpointSettings(anthropic_api_keys=(three,)))
+    alone = configured_endpoint(EndpointSettings(keys={"anthropic": (three,)}))
     assert alone is not None
     assert (alone.provider, alone.api_key, alone.more_keys) == ("anthropic", three, ())
     assert not any(key in repr(endpoint) for key in KEYS)
@@ -132,7 +132,7 @@ def test_keys_of_a_provider_are_used_at_its_base_url_unless_another_is_set(
     url: str, provider: str
 ) -> None:
     one, two, three = map(SecretStr, KEYS)
-    settings = replace(EndpointSettings(base_url=url), **{f"{provider}_api_keys": (one, two)})
+    settings = EndpointSettings(base_url=url, keys={provider: (one, two)})
     endpoint = configured_endpoint(settings)
     assert endpoint is not None
     assert (endpoint.provider, endpoint.api_key, endpoint.more_keys) == (provider, one, (two,))

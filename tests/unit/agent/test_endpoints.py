@@ -7,11 +7,9 @@ import pytest
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.models.discovery import LocalServer
 from agent_service.models.endpoints import (
     ANTHROPIC_MODEL,
     ANTHROPIC_URL,
-    OPENAI_MODEL,
     OPENAI_URL,
     OPENROUTER_MODEL,
     OPENROUTER_URL,
@@ -19,16 +17,15 @@ from agent_service.models.endpoints import (
     Endpoint,
     EndpointSettings,
     configured_endpoint,
-    find_endpoint,
-    local_endpoint,
+    with_listed_model,
 )
-from agent_service.models.errors import EndpointError, InvalidEndpoint
+from agent_service.models.errors import InvalidEndpoint
 from tests.fakes.model import fake_model
 from tests.fakes.model_script import Script
 from tests.fakes.model_server import Exchange, ModelServer
 
 ROUTER, OPENAI, OWN = SecretStr("or-key"), SecretStr("oa-key"), SecretStr("own-key")
-BOTH = EndpointSettings(openrouter_api_key=ROUTER, openai_api_key=OPENAI)
+BOTH = EndpointSettings(keys={"openrouter": (ROUTER,), "openai": (OPENAI,)})
 RULES = [{"steps": [{"text": "Hi"}]}]
 
 
@@ -40,7 +37,7 @@ def chosen(settings: EndpointSettings) -> Endpoint:
 
 def test_nothing_set_is_nothing_chosen() -> None:
     assert configured_endpoint(EndpointSettings()) is None
-    blank = EndpointSettings(base_url=" ", api_key=OWN, openai_api_key=SecretStr(" "))
+    blank = EndpointSettings(base_url=" ", api_key=OWN, keys={"openai": [SecretStr(" ")]})
     assert configured_endpoint(blank) is None
 
 
@@ -56,25 +53,14 @@ def test_openrouter_goes_before_openai() -> None:
 
 
 def test_the_provider_may_be_named() -> None:
-    settings = EndpointSettings(
-        provider="openai", openrouter_api_key=ROUTER, openai_api_key=OPENAI, model="openai/gpt-x"
-    )
+    settings = EndpointSettings(provider="openai", keys=BOTH.keys, model="openai/gpt-x")
     endpoint = chosen(settings)
     assert (endpoint.base_url, endpoint.api_key, endpoint.model) == (OPENAI_URL, OPENAI, "gpt-x")
 
 
-def test_openai_has_a_default_model() -> None:
-    assert chosen(EndpointSettings(openai_api_key=OPENAI)).model == OPENAI_MODEL
-
-
-def test_any_model_id_is_accepted() -> None:
-    settings = EndpointSettings(openrouter_api_key=ROUTER, model="someone/brand-new:free")
-    assert chosen(settings).model == "someone/brand-new:free"
-
-
 def test_a_base_url_goes_before_every_key() -> None:
     settings = EndpointSettings(
-        base_url="http://10.0.0.5:8000/v1/", api_key=OWN, model="m", openrouter_api_key=ROUTER
+        base_url="http://10.0.0.5:8000/v1/", api_key=OWN, model="m", keys=BOTH.keys
     )
     assert chosen(settings) == Endpoint(
         "http://10.0.0.5:8000/v1", OWN, "m", "custom", "HERMES_BASE_URL", "HERMES_API_KEY"
@@ -94,9 +80,7 @@ def test_a_base_url_goes_before_every_key() -> None:
 def test_a_providers_key_goes_to_that_provider_only(
     url: str, own: SecretStr, provider: str, key: SecretStr
 ) -> None:
-    settings = EndpointSettings(
-        base_url=url, api_key=own, model="m", openrouter_api_key=ROUTER, openai_api_key=OPENAI
-    )
+    settings = EndpointSettings(base_url=url, api_key=own, model="m", keys=BOTH.keys)
     endpoint = chosen(settings)
     assert (endpoint.provider, endpoint.api_key) == (provider, key)
 
@@ -120,7 +104,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
 def test_what_is_no_key_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(InvalidEndpoint, match="OPENAI_API_KEY") as caught:
-        configured_endpoint(EndpointSettings(openai_api_key=SecretStr(key)))
+        configured_endpoint(EndpointSettings(keys={"openai": [SecretStr(key)]}))
     assert key not in str(caught.value)
 
 
@@ -131,21 +115,14 @@ def test_a_key_is_in_no_representation() -> None:
 async def test_the_model_is_asked_for_where_none_is_set() -> None:
     script = {"models": ["text-embedding-3", "qwen3", "llama4"], "rules": RULES}
     async with fake_model(script) as server:
-        endpoint = await find_endpoint(EndpointSettings(base_url=server.url))
+        endpoint = await with_listed_model(chosen(EndpointSettings(base_url=server.url)))
     assert endpoint.model == "qwen3"
 
 
 async def test_an_endpoint_without_models_says_what_to_set(free_port: int) -> None:
     settings = EndpointSettings(base_url=f"http://127.0.0.1:{free_port}/v1")
-    with pytest.raises(EndpointError, match="set HERMES_MODEL"):
-        await find_endpoint(settings)
-
-
-def test_a_local_server_is_asked_for_the_wanted_model_if_it_has_it() -> None:
-    server = LocalServer("Ollama", "http://127.0.0.1:11434/v1", ("qwen3", "llama4"))
-    assert local_endpoint(server, "llama4").model == "llama4"
-    assert local_endpoint(server, "gpt-x").model == "qwen3"
-    assert local_endpoint(server).source == "Ollama on 127.0.0.1:11434"
+    with pytest.raises(InvalidEndpoint, match="set HERMES_MODEL"):
+        await with_listed_model(chosen(settings))
 
 
 @pytest.fixture
@@ -156,12 +133,12 @@ def free_port() -> Iterator[int]:
 
 
 def test_anthropics_key_chooses_its_own_api() -> None:
-    settings = EndpointSettings(anthropic_api_key=OWN, model="anthropic/claude-sonnet-4.5")
+    settings = EndpointSettings(keys={"anthropic": (OWN,)}, model="anthropic/claude-sonnet-4.5")
     endpoint = chosen(settings)
     assert (endpoint.base_url, endpoint.api_key, endpoint.api) == (ANTHROPIC_URL, OWN, Api.MESSAGES)
     assert (endpoint.model, endpoint.provider) == ("claude-sonnet-4-5", "anthropic")
-    assert chosen(EndpointSettings(anthropic_api_key=OWN)).model == ANTHROPIC_MODEL
-    both = EndpointSettings(anthropic_api_key=OWN, openai_api_key=OPENAI)
+    assert chosen(EndpointSettings(keys={"anthropic": (OWN,)})).model == ANTHROPIC_MODEL
+    both = EndpointSettings(keys={"anthropic": (OWN,), "openai": (OPENAI,)})
     assert chosen(both).provider == "openai"
     assert chosen(replace(both, provider="anthropic")).provider == "anthropic"
 
@@ -175,7 +152,7 @@ def test_anthropics_key_chooses_its_own_api() -> None:
     ],
 )
 def test_openai_itself_speaks_what_is_said_where_it_can(said: str, api: Api) -> None:
-    endpoint = chosen(EndpointSettings(openai_api_key=OPENAI, api=said))
+    endpoint = chosen(EndpointSettings(keys={"openai": (OPENAI,)}, api=said))
     assert (endpoint.provider, endpoint.base_url, endpoint.api) == ("openai", OPENAI_URL, api)
 
 
@@ -209,7 +186,7 @@ async def test_a_model_that_speaks_anthropics_way_is_listed_with_its_headers() -
     seen: list[Exchange] = []
     async with ModelServer(Script.parse(script), seen.append).listen() as url:
         settings = EndpointSettings(base_url=url, api_key=OWN, api="anthropic_messages")
-        assert (await find_endpoint(settings)).model == "claude-x"
+        assert (await with_listed_model(chosen(settings))).model == "claude-x"
     headers = seen[0].headers
     assert (headers["authorization"], headers["anthropic-version"]) == (
         "Bearer own-key",
