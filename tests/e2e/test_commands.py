@@ -237,7 +237,7 @@ def test_doctor_says_what_works(home: Home, backend: str) -> None:
     assert found["model"]["verdict"] == "ok"
     assert found["approvals"]["verdict"] == "ok"
     assert "dangerous commands" in found["approvals"]["message"]
-    used = [check for check in result.json if "used:" in check["message"]]
+    used = [check for check in result.json if " — used:" in check["message"]]
     assert [check["message"].split(",")[0] for check in used] == [backend]
     assert [check["verdict"] for check in result.json].count("off") >= len(WAYS) - 1
     told = " ".join(check["message"] for check in result.json if check["check"] == "sandbox")

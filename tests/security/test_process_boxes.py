@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from executor_service.backends.base import Box
 from tests.boxes import Console, Yard, backends, open_console, open_yard
+from tests.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -227,7 +228,7 @@ async def test_the_supervisor_is_out_of_reach(console: Console) -> None:
 
 async def test_the_supervisor_holds_nothing_of_the_host(box: Box) -> None:
     """What its descriptors are, seen from outside; commands inherit none of them."""
-
+    require("root", os.geteuid() == 0, "only root sees the descriptors of a box")
     kinds = ("socket:", "anon_inode:[eventpoll]", "pipe:", "/dev/null")
     held = await asyncio.to_thread(descriptors_of, box.native_id)
     rest = {Path(one).name for one in held if not one.startswith(kinds)}

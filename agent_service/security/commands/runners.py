@@ -150,7 +150,7 @@ _BANG = _matches(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.
 _EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
 # Each part ends at the next mark, so that this takes no longer where there are many of them.
 _EDITED_BY = re.compile(
-    r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*+)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
+    r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
 )
 
 
