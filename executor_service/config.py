@@ -97,11 +97,6 @@ class KubernetesConfig(ConfigModel):
         tuple[dict[str, str | int], ...], Yaml("executor.kubernetes.tolerations")
     ] = ()
     """Taints of nodes that sandboxes tolerate, as a pod has them."""
-    warm_pool: Annotated[
-        str, Yaml("executor.kubernetes.warm_pool"), Env("HERMES_KUBERNETES_WARM_POOL")
-    ] = ""
-    """SandboxWarmPool of agent-sandbox in the namespace, from which sandboxes are claimed; unset
-    has the executor make their pods."""
     workspace_claim: Annotated[
         str, Yaml("executor.kubernetes.workspace_claim"), Env("HERMES_KUBERNETES_WORKSPACE_CLAIM")
     ] = ""

@@ -80,7 +80,6 @@ def _kubernetes(site: Site) -> Backend:
         seccomp_profile=chosen.seccomp_profile,
         node_selector=chosen.node_selector,
         tolerations=chosen.tolerations,
-        warm_pool=chosen.warm_pool,
         workspace_claim=chosen.workspace_claim,
         # A box may have waited as long as it may live before it is claimed.
         max_age_s=2 * site.config.max_age_s,

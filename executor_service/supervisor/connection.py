@@ -188,9 +188,6 @@ class Door:
         if not isinstance(secret, str) or not isinstance(epoch, int):
             raise FrameError("hello lacks its fields")
         digest = hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
-        if not self._secret_sha256:
-            # Nobody's yet: nothing has run here that could be the first to speak.
-            self._box_key, self._secret_sha256 = str(hello.get("box")), digest
         if not hmac.compare_digest(digest, self._secret_sha256):
             return "WRONG_SECRET"
         if hello.get("box") != self._box_key:

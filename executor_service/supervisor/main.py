@@ -1,7 +1,6 @@
 """The supervisor's command line.
 
     supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
-    supervisor --listen-fd N | --socket PATH  --unclaimed                    serve it, once named
     supervisor --socket PATH --birth PATH  --box KEY --secret-sha256 HEX     ask for a socket first
     supervisor --bridge PATH [--once]                                        join stdio to it
     supervisor --keep FOLDER                                                 make and end boxes
@@ -62,8 +61,6 @@ class Options(NamedTuple):
     """Where the executor hands out a socket to be used instead of the one before."""
     box: str = ""
     secret_sha256: str = ""
-    unclaimed: bool = False
-    """The box is that of whoever speaks first, and waits for him without end; takes no value."""
     workspace: str = "/workspace"
     tmp: str = ""
     """Folder for temporary files of a box that shares its machine with others."""
@@ -84,13 +81,13 @@ def read_options(argv: Sequence[str]) -> Options:
         name = word[2:].replace("-", "_")
         if not word.startswith("--") or name not in Options._fields:
             raise ValueError(f"there is no option {word}")
-        value = "" if name == "unclaimed" else next(words, None)
+        value = next(words, None)
         if value is None:
             raise ValueError(f"{word} needs a value")
-        found[name] = name == "unclaimed" or _NUMBERS.get(name, str)(value)
+        found[name] = _NUMBERS.get(name, str)(value)
     options = Options()._replace(**found)
-    if options.unclaimed == bool(options.box and options.secret_sha256):
-        raise ValueError("--box and --secret-sha256 are needed, or --unclaimed")
+    if not (options.box and options.secret_sha256):
+        raise ValueError("--box and --secret-sha256 are needed")
     if (options.listen_fd is None) == (not options.socket):
         raise ValueError("give either --listen-fd or --socket")
     return options
@@ -132,8 +129,7 @@ def _serve(options: Options) -> int:
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
     world = World(loop, spawner)
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
-    if not options.unclaimed:
-        supervisor.executor_left()
+    supervisor.executor_left()
     listener = _listener(options)
     Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
     if options.ready_fd is not None and not _is_remembered(options.ready_fd):

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.kubernetes.api import Cluster, ClusterAddress
+from executor_service.backends.kubernetes.api import Cluster, ClusterAddress, Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
-from executor_service.backends.kubernetes.ordered import Abandoned
 from executor_service.backends.kubernetes.pod import KubernetesOptions, pod_name
-from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.pods import Abandoned, Pods
 from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster

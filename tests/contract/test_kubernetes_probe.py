@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
-from executor_service.backends.kubernetes.api import ClusterAddress
+from executor_service.backends.kubernetes.api import ClusterAddress, Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import SELECTED, KubernetesOptions
-from executor_service.backends.kubernetes.reading import Json
 from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of, cluster

@@ -1,4 +1,4 @@
-"""The Roles of the documentation: the executor can do with them, and with nothing less."""
+"""The Role of the documentation: the executor can do with it, and with nothing less."""
 
 import asyncio
 import uuid
@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.boxes import SMALL, new_spec, open_console
+from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import WARM_POOL, another_supervisor, backend_of, cluster
+from tests.kubernetes_cluster import backend_of, cluster
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[None, SMALL], ids=["made", "claimed"])
-def stand_in(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StandIn]:
+@pytest.fixture(scope="module")
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
     """A cluster whose one account has the Role and whose every "no" is a 403."""
-    with cluster(tmp_path_factory.mktemp("cluster"), request.param, ready=1) as running:
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
@@ -27,18 +25,9 @@ async def test_each_right_of_the_documented_role_is_needed_and_no_other(
     stand_in: StandIn, tmp_path: Path
 ) -> None:
     there = stand_in.cluster
-    claims = bool(there.store.select("sandboxwarmpools"))
     owner = f"test-{uuid.uuid4().hex}"
-    backend = backend_of(stand_in, owner, warm_pool=WARM_POOL if claims else "")
+    backend = backend_of(stand_in, owner)
     assert (await backend.probe()).available
-    if claims:
-        older = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "hermes-sandboxes-supervisor"},
-            "binaryData": another_supervisor(),
-        }
-        there.store.add("configmaps", there.store.complete("configmaps", older))
     box = await backend.create(await asyncio.to_thread(new_spec, owner, tmp_path))
     async with open_console(backend, box) as console:
         assert await console.output("echo here") == "here"

@@ -73,10 +73,6 @@ BY_TEMPLATE: dict[str, tuple[Json, str]] = {
         {"sandbox__egress__secrets": {"TOKEN": ["api.example.org"]}},
         "sandbox.egress.existingSecret",
     ),
-    "claim and warm pool": (
-        {"sandbox__warmPool": "hermes", "sandbox__workspaces__enabled": True},
-        "only one of sandbox.warmPool",
-    ),
     "two monitors": (
         {"metrics__serviceMonitor__enabled": True, "metrics__podMonitor__enabled": True},
         "enable only one",

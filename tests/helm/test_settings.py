@@ -10,9 +10,8 @@ import yaml
 
 from agent_service.config import AgentConfig
 from agent_service.servicer.services import POLICY as AGENT
-from executor_service.backends.kubernetes import probe as kubernetes_probe
 from executor_service.backends.kubernetes.pod import labels_of
-from executor_service.backends.kubernetes.policies import holes
+from executor_service.backends.kubernetes.probe import RIGHTS, holes
 from executor_service.config import ExecutorConfig
 from executor_service.servicer.services import POLICY as EXECUTOR
 from gateway_service.app import POLICY as GATEWAY
@@ -40,7 +39,6 @@ from tests.helm.charts import (
     rendered,
     rendered_set,
     values_of,
-    with_values,
 )
 from tests.helm.network import selects
 from tests.helm.test_network import CALLERS
@@ -239,9 +237,8 @@ def test_services_have_time_to_let_go() -> None:
         assert drained < spec["terminationGracePeriodSeconds"] == 30
 
 
-@pytest.mark.parametrize("warm_pool", ["", "hermes"])
-def test_the_role_is_what_the_executor_asks_for(warm_pool: str) -> None:
-    chart = rendered(with_values("minimal", sandbox__warmPool=warm_pool))
+def test_the_role_is_what_the_executor_asks_for() -> None:
+    chart = rendered_set("minimal")
     role = chart.one("Role", "hermes-executor")
     given = {
         (group, resource, verb)
@@ -250,15 +247,10 @@ def test_the_role_is_what_the_executor_asks_for(warm_pool: str) -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    written = documented(with_claims=bool(warm_pool))["Role"]["rules"]
-    assert role["rules"] == written
-    needed = (
-        *kubernetes_probe.ALWAYS,
-        *(kubernetes_probe.TO_CLAIM_PODS if warm_pool else kubernetes_probe.TO_MAKE_PODS),
-    )
+    assert role["rules"] == documented()["Role"]["rules"]
     assert given == {
         (group, "/".join(filter(None, (resource, sub))), verb)
-        for group, resource, sub, verb in needed
+        for group, resource, sub, verb in RIGHTS
     }
     (subject,) = chart.one("RoleBinding", "hermes-executor")["subjects"]
     own = pod_template(chart.service("executor"))["spec"]["serviceAccountName"]
@@ -274,7 +266,7 @@ def test_the_executor_takes_the_namespace_for_closed() -> None:
     ]
     assert len(policies) == 1
     assert selects(policies[0]["spec"]["podSelector"], labels_of("owner", "pool", "box"))
-    assert list(holes(policies, labels_of("owner", "pool", "box"), frozenset())) == []
+    assert list(holes(policies, labels_of("owner", "pool", "box"))) == []
 
 
 def test_migrations_are_those_of_every_service_with_tables() -> None:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import Json
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
-from tests.boxes import SMALL
 from tests.executor_client import Client
 from tests.executors import executor_settings, refused, serving, until
 from tests.fakes.kubernetes.faults import erase, evict
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
-from tests.kubernetes_cluster import WARM_POOL, cluster
+from tests.kubernetes_cluster import cluster
 
 pytestmark = pytest.mark.slow
 
@@ -103,34 +102,3 @@ async def test_a_lost_pod_is_a_lost_sandbox(
     assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
     later = await client.acquire("s")
     assert await client.output(later.lease, "echo new") == "new"
-
-
-@pytest.fixture(scope="module")
-def with_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    """A cluster that keeps one pod ready."""
-    with cluster(tmp_path_factory.mktemp("cluster"), SMALL, ready=1) as running:
-        yield running
-
-
-async def test_a_session_gets_a_pod_that_the_cluster_kept_ready(
-    with_pool: StandIn, tmp_path: Path
-) -> None:
-    store = with_pool.cluster.store
-    environ = {
-        "HERMES_KUBERNETES_KUBECONFIG": str(with_pool.kubeconfig),
-        "HERMES_KUBERNETES_WARM_POOL": WARM_POOL,
-        "HERMES_WARM_POOL_SIZE": "0",
-    }
-
-    async def nothing_is_claimed() -> bool:
-        return store.select("sandboxclaims") == []
-
-    settings = executor_settings(tmp_path, "kubernetes", **environ)
-    async with serving(settings) as executor, executor.client() as client:
-        answer = await client.acquire("s")
-        assert await client.output(answer.lease, "id -u; pwd") == "1000\n/workspace"
-        (claim,) = store.select("sandboxclaims")
-        assert claim["metadata"]["labels"]["org.hermes.box"] == answer.lease.sandbox_id
-        assert claim["spec"]["lifecycle"]["shutdownPolicy"] == "Delete"
-        await client.release(answer.lease)
-        await until(nothing_is_claimed)

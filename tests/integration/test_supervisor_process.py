@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from executor_service.errors import LinkClosed, LinkRefused
+from executor_service.errors import LinkClosed
 from executor_service.link import Hello, SocketStream, open_link
 from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
@@ -73,12 +73,11 @@ class Running:
 async def supervisor(
     folder: Path,
     *options: str,
-    identity: tuple[str, ...] = OURS,
     python: str = sys.executable,
     inherits: tuple[int, ...] = (),
 ) -> AsyncGenerator[Running]:
     """Start one and end it."""
-    running = await asyncio.to_thread(start, folder, (*identity, *options), python, inherits)
+    running = await asyncio.to_thread(start, folder, (*OURS, *options), python, inherits)
     try:
         yield running
     finally:
@@ -265,25 +264,6 @@ async def test_left_alone_it_ends_everything(tmp_path: Path) -> None:
         assert left is None or left.state == "Z"
 
 
-async def test_unclaimed_it_waits_and_then_is_one_s_alone(tmp_path: Path) -> None:
-    waiting = ("--orphan-timeout-s", "0.5")
-    async with supervisor(tmp_path, *waiting, identity=("--unclaimed",)) as running:
-        await asyncio.sleep(1)
-        async with running.console() as console:
-            assert await console.output("echo mine") == "mine"
-            hello = Hello("box", "another", 9)
-            stream = SocketStream(await asyncio.to_thread(running.connect))
-            with pytest.raises(LinkRefused, match="WRONG_SECRET"):
-                async with open_link(stream, hello, refuse):
-                    pass
-            hello = Hello("other", SECRET, 9)
-            stream = SocketStream(await asyncio.to_thread(running.connect))
-            with pytest.raises(LinkRefused, match="WRONG_BOX"):
-                async with open_link(stream, hello, refuse):
-                    pass
-        assert await asyncio.to_thread(running.process.wait, 10) == 0
-
-
 async def test_a_bridge_carries_the_channel(tmp_path: Path) -> None:
     async with supervisor(tmp_path) as running:
         ours, theirs = socket.socketpair()
@@ -325,24 +305,15 @@ async def test_an_abstract_address(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ("--socket @x", "--unclaimed"),
-        ("--socket @x --box b", "--unclaimed"),
-        ("--box b --secret-sha256 s --unclaimed --socket @x", "--unclaimed"),
+        ("--socket @x --box b", "--box and --secret-sha256 are needed"),
         ("--box b --secret-sha256 s", "--listen-fd or --socket"),
-        ("--unclaimed --listen-fd 3 --socket @x", "--listen-fd or --socket"),
-        ("--unclaimed --listen-fd three", "three"),
-        ("--unclaimed --listen-fd", "needs a value"),
-        ("--unclaimed --sock @x", "no option --sock"),
-        ("--unclaimed socket", "no option socket"),
+        ("--box b --secret-sha256 s --listen-fd 3 --socket @x", "--listen-fd or --socket"),
+        ("--listen-fd three", "three"),
+        ("--listen-fd", "needs a value"),
+        ("--sock @x", "no option --sock"),
+        ("box", "no option box"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(said: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_options(said.split())
-
-
-def test_options_are_read() -> None:
-    said = "--listen-fd 3 --unclaimed --orphan-timeout-s 0.5 --max-processes 7 --tmp /t"
-    options = read_options(said.split())
-    assert (options.listen_fd, options.max_processes, options.orphan_timeout_s) == (3, 7, 0.5)
-    assert (options.unclaimed, options.tmp, options.workspace) == (True, "/t", "/workspace")

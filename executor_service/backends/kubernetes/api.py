@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import ssl
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,21 +20,26 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from executor_service.backends.kubernetes.reading import message_of
-from executor_service.backends.kubernetes.socket import approach_to, open_stream
-from executor_service.backends.kubernetes.stream import ExecStream
+from executor_service.backends.kubernetes.stream import PROTOCOLS, ExecStream
 from executor_service.errors import BackendUnavailable, EngineRefused
+from services.discreet import Discreet
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 T = TypeVar("T")
+Json = dict[str, Any]
+"""An object of the API, which leaves out what is empty."""
 
 CALL_DEADLINE_S = 30.0
 _CONNECT_DEADLINE_S = 5.0
 _ANSWER_DEADLINE_S = 10.0
 _THREADS = 8
 _FIRST_PAUSE_S = 0.2
+_PING_INTERVAL_S = 20.0
+_PING_TIMEOUT_S = 10.0
+_CLOSE_DEADLINE_S = 1.0
+_MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 RAW = {
     "_preload_content": False,
@@ -83,7 +89,6 @@ class Apis(Struct, frozen=True):
     networking: Any
     authorization: Any
     version: Any
-    custom: Any
 
 
 class Cluster:
@@ -127,8 +132,8 @@ class Cluster:
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
         async with self._answering(CALL_DEADLINE_S):
             # A token may have to be fetched anew.
-            approach = await self._in_thread(lambda: approach_to(self._loaded(), path))
-            return await open_stream(approach)
+            approach = await self._in_thread(lambda: _approach(self._loaded(), path))
+            return await _open_stream(approach)
 
     async def _in_thread(self, job: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, job)
@@ -156,7 +161,6 @@ class Cluster:
                 apis.NetworkingV1Api(client),
                 apis.AuthorizationV1Api(client),
                 apis.VersionApi(client),
-                apis.CustomObjectsApi(client),
             )
         try:
             return json.loads(job(self._apis).data)
@@ -200,3 +204,98 @@ def _no_cluster(why: str) -> str:
         f"no cluster is known ({' '.join(why.split())}): run the executor in a pod with a service "
         "account, or name a file with executor.kubernetes.kubeconfig"
     )
+
+
+class _Approach(Discreet, frozen=True):
+    """One way there, good for one connection."""
+
+    unshown = ("headers",)
+
+    url: str
+    headers: dict[str, str]
+    ssl_context: ssl.SSLContext | None
+    server_name: str | None
+    proxy: str | None
+
+
+def _approach(client: "ApiClient", path: str) -> _Approach:
+    """The way to a path of the API server. Reads files."""
+    configuration = cast("Any", client).configuration
+    token = configuration.auth_settings().get("BearerToken")
+    url = f"{configuration.host}{path}"
+    return _Approach(
+        url,
+        {"Authorization": token["value"]} if token else {},
+        _ssl_context(configuration) if url.startswith("https:") else None,
+        configuration.tls_server_name or None,
+        configuration.proxy or None,
+    )
+
+
+async def _open_stream(approach: _Approach) -> ExecStream:
+    """Connect; EngineRefused with what the server says, or OSError."""
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
+    from websockets.typing import Subprotocol
+
+    tls = {"ssl": approach.ssl_context} if approach.ssl_context else {}
+    if tls and approach.server_name:
+        tls["server_hostname"] = cast("Any", approach.server_name)
+    try:
+        socket = await connect(
+            f"ws{approach.url.removeprefix('http')}",
+            subprotocols=[Subprotocol(name) for name in PROTOCOLS],
+            additional_headers=approach.headers,
+            compression=None,
+            proxy=approach.proxy,
+            open_timeout=None,
+            ping_interval=_PING_INTERVAL_S,
+            ping_timeout=_PING_TIMEOUT_S,
+            close_timeout=_CLOSE_DEADLINE_S,
+            max_size=_MAX_MESSAGE_BYTES,
+            **cast("Any", tls),
+        )
+    except InvalidStatus as error:
+        response = error.response
+        said = bytes(response.body or b"").decode(errors="replace")
+        raise EngineRefused(response.status_code, message_of(said)) from error
+    except InvalidHandshake as error:
+        raise OSError(str(error)) from error
+    return ExecStream(socket)
+
+
+def _ssl_context(configuration: Any) -> ssl.SSLContext:
+    context = ssl.create_default_context(
+        cafile=configuration.ssl_ca_cert or None, cadata=configuration.ca_cert_data or None
+    )
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file or None)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def part(thing: Json, *path: str) -> Json:
+    """The object at the end of the path; empty where there is none."""
+    for name in path:
+        thing = thing.get(name) or {}
+    return thing
+
+
+def parts(thing: Json, *path: str) -> list[Json]:
+    """The list of objects at the end of the path; empty where there is none."""
+    *outer, last = path
+    found: list[Json] = part(thing, *outer).get(last) or []
+    return found
+
+
+def message_of(text: str) -> str:
+    """What a Status object says, or the text of another answer, in one line."""
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        content = text
+    if isinstance(content, dict):
+        text = str(cast("dict[str, Any]", content).get("message") or text)
+    return " ".join(text.split()) or "no reason was given"

@@ -5,30 +5,42 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 """
 
 import asyncio
+import logging
 import secrets
-from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Protocol
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.greeting import expect_greeting, introduce
+from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.kubernetes import probe as kubernetes_probe
-from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster
-from executor_service.backends.kubernetes.claims import ClaimedPods
-from executor_service.backends.kubernetes.ordered import OrderedPods
+from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
+from executor_service.backends.kubernetes.objects import ensure_objects, keep_secret, kept_secrets
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
+    SELECTED,
     SOCKET,
     SUPERVISOR,
     KubernetesOptions,
+    box_of,
+    is_box_of,
+    manifest,
+    owned_by,
+    pod_name,
+    selecting,
 )
-from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.pods import (
+    FIRST_POLL_S,
+    LONGEST_POLL_S,
+    Abandoned,
+    Pods,
+)
 from executor_service.backends.kubernetes.status import (
     is_out_of_memory,
     is_over_its_size,
+    is_running,
     why_gone,
+    why_hopeless,
+    why_waiting,
 )
 from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
@@ -46,37 +58,7 @@ from executor_service.errors import (
 )
 from services.lifecycle import unbroken
 
-_FIRST_POLL_S = 0.05
-_LONGEST_POLL_S = 0.5
-
-
-class Source(Protocol):
-    """Where the pods of boxes come from."""
-
-    @property
-    def selector(self) -> str:
-        """Labels that all of its pods have."""
-        ...
-
-    async def order(self, spec: BoxSpec, secret: str) -> Box:
-        """Ask the cluster for a pod; the box has no native id as long as its pod is not known."""
-        ...
-
-    async def ordered(self, box: Box, spec: BoxSpec) -> Box | str:
-        """The box once its pod runs, else what it waits for; BoxCreateFailed when it never will."""
-        ...
-
-    async def pod(self, box: Box) -> Json | None:
-        """The pod of a box of ours, if there is one."""
-        ...
-
-    async def end(self, box: Box) -> None:
-        """Have the pod of a box of ours end; returns when it is gone."""
-        ...
-
-    async def boxes(self) -> Sequence[Box]:
-        """All boxes of ours that nobody is ending."""
-        ...
+log = logging.getLogger(__name__)
 
 
 class KubernetesBackend:
@@ -84,63 +66,83 @@ class KubernetesBackend:
 
     def __init__(self, owner: str, supervisor: bytes, options: KubernetesOptions) -> None:
         self._owner = owner
+        self._supervisor = supervisor
         self._options = options
         self._cluster = Cluster(options.address)
-        make = ClaimedPods if options.warm_pool else OrderedPods
-        self._source: Source = make(self._cluster, options, owner, supervisor)
+        self._pods = Pods(self._cluster, options.namespace)
+        self._abandoned = Abandoned(owner, options)
         self._store = claim_store(self._cluster, options, owner, supervisor)
-        self._watch = PodWatch(Pods(self._cluster, options.namespace), self._source.selector)
+        self._watch = PodWatch(self._pods, owned_by(owner))
 
     async def probe(self) -> Capabilities:
         """What the cluster allows here, and what it is said to enforce."""
         return await kubernetes_probe.probe(self._cluster, self._options, self._owner)
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Come by a pod and wait until its supervisor answers."""
+        """Make a pod and wait until its supervisor answers."""
         box = await made(self._order(spec), self.destroy)
         try:
-            return await self._until_ready(box, spec)
+            await self._until_ready(box)
         except BaseException:
             await unbroken(self.destroy(box))
             raise
+        return box
 
     async def _order(self, spec: BoxSpec) -> Box:
+        """Make a pod, and note its secret."""
+        secret = secrets.token_hex(32)
         try:
-            return await self._source.order(spec, secrets.token_hex(32))
+            objects = await ensure_objects(self._cluster, self._options, self._supervisor)
+            pod = await self._pods.create(manifest(spec, self._options, objects, secret))
+            try:
+                await keep_secret(self._cluster, pod, secret)
+            except BackendError:
+                await self._pods.remove(pod)
+                raise
         except EngineRefused as error:
             raise _create_failed(error) from error
+        return box_of(pod, secret)
 
-    async def _until_ready(self, box: Box, spec: BoxSpec) -> Box:
-        """Wait until the supervisor has taken the box's name and secret."""
-        pause_s = _FIRST_POLL_S
-        found: Box | str = "the cluster does not answer"
+    async def _until_ready(self, box: Box) -> None:
+        """Wait until the pod runs and its supervisor can be reached."""
+        waits_for = "the cluster does not answer"
         try:
             async with asyncio.timeout(self._options.start_timeout_s):
-                while isinstance(found, str):
+                pause_s = FIRST_POLL_S
+                while waits_for:
                     await asyncio.sleep(pause_s)
-                    pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-                    found = await self._source.ordered(box, spec)
-                stream = await self.connect(found)
-                try:
-                    await introduce(stream, found, CALL_DEADLINE_S)
-                finally:
-                    await stream.close()
-                return found
+                    pause_s = min(1.5 * pause_s, LONGEST_POLL_S)
+                    waits_for = await self._why_not_running(box)
+                await (await self.connect(box)).close()
         except TimeoutError as error:
             raise BoxCreateFailed(
                 f"the pod of box {box.key} does not run after {self._options.start_timeout_s:g} s: "
-                f"{found if isinstance(found, str) else 'its supervisor does not answer'}"
+                f"{waits_for or 'its supervisor does not answer'}"
             ) from error
         except EngineRefused as error:
             raise _create_failed(error) from error
         except (BoxLost, LinkClosed) as error:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
+    async def _why_not_running(self, box: Box) -> str:
+        """What a pod waits for; empty once it runs, BoxCreateFailed when it never will."""
+        pod = await self._pods.find(pod_name(box.key))
+        if pod is None:
+            raise BoxCreateFailed(f"the pod of box {box.key} was removed before it ran")
+        if why := why_hopeless(pod):
+            raise BoxCreateFailed(f"the pod of box {box.key} cannot run: {why}")
+        return "" if is_running(pod) else why_waiting(pod)
+
+    async def _find(self, box: Box) -> Json | None:
+        """The pod that has the box's name, if it is this owner's."""
+        pod = await self._pods.find(pod_name(box.key))
+        return pod if pod is not None and is_box_of(pod, self._owner) else None
+
     async def connect(self, box: Box) -> ByteStream:
         """Run a bridge in the pod and take its streams over, until the pod is lost."""
         # First, as it may be lost while it is looked at.
         self._watch.guard(box.native_id)
-        pod = await self._source.pod(box)
+        pod = await self._find(box)
         if pod is None:
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
@@ -170,21 +172,36 @@ class KubernetesBackend:
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
         self._watch.forget(box.native_id)
-        await self._source.end(box)
+        pod = await self._find(box)
+        if pod is not None:
+            await self._pods.remove(pod)
 
     async def list_boxes(self) -> list[Box]:
-        """All boxes of this owner that nobody is ending."""
+        """Those of this owner that nobody is ending; those that have ended included.
+
+        Pods that an executor of the same release has left for good go when they are seen.
+        """
         try:
-            return list(await self._source.boxes())
+            # Pods first: the secret of a pod comes after it.
+            pods = (await self._pods.list(selecting(SELECTED)))["items"]
+            for pod in self._abandoned.among(pods):
+                name = pod["metadata"]["name"]
+                log.info("removing the pod %s, which its executor has left", name)
+                await self._pods.discard(pod)
+            mine = [
+                pod
+                for pod in pods
+                if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
+            ]
+            known = await kept_secrets(self._cluster, mine)
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
+        return [box_of(pod, known.get(pod["metadata"]["uid"], "")) for pod in mine]
 
     @property
     def workspace_store(self) -> FolderStore | None:
-        """The folders of workspaces in the claim, where pods of our own may have it."""
-        return (
-            self._store if self._options.workspace_claim and not self._options.warm_pool else None
-        )
+        """The folders of workspaces in the claim."""
+        return self._store if self._options.workspace_claim else None
 
     async def close(self) -> None:
         """Let go of the cluster's client; the boxes live on."""

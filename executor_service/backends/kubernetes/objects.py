@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from http import HTTPStatus
 
-from executor_service.backends.kubernetes.api import RAW, Cluster
+from executor_service.backends.kubernetes.api import RAW, Cluster, Json, part, parts
 from executor_service.backends.kubernetes.pod import (
     PROGRAM,
     SELECTED,
     KubernetesOptions,
     Objects,
 )
-from executor_service.backends.kubernetes.reading import Json, part, parts
 from executor_service.errors import BackendUnavailable, EngineRefused
 from services.task_groups import ungrouped
 
@@ -28,47 +27,18 @@ async def ensure_objects(
     cluster: Cluster, options: KubernetesOptions, supervisor: bytes
 ) -> Objects:
     """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
-    reference = await ensure_owner(cluster, options)
-    name = f"{supervisor_of(options)}-{sha256(supervisor).hexdigest()[:16]}"
-    content = _supervisor(name, reference, supervisor)
-    await _ensure(cluster, options.namespace, {**content, "immutable": True})
-    return Objects(reference, name)
-
-
-async def ensure_owner(cluster: Cluster, options: KubernetesOptions) -> Json:
-    """The reference to what owns all boxes, made if it is missing."""
-    wanted = {"metadata": {"name": options.release}}
-    return _reference(await _ensure(cluster, options.namespace, wanted))
-
-
-def supervisor_of(options: KubernetesOptions) -> str:
-    """The ConfigMap that a template mounts, whatever version it has."""
-    return f"{options.release}-supervisor"
-
-
-async def offer_supervisor(
-    cluster: Cluster, options: KubernetesOptions, owner: Json, supervisor: bytes
-) -> None:
-    """Have this supervisor in the ConfigMap that templates mount; pods that run keep theirs."""
-    content = _supervisor(supervisor_of(options), owner, supervisor)
-    there = await _ensure(cluster, options.namespace, content)
-    if there.get("binaryData") == content["binaryData"]:
-        return
-    wanted = {**there, "binaryData": content["binaryData"]}
-    await cluster.call(
-        lambda api: api.core.replace_namespaced_config_map(
-            supervisor_of(options), options.namespace, wanted, **RAW
-        )
-    )
-
-
-def _supervisor(name: str, owner: Json, supervisor: bytes) -> Json:
+    owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
+    reference = _reference(owner)
     if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
         raise BackendUnavailable("the supervisor is too large for a ConfigMap")
-    return {
-        "metadata": {"name": name, "ownerReferences": [owner]},
+    name = f"{options.release}-supervisor-{sha256(supervisor).hexdigest()[:16]}"
+    content = {
+        "metadata": {"name": name, "ownerReferences": [reference]},
         "binaryData": {PROGRAM: base64.b64encode(supervisor).decode()},
+        "immutable": True,
     }
+    await _ensure(cluster, options.namespace, content)
+    return Objects(reference, name)
 
 
 async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
@@ -112,12 +82,12 @@ def _reference(thing: Json) -> Json:
     }
 
 
-async def keep_secret(cluster: Cluster, box: Json, secret: str) -> None:
-    """Note the secret of a pod or a claim where whoever may only look at those does not see it.
+async def keep_secret(cluster: Cluster, pod: Json, secret: str) -> None:
+    """Note the secret of a pod where whoever may only look at pods does not see it.
 
     No pod mounts it, and it goes with the box that owns it.
     """
-    metadata: Json = box["metadata"]
+    metadata: Json = pod["metadata"]
     content = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -126,7 +96,7 @@ async def keep_secret(cluster: Cluster, box: Json, secret: str) -> None:
         "metadata": {
             "name": metadata["name"],
             "labels": metadata["labels"],
-            "ownerReferences": [_reference(box)],
+            "ownerReferences": [_reference(pod)],
         },
         "data": {_SECRET_KEY: base64.b64encode(secret.encode()).decode()},
     }
@@ -136,7 +106,7 @@ async def keep_secret(cluster: Cluster, box: Json, secret: str) -> None:
 
 
 async def kept_secrets(cluster: Cluster, boxes: Sequence[Json]) -> dict[str, str]:
-    """The secrets by the uid of their pods or claims.
+    """The secrets by the uid of their pods.
 
     Each is asked for by its name: whoever may list secrets reads those of everybody.
     """

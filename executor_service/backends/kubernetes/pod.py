@@ -10,8 +10,7 @@ from msgspec import Struct, field
 
 from executor_service.backends.base import MIB, Box, BoxSpec, Isolation, Limits
 from executor_service.backends.docker.container import tmpfs_sizes
-from executor_service.backends.kubernetes.api import ClusterAddress
-from executor_service.backends.kubernetes.reading import Json, part
+from executor_service.backends.kubernetes.api import ClusterAddress, Json, part
 from executor_service.errors import BoxCreateFailed
 
 NAME = "kubernetes"
@@ -31,8 +30,6 @@ SUPERVISOR = ("python3", "-I", "-S", f"{FOLDER}/{PROGRAM}")
 SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the pod's own network namespace, where no command can replace it."""
 UID = 1000
-UNCLAIMED = "--unclaimed"
-"""Of a supervisor whose box is named by whoever comes first."""
 GRACE_S = 1
 _DEFAULT_CPU_COUNT = 1.0
 _LOG_BYTES = 64 * MIB
@@ -60,8 +57,6 @@ class KubernetesOptions(Struct, frozen=True):
     """File below the nodes' seccomp folder; empty is the runtime's default."""
     node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
     tolerations: Sequence[Mapping[str, Any]] = ()
-    warm_pool: str = ""
-    """SandboxWarmPool of agent-sandbox that boxes are claimed from; without one they are made."""
     workspace_claim: str = ""
     """PersistentVolumeClaim that holds the workspaces; without one they end with their boxes."""
     max_age_s: float = 48 * 3600.0
@@ -98,16 +93,6 @@ def labels_of(owner: str, pool: str, box_key: str) -> dict[str, str]:
     return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
 
 
-def notes_of(spec: BoxSpec) -> dict[str, str]:
-    """The annotations of a box's object."""
-    return {
-        BOX: spec.box_key,
-        OWNER: spec.owner,
-        POOL: spec.pool,
-        WORKSPACE: str(spec.workspace),
-    }
-
-
 def selecting(labels: Mapping[str, str]) -> str:
     """These labels as a selector."""
     return ",".join(f"{name}={value}" for name, value in labels.items())
@@ -116,15 +101,6 @@ def selecting(labels: Mapping[str, str]) -> str:
 def owned_by(owner: str) -> str:
     """The selector of all that is an owner's."""
     return selecting({**SELECTED, OWNER: label(owner)})
-
-
-def program(limits: Limits, options: KubernetesOptions, *identity: str) -> list[str]:
-    """The command of a box's container."""
-    command = [*SUPERVISOR, "--socket", SOCKET, *identity]
-    if not options.host_users:
-        # Counts the uid's processes, which only in a user namespace of its own are the box's.
-        command += ["--max-processes", str(limits.pids)]
-    return command
 
 
 def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret: str) -> Json:
@@ -138,7 +114,12 @@ def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret
             "name": pod_name(spec.box_key),
             "namespace": options.namespace,
             "labels": labels_of(spec.owner, spec.pool, spec.box_key),
-            "annotations": notes_of(spec),
+            "annotations": {
+                BOX: spec.box_key,
+                OWNER: spec.owner,
+                POOL: spec.pool,
+                WORKSPACE: str(spec.workspace),
+            },
             "ownerReferences": [objects.owner],
         },
         "spec": {
@@ -185,7 +166,10 @@ def _placement(options: KubernetesOptions) -> Json:
 def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
     limits = spec.limits
     digest = sha256(secret.encode()).hexdigest()
-    identity = ("--box", spec.box_key, "--secret-sha256", digest)
+    command = [*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key, "--secret-sha256", digest]
+    if not options.host_users:
+        # Counts the uid's processes, which only in a user namespace of its own are the box's.
+        command += ["--max-processes", str(limits.pids)]
     resources = {
         "memory": str(limits.memory_bytes),
         "cpu": f"{max(1, round((limits.cpu_count or _DEFAULT_CPU_COUNT) * 1000))}m",
@@ -198,7 +182,7 @@ def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
     return {
         "name": CONTAINER,
         "image": spec.image or options.image,
-        "command": program(limits, options, *identity),
+        "command": command,
         "workingDir": "/workspace",
         "env": [{"name": "HOME", "value": "/workspace"}],
         "resources": {"requests": resources, "limits": dict(resources)},
@@ -245,7 +229,7 @@ def _seccomp(profile: str) -> Json:
 
 
 def box_of(pod: Json, secret: str) -> Box:
-    """The box that a pod or a claim of ours is."""
+    """The box that a pod of ours is."""
     notes = pod["metadata"]["annotations"]
     return Box(
         key=notes[BOX],
@@ -259,7 +243,7 @@ def box_of(pod: Json, secret: str) -> Box:
 
 
 def is_box_of(pod: Json, owner: str) -> bool:
-    """Whether a pod or a claim is a box of that owner, whatever its labels say."""
+    """Whether a pod is a box of that owner, whatever its labels say."""
     notes = part(pod, "metadata", "annotations")
     complete = {BOX, OWNER, POOL, WORKSPACE} <= set(notes)
     return complete and notes[OWNER] == owner and pod["metadata"]["name"] == pod_name(notes[BOX])

@@ -2,17 +2,26 @@
 
 import asyncio
 import time
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 
-from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, RAW, Cluster
-from executor_service.backends.kubernetes.pod import GRACE_S
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import (
+    CALL_DEADLINE_S,
+    RAW,
+    Cluster,
+    Json,
+    part,
+    parts,
+)
+from executor_service.backends.kubernetes.pod import GRACE_S, OWNER, KubernetesOptions
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 
-_FIRST_POLL_S = 0.05
-_LONGEST_POLL_S = 0.5
+FIRST_POLL_S = 0.05
+LONGEST_POLL_S = 0.5
 _PATIENCE_S = 15.0
 """How long a node may take to end a pod before its object is removed without it."""
+_UNBEGUN_FACTOR = 6
+"""A pod may wait for its node for longer than what has ended may be left."""
 
 
 class Pods:
@@ -54,7 +63,7 @@ class Pods:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         started = time.monotonic()
         asked_s = None
-        pause_s = _FIRST_POLL_S
+        pause_s = FIRST_POLL_S
         while True:
             waited_s = time.monotonic() - started
             grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
@@ -67,7 +76,7 @@ class Pods:
             if waited_s > CALL_DEADLINE_S:
                 raise BackendUnavailable(f"the pod {name} is not removed")
             await asyncio.sleep(pause_s)
-            pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
+            pause_s = min(1.5 * pause_s, LONGEST_POLL_S)
 
     async def discard(self, pod: Json) -> None:
         """Ask for the end of a pod, unless it has changed since it was seen."""
@@ -97,3 +106,45 @@ class Pods:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error
+
+
+class Abandoned:
+    """Pods that an executor of the same release has left for good.
+
+    It tells them by having seen each of them in the same state for long enough,
+    so that no clock of the cluster has to agree with this machine's.
+    """
+
+    def __init__(self, owner: str, options: KubernetesOptions) -> None:
+        self._owner = owner
+        self._release = options.release
+        self._patience_s = {
+            "Succeeded": options.abandoned_after_s,
+            "Failed": options.abandoned_after_s,
+            "Pending": _UNBEGUN_FACTOR * options.abandoned_after_s,
+        }
+        self._since: dict[tuple[str, str], float] = {}
+
+    def among(self, pods: Iterable[Json]) -> Sequence[Json]:
+        """Those of all pods that there are now."""
+        now = time.monotonic()
+        idle = {_state(pod): pod for pod in pods if self._may_be(pod)}
+        self._since = {state: self._since.get(state, now) for state in idle}
+        return [
+            pod
+            for state, pod in idle.items()
+            if now - self._since[state] > self._patience_s[state[1]]
+        ]
+
+    def _may_be(self, pod: Json) -> bool:
+        owners = parts(pod, "metadata", "ownerReferences")
+        return (
+            any((each["kind"], each["name"]) == ("ConfigMap", self._release) for each in owners)
+            and part(pod, "metadata", "annotations").get(OWNER) != self._owner
+            and _state(pod)[1] in self._patience_s
+            and not pod["metadata"].get("deletionTimestamp")
+        )
+
+
+def _state(pod: Json) -> tuple[str, str]:
+    return pod["metadata"]["uid"], part(pod, "status").get("phase") or "Pending"

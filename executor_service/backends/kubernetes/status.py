@@ -1,7 +1,7 @@
 """What a pod's status says: whether it is ready, why it is not yet, and why it never will be."""
 
+from executor_service.backends.kubernetes.api import Json, part, parts
 from executor_service.backends.kubernetes.pod import CONTAINER
-from executor_service.backends.kubernetes.reading import Json, part, parts
 
 _HOPELESS = frozenset(
     {

@@ -14,7 +14,7 @@ from typing import Any
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.kubernetes.api import Cluster
+from executor_service.backends.kubernetes.api import Cluster, Json
 from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     BOX,
@@ -26,7 +26,6 @@ from executor_service.backends.kubernetes.pod import (
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.reading import Json
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.errors import (
     BackendError,

@@ -44,9 +44,6 @@ kubernetes:
   {{- with .Values.sandbox.tolerations }}
   tolerations: {{ toYaml . | nindent 4 }}
   {{- end }}
-  {{- with .Values.sandbox.warmPool }}
-  warm_pool: {{ . }}
-  {{- end }}
   {{- with include "hermes.workspaceClaim" . }}
   workspace_claim: {{ . }}
   {{- end }}

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import kubernetes_validate
 
-from executor_service.backends.kubernetes.reading import Json, part, parts
-from tests.fakes.kubernetes import crds
+from executor_service.backends.kubernetes.api import Json, part, parts
 from tests.fakes.kubernetes.errors import Refused
 
 VERSION = "1.35"
@@ -24,9 +23,6 @@ _VOLUME_TYPES = {
 def validate(thing: Json) -> None:
     """Raises Refused as the API's own validation would; unknown fields included."""
     kind = str(thing.get("kind"))
-    if kind in crds.KINDS.values():
-        crds.check(thing)
-        return
     name = str(thing["metadata"].get("name", ""))
     try:
         kubernetes_validate.validate(thing, VERSION, strict=True)

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import Json
 
 REASONS = {
     400: "BadRequest",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import Json
 from executor_service.supervisor.trees import measure
 
 LOOK_S = 1.0

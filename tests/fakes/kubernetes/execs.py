@@ -7,7 +7,7 @@ import struct
 from aiohttp import WSMsgType, web
 
 from executor_service.backends.docker.engine import Connection
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import Json
 from tests.fakes.kubernetes.errors import status_of
 from tests.fakes.kubernetes.kubelet import Kubelet, start_in
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_service.backends.docker.engine import Connection, Engine, EngineAddress
-from executor_service.backends.kubernetes.reading import Json, part
+from executor_service.backends.kubernetes.api import Json, part
 from executor_service.errors import EngineRefused
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.eviction import LOOK_S, why_too_large

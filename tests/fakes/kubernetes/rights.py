@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes.reading import Json
+from executor_service.backends.kubernetes.api import Json
 from tests.fakes.kubernetes.errors import Refused
 
-_VERBS = {"POST": "create", "DELETE": "delete", "PUT": "update"}
+_VERBS = {"POST": "create", "DELETE": "delete"}
 
 
 @dataclass

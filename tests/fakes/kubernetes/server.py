@@ -10,22 +10,19 @@ from pathlib import Path
 
 from aiohttp import web
 
-from executor_service.backends.kubernetes.reading import Json, part
-from tests.fakes.kubernetes import crds
+from executor_service.backends.kubernetes.api import Json, part
 from tests.fakes.kubernetes.admission import VERSION, admit, validate
-from tests.fakes.kubernetes.agent_sandbox import AgentSandbox
 from tests.fakes.kubernetes.errors import Refused
 from tests.fakes.kubernetes.execs import Execs
 from tests.fakes.kubernetes.faults import Fault, fault_of
 from tests.fakes.kubernetes.kubelet import Kubelet
 from tests.fakes.kubernetes.rights import Rights
-from tests.fakes.kubernetes.store import KINDS, RESOURCES, Store, now
+from tests.fakes.kubernetes.store import KINDS, Store, now
 
 CORE = "/api/v1/namespaces/{namespace}"
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
-_EXTENSIONS = f"/apis/{crds.EXTENSIONS}/{crds.VERSION}"
 _RESOURCE = "{resource:pods|configmaps|secrets}"
-_GROUPS = {"networkpolicies": "networking.k8s.io", **dict.fromkeys(crds.KINDS, crds.EXTENSIONS)}
+_GROUPS = {"networkpolicies": "networking.k8s.io"}
 
 
 @dataclass
@@ -37,8 +34,6 @@ class Cluster:
     faults: list[Fault] = field(default_factory=list[Fault])
     quota: int = 1000
     """Pods that there may be."""
-    has_agent_sandbox: bool = True
-    """Whether the custom resources of agent-sandbox are defined."""
     seen: list[str] = field(default_factory=list[str])
     """Every request's method and path."""
 
@@ -53,7 +48,6 @@ class Cluster:
         self.execs = Execs(self.kubelet)
         self._ending: set[asyncio.Task[None]] = set()
         self._lines: set[asyncio.Transport] = set()
-        self.agent_sandbox = AgentSandbox(self.store, self.make_pod, self.remove)
         app = web.Application(middlewares=[self._guard], client_max_size=4 * 1024 * 1024)
         app.add_routes(
             [
@@ -61,20 +55,12 @@ class Cluster:
                 web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.get(f"{CORE}/pods/{{name}}/exec", self._exec),
                 *self._collection(f"{CORE}/{_RESOURCE}"),
-                web.put(f"{CORE}/{{resource:configmaps}}/{{name}}", self._replace),
                 *self._collection(f"{NETWORKING}/{{resource:networkpolicies}}"),
-                web.get(_EXTENSIONS, self._resources),
-                *self._collection(
-                    f"{_EXTENSIONS}/namespaces/{{namespace}}/{{resource:{'|'.join(crds.KINDS)}}}"
-                ),
             ]
         )
-        controlling = asyncio.ensure_future(self.agent_sandbox.run())
         try:
             yield app
         finally:
-            controlling.cancel()
-            await asyncio.wait([controlling])
             await asyncio.gather(*self._ending, return_exceptions=True)
             await self.kubelet.close()
             for line in self._lines:
@@ -93,14 +79,6 @@ class Cluster:
     def drop(self, resource: str, name: str) -> None:
         """Remove an object, and with it what it owns."""
         self._end(self.store.remove(resource, self.store.get(resource, name)))
-
-    async def make_pod(self, thing: Json) -> Json:
-        """Admit a pod and run it."""
-        await asyncio.to_thread(validate, thing)
-        self._admit(thing)
-        thing = self.store.add("pods", self.store.complete("pods", deepcopy(thing)))
-        self.kubelet.run(thing)
-        return thing
 
     @web.middleware
     async def _guard(
@@ -158,35 +136,16 @@ class Cluster:
         thing = await request.json()
         await asyncio.to_thread(validate, thing)
         if resource == "pods":
-            self._admit(thing)
+            admit(thing)
+            if len(self.store.select("pods")) >= self.quota:
+                name = thing["metadata"]["name"]
+                raise Refused(403, f'pods "{name}" is forbidden: exceeded quota: boxes')
         thing = self.store.complete(resource, deepcopy(thing))
         if request.query.get("dryRun") != "All":
             self.store.add(resource, thing)
             if resource == "pods":
                 self.kubelet.run(thing)
         return web.json_response(thing, status=201)
-
-    def _admit(self, pod: Json) -> None:
-        admit(pod)
-        if len(self.store.select("pods")) >= self.quota:
-            name = pod["metadata"]["name"]
-            raise Refused(403, f'pods "{name}" is forbidden: exceeded quota: boxes')
-
-    async def _replace(self, request: web.Request) -> web.Response:
-        info, thing = request.match_info, await request.json()
-        await asyncio.to_thread(validate, thing)
-        there = self.store.get(info["resource"], info["name"])
-        if thing["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
-            raise Refused(409, "the object has been modified")
-        there.update(thing)
-        self.store.touch(there)
-        return web.json_response(there)
-
-    async def _resources(self, _request: web.Request) -> web.Response:
-        if not self.has_agent_sandbox:
-            raise Refused(404, "the server could not find the requested resource")
-        found = [{"name": resource, "kind": kind} for resource, kind in crds.KINDS.items()]
-        return web.json_response({"kind": "APIResourceList", "resources": found})
 
     async def _delete(self, request: web.Request) -> web.Response:
         info = request.match_info
@@ -200,30 +159,19 @@ class Cluster:
                 thing["metadata"]["deletionTimestamp"] = now()
                 self.store.touch(thing)
                 self._end([thing])
-        elif options.get("propagationPolicy") == "Foreground":
-            if "deletionTimestamp" not in thing["metadata"]:
-                thing["metadata"]["deletionTimestamp"] = now()
-                self.store.touch(thing)
-                self._end(self.store.abandon(thing), then=thing)
         else:
             # Without grace the object goes at once, and nobody waits for its processes.
             self._end([thing] if info["resource"] == "pods" else [])
             self._end(self.store.remove(info["resource"], thing))
         return web.json_response(thing)
 
-    def remove(self, resource: str, thing: Json) -> None:
-        """Remove an object and what it owns, pods after their processes."""
-        self._end(self.store.remove(resource, thing))
-
-    def _end(self, pods: list[Json], then: Json | None = None) -> None:
+    def _end(self, pods: list[Json]) -> None:
         async def end() -> None:
             for pod in pods:
                 await self.kubelet.end(pod)
                 self._end(self.store.remove("pods", pod))
-            if then is not None:
-                self.remove(RESOURCES[then["kind"]], then)
 
-        if not pods and then is None:
+        if not pods:
             return
         task = asyncio.get_running_loop().create_task(end())
         self._ending.add(task)

@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from executor_service.backends.kubernetes.reading import Json, part, parts
-from tests.fakes.kubernetes import crds
+from executor_service.backends.kubernetes.api import Json, part, parts
 from tests.fakes.kubernetes.errors import Refused
 
 KINDS = {
@@ -14,11 +13,7 @@ KINDS = {
     "configmaps": "ConfigMap",
     "secrets": "Secret",
     "networkpolicies": "NetworkPolicy",
-    "sandboxes": "Sandbox",
-    **crds.KINDS,
 }
-
-RESOURCES = {kind: resource for resource, kind in KINDS.items()}
 
 
 def now() -> str:
@@ -80,11 +75,6 @@ class Store:
         metadata = thing["metadata"]
         if self._things[resource].get(metadata["name"]) is thing:
             del self._things[resource][metadata["name"]]
-        return self.abandon(thing)
-
-    def abandon(self, thing: Json) -> list[Json]:
-        """Removes what an object owns; the pods that must end with it."""
-        metadata = thing["metadata"]
         pods: list[Json] = []
         for kind, owned in list(self._owned_by(metadata["uid"])):
             if kind == "pods":

@@ -15,7 +15,7 @@ from executor_service.backends.kubernetes.pod import (
     manifest,
     pod_name,
 )
-from executor_service.backends.kubernetes.policies import holes
+from executor_service.backends.kubernetes.probe import holes
 from executor_service.backends.kubernetes.status import (
     is_over_its_size,
     is_running,
@@ -33,7 +33,6 @@ LIMITS = Limits(memory_bytes=256 * MIB, cpu_count=0.5, tmp_bytes=32 * MIB, works
 SPEC = BoxSpec("box_1", "An owner", "pool", Path("/w/wsp_1"), LIMITS)
 OBJECTS = Objects({"apiVersion": "v1", "kind": "ConfigMap", "name": "r", "uid": "u"}, "supervisor")
 LABELS = {"app.kubernetes.io/name": "hermes-sandbox", "org.hermes.owner": "me"}
-VARYING = frozenset({"org.hermes.box"})
 
 
 def pod_of(**chosen: Any) -> Json:
@@ -135,7 +134,7 @@ def test_what_is_documented_is_valid() -> None:
     for thing in things.values():
         validate(thing)
     labels = pod_of()["metadata"]["labels"]
-    assert list(holes([things["NetworkPolicy"]], labels, VARYING)) == []
+    assert list(holes([things["NetworkPolicy"]], labels)) == []
     enforced = things["Namespace"]["metadata"]["labels"]
     assert enforced["pod-security.kubernetes.io/enforce"] == "restricted"
 
@@ -197,7 +196,7 @@ DENY = policy("deny", policyTypes=["Ingress", "Egress"])
     ],
 )
 def test_a_network_is_found(policies: list[Json], complaint: str) -> None:
-    found = list(holes(policies, LABELS, VARYING))
+    found = list(holes(policies, LABELS))
     assert any(each.startswith(complaint) for each in found), found
 
 
@@ -214,7 +213,7 @@ def test_a_network_is_found(policies: list[Json], complaint: str) -> None:
 def test_no_network_is_found(selector: Json) -> None:
     deny = policy("deny", podSelector=selector, policyTypes=["Ingress", "Egress"])
     others = policy("web", podSelector={"matchLabels": {"tier": "web"}}, ingress=[{}], egress=[{}])
-    assert list(holes([deny, others], LABELS, VARYING)) == []
+    assert list(holes([deny, others], LABELS)) == []
 
 
 def status(state: Json, **more: Any) -> Json:
