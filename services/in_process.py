@@ -6,14 +6,7 @@ wire; only the transport between is two queues. Through the socket a turn takes 
 
 import asyncio
 import random
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Generator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, Self, TypeAlias, cast
@@ -26,21 +19,16 @@ from services.interceptors import KINDS, CallPipeline, Handler
 from services.lifecycle import Workers
 from services.retries import RETRY_WAITS_S, is_idempotent
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""What gRPC takes by default: a longer message would fail as soon as the services are apart."""
 WINDOW_MESSAGES = 16
 """A writer waits while so many of its messages have not been read."""
 
 _EOF: object = cast("Any", grpc.aio).EOF
-_Codec: TypeAlias = Callable[[Any], Any]
 _Status: TypeAlias = tuple[grpc.StatusCode, str, Metadata]
 
 _CANCELLED: _Status = (grpc.StatusCode.CANCELLED, "the client has cancelled the call", ())
 _LATE: _Status = (grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline has passed", ())
 _NOT_SERVING: _Status = (grpc.StatusCode.UNAVAILABLE, "the service does not take calls", ())
 _NO_METHOD: _Status = (grpc.StatusCode.UNIMPLEMENTED, "this method is not served", ())
-_BROKEN: _Status = (grpc.StatusCode.UNKNOWN, "the call ended without a status", ())
-_TOO_LONG: _Status = (grpc.StatusCode.RESOURCE_EXHAUSTED, "a message is longer than 4 MiB", ())
 
 
 class InProcessServer:
@@ -52,14 +40,9 @@ class InProcessServer:
         self._handlers: dict[str, Handler] | None = None
         self._around = Context()
         self._workers = Workers()
-
-    def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
-        """Keep what the socket's server finds a service's methods by."""
-        self._generic += handlers
-
-    def add_registered_method_handlers(self, service: str, methods: Mapping[str, Handler]) -> None:
-        """Keep a service's methods."""
-        self._services[service] = methods
+        # What components call to register.
+        self.add_generic_rpc_handlers = self._generic.extend
+        self.add_registered_method_handlers = self._services.__setitem__
 
     def share(self, server: grpc.aio.Server) -> None:
         """Let another server serve the same methods."""
@@ -90,14 +73,10 @@ class InProcessServer:
         elif (handler := self._handlers.get(call.method)) is None:
             call.end(_NO_METHOD)
         else:
-            if not handler.request_streaming:
-                request = call.encode(request)
-                if len(request) > MAX_MESSAGE_BYTES:
-                    call.end(_TOO_LONG)
-                    return
-            elif request is not None:
-                call.tasks.append(self._workers.start(call.method, call.feed(request)))
-            serving = _serve(call, handler, request)
+            sent = None if handler.request_streaming else call.encode(request)
+            if sent is None and request is not None:
+                call.tasks.append(self._workers.start(call.method, call.send(request)))
+            serving = call.serve(handler, sent)
             call.tasks.append(self._workers.start(call.method, serving, self._around.copy()))
 
 
@@ -110,11 +89,11 @@ class InProcessChannel:
     def unary_unary(
         self,
         method: str,
-        request_serializer: _Codec | None = None,
-        response_deserializer: _Codec | None = None,
+        request_serializer: Any,
+        response_deserializer: Any,
         _registered_method: bool | None = False,
     ) -> Any:
-        encode, decode = request_serializer or bytes, response_deserializer or bytes
+        """Return what makes calls of a method, whichever of them are streams."""
 
         def call(
             request: Any = None,
@@ -123,16 +102,13 @@ class InProcessChannel:
             metadata: Metadata | None = None,
             **_options: Any,
         ) -> _Call:
-            made = _Call(method, metadata or (), encode, decode)
-            if timeout is not None:
-                loop = asyncio.get_running_loop()
-                made.deadline = loop.call_later(max(0.0, timeout), made.end, _LATE)
+            ends = (request_serializer, response_deserializer)
+            made = _Call(method, metadata or (), *ends, timeout)
             self._server.serve(made, request)
             return made
 
         return call
 
-    # Which of them are streams is between the handler and the reader of the call.
     unary_stream = stream_unary = stream_stream = unary_unary
 
     async def close(self, _grace: float | None = None) -> None:
@@ -140,7 +116,7 @@ class InProcessChannel:
 
 
 class _Pipe:
-    """Encoded messages from one end of a call to the other."""
+    """Encoded messages from one end of a call to the other; None is the end."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -169,15 +145,15 @@ class _Pipe:
 class _Call:
     """The client's end of a call, with the methods of a call of gRPC that are used here."""
 
-    def __init__(self, method: str, metadata: Metadata, encode: _Codec, decode: _Codec) -> None:
-        self.method, self.metadata = method, metadata
+    def __init__(
+        self, method: str, metadata: Metadata, encode: Any, decode: Any, timeout_s: float | None
+    ) -> None:
+        self.method, self.metadata, self.encode, self._decode = method, metadata, encode, decode
         self.requests, self.responses = _Pipe(), _Pipe()
         self.tasks: list[asyncio.Task[None]] = []
-        self.deadline: asyncio.TimerHandle | None = None
-        self.status: _Status | None = None
-        self.encode, self._decode = encode, decode
-        self._ended = asyncio.Event()
-        self._callbacks: list[Callable[[Any], None]] = []
+        loop = asyncio.get_running_loop()
+        self._status: asyncio.Future[_Status] = loop.create_future()
+        self._deadline = None if timeout_s is None else loop.call_later(timeout_s, self.end, _LATE)
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self.read().__await__()
@@ -196,117 +172,128 @@ class _Call:
         except asyncio.CancelledError:
             self.cancel()
             raise
-        return _EOF if message is None and await self._is_ok() else self._decode(message)
+        if message is not None:
+            return self._decode(message)
+        await self._check()
+        return _EOF
 
     async def write(self, message: Any) -> None:
-        if not await self.put(self.requests, self.encode(message)):
+        if not await self.requests.put(self.encode(message)):
             if self.done():
-                await self._is_ok()
+                await self._check()
             raise asyncio.InvalidStateError("the call takes no more requests")
 
     async def done_writing(self) -> None:
         self.requests.end()
 
-    async def feed(self, requests: Any) -> None:
-        """Send all that an iterator has; the call is cancelled when the iterator fails."""
-        try:
-            if isinstance(requests, AsyncIterable):
-                async for message in cast("AsyncIterable[Any]", requests):
-                    if not await self.put(self.requests, self.encode(message)):
-                        return
-            else:
-                for message in requests:
-                    if not await self.put(self.requests, self.encode(message)):
-                        return
-        except BaseException:
-            self.cancel()
-            raise
-        self.requests.end()
-
-    async def put(self, pipe: _Pipe, message: bytes) -> bool:
-        if len(message) > MAX_MESSAGE_BYTES:
-            self.end(_TOO_LONG)
-        return await pipe.put(message)
-
-    def end(self, status: _Status) -> bool:
-        """End the call and what serves it; False if it has a status already."""
-        if self.status is not None:
-            return False
-        self.status = status
-        if self.deadline is not None:
-            self.deadline.cancel()
-        self.requests.end()
-        self.responses.end()
-        self._ended.set()
-        for task in self.tasks:
-            if task is not asyncio.current_task():
-                task.cancel()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
-        return True
+    @property
+    def remaining_s(self) -> float | None:
+        """How long the call may still take; None is without end."""
+        now = asyncio.get_running_loop().time()
+        return None if self._deadline is None else self._deadline.when() - now
 
     def cancel(self) -> bool:
         return self.end(_CANCELLED)
 
     def done(self) -> bool:
-        return self.status is not None
+        return self._status.done()
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         if self.done():
             callback(self)
         else:
-            self._callbacks.append(callback)
+            self._status.add_done_callback(lambda _: callback(self))
 
     async def code(self) -> grpc.StatusCode:
-        return (await self._final())[0]
+        return (await asyncio.shield(self._status))[0]
 
     async def details(self) -> str:
-        return (await self._final())[1]
+        return (await asyncio.shield(self._status))[1]
 
     async def trailing_metadata(self) -> grpc.aio.Metadata:
-        return grpc.aio.Metadata(*(await self._final())[2])
+        return grpc.aio.Metadata(*(await asyncio.shield(self._status))[2])
 
-    async def _final(self) -> _Status:
-        await self._ended.wait()
-        assert self.status is not None
-        return self.status
-
-    async def _is_ok(self) -> bool:
-        """True; raises what the call failed with."""
-        code, details, trailing = status = await self._final()
+    async def _check(self) -> None:
+        """Raise what the call failed with."""
+        code, details, trailing = status = await asyncio.shield(self._status)
         if status is _CANCELLED:
             raise asyncio.CancelledError
         if code is not grpc.StatusCode.OK:
             sent = grpc.aio.Metadata(*trailing)
             raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), sent, details, None)
+
+    # ---- at the server
+
+    def end(self, status: _Status) -> bool:
+        """End the call and what serves it; False if it has a status already."""
+        if self.done():
+            return False
+        self._status.set_result(status)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.requests.end()
+        self.responses.end()
+        for task in self.tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
         return True
+
+    async def send(self, requests: AsyncIterable[Any]) -> None:
+        """Send all that an iterator has; the call is cancelled when the iterator fails."""
+        try:
+            async for message in requests:
+                if not await self.requests.put(self.encode(message)):
+                    return
+        except BaseException:
+            self.cancel()
+            raise
+        self.requests.end()
+
+    async def serve(self, handler: Handler, request: bytes | None) -> None:
+        status = _NOT_SERVING
+        # The channel of a socket repeats calls, too, where that is safe.
+        waits_s = RETRY_WAITS_S if is_idempotent(self.method) else ()
+        try:
+            for wait_s in (*waits_s, None):
+                context = _Context(self, handler)
+                with suppress(grpc.aio.AbortError):
+                    await context.answer(handler, request)
+                status = context.status
+                if status[0] is not grpc.StatusCode.UNAVAILABLE or wait_s is None:
+                    break
+                await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        finally:
+            self.end(status)
 
 
 class _Context:
     """The server's end of a call, with the methods of a context of gRPC that are used here."""
 
     def __init__(self, call: _Call, handler: Any) -> None:
-        self.call = call
-        self.decode = handler.request_deserializer or bytes
-        self.encode = handler.response_serializer or bytes
+        self._call, self._decode = call, handler.request_deserializer
+        self._encode = handler.response_serializer
         self.status: _Status = (grpc.StatusCode.OK, "", ())
 
-    async def requests(self) -> AsyncGenerator[Any]:
-        while (message := await self.read()) is not _EOF:
-            yield message
+    async def answer(self, handler: Any, request: bytes | None) -> None:
+        """Run the method's handler; the pipeline makes it a coroutine that writes its stream."""
+        behavior = getattr(handler, KINDS[handler.request_streaming, handler.response_streaming])
+        answer = await behavior(self if request is None else self._decode(request), self)
+        if not handler.response_streaming:
+            await self.write(answer)
 
-    async def read(self) -> Any:
-        message = await self.call.requests.get()
-        return _EOF if message is None else self.decode(message)
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        if (message := await self._call.requests.get()) is None:
+            raise StopAsyncIteration
+        return self._decode(message)
 
     async def write(self, message: Any) -> None:
-        if not await self.call.put(self.call.responses, self.encode(message)):
+        if not await self._call.responses.put(self._encode(message)):
             raise asyncio.CancelledError
 
-    async def abort(
-        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()
-    ) -> NoReturn:
+    async def abort(self, code: Any, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
         self.status = (code, details, tuple(trailing_metadata))
         raise grpc.aio.AbortError(details)
 
@@ -314,42 +301,13 @@ class _Context:
         return self.status[0]
 
     def invocation_metadata(self) -> Metadata:
-        return self.call.metadata
+        return self._call.metadata
 
     def time_remaining(self) -> float | None:
-        deadline = self.call.deadline
-        return None if deadline is None else deadline.when() - asyncio.get_running_loop().time()
+        return self._call.remaining_s
 
     def peer(self) -> str:
         return "in-process"
 
     def auth_context(self) -> Mapping[str, Sequence[bytes]]:
         return {}  # a caller of this process proves itself by its token
-
-
-async def _serve(call: _Call, handler: Handler, request: Any) -> None:
-    status = _BROKEN
-    # The channel of a socket repeats calls, too, where that is safe.
-    waits_s = RETRY_WAITS_S if is_idempotent(call.method) else ()
-    try:
-        for wait_s in (*waits_s, None):
-            status = await _answer(_Context(call, handler), handler, request)
-            if status[0] is not grpc.StatusCode.UNAVAILABLE or wait_s is None:
-                break
-            await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
-    except asyncio.CancelledError:
-        status = _NOT_SERVING
-        raise
-    finally:
-        call.end(status)
-
-
-async def _answer(context: _Context, handler: Handler, request: Any) -> _Status:
-    """Run the method's handler once; the pipeline makes it a coroutine that writes its stream."""
-    behavior: Any = getattr(handler, KINDS[handler.request_streaming, handler.response_streaming])
-    given = context.requests() if handler.request_streaming else context.decode(request)
-    with suppress(grpc.aio.AbortError):
-        answer = await behavior(given, context)
-        if not handler.response_streaming:
-            await context.write(answer)
-    return context.status

@@ -307,13 +307,6 @@ async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path, tran
     assert "stopped reading" in (caught.value.details() or "")
 
 
-async def test_a_message_of_more_than_four_mebibytes_is_refused(served: Running) -> None:
-    async with served.channels() as channels:
-        error = await failure(get_turn(channels, "x" * (4 * 1024 * 1024)))
-        await get_turn(channels, "any")
-    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-
-
 async def test_a_caller_that_is_cancelled_stops_its_call(served: Running) -> None:
     async with served.channels() as channels:
         caller = asyncio.create_task(get_turn(channels, "slow"))
