@@ -2,11 +2,8 @@
 
 import os
 import shutil
-import socket
-import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +34,6 @@ def test_an_unknown_key_is_remarked_on_and_all_works(home: Home) -> None:
     assert "config.yaml, line 4" in line
     assert "did you mean agent.max_turns?" in line
     assert home.run("config", "check").status == 1
-
-
-def test_a_value_in_the_place_of_a_section_stops_the_start(home: Home) -> None:
-    home.configure({**BUBBLEWRAP, "approvals": "manual"})
-    asked = home.run("chat", "-q", "touch a file")
-    check_complaint(asked, "approvals (", "config.yaml, line 3", "`approvals.mode: manual`")
-    assert list(home.path.parent.rglob("made")) == [], "the command ran, and nobody was asked"
 
 
 @pytest.mark.parametrize(
@@ -100,28 +90,12 @@ def test_no_model_at_all(tmp_path: Path) -> None:
     check_complaint(asked, "OPENROUTER_API_KEY", ".env", "hermes demo", lines=4)
 
 
-def test_an_unknown_backend(home: Home) -> None:
-    home.configure(sandboxed("podman"))
-    check_complaint(home.run("up", "--no-chat"), "'podman'; choose one of docker, bubblewrap")
-
-
 def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:
     home.configure(sandboxed("docker"))
     dead = home.set(DOCKER_HOST=f"unix://{tmp_path}/docker.sock")
     asked = dead.run("chat", "-q", "touch a file")
     check_complaint(asked, f"{tmp_path}/docker.sock", "start Docker", "leave it out")
     assert list(tmp_path.rglob("made")) == [], "nothing ran anywhere else"
-
-
-def test_a_socket_that_another_program_has(home: Home) -> None:
-    path = home.path / "run" / "hermes.sock"
-    path.parent.mkdir()
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(path))
-        other.listen()
-        refused = home.run("up", "--no-chat")
-        check_complaint(refused, f"unix:{path} is in use by process {os.getpid()}", "stop that one")
-    assert home.ask("hello")["answer"] == "You said: hello", "a dead program's socket is replaced"
 
 
 def test_a_second_server_in_the_same_home(home: Home) -> None:
@@ -149,80 +123,6 @@ def test_a_corrupt_database(home: Home) -> None:
     assert doctor.status == 1
     assert any(str(path) in check["message"] for check in doctor.json)
     assert path.read_bytes() == damaged, "what is in the file may still be saved"
-
-
-def test_a_damaged_page_in_a_database(home: Home) -> None:
-    before = home.ask("hello")
-    path = home.path / "state" / "agent.db"
-    backup = path.read_bytes()
-    _damage(path, "message")
-    asked = home.run("chat", "-q", "hello again", "--resume", before["session_id"])
-    check_complaint(asked, f"{path} is damaged", "put a backup in its place, or move it away")
-    (broken,) = [
-        check
-        for check in _checks(home.run("doctor", "--json"), "database")
-        if check["verdict"] == "failed"
-    ]
-    assert f"{path} is damaged" in broken["message"]
-    for leftover in home.path.glob("state/agent.db-*"):
-        leftover.unlink()
-    path.write_bytes(backup)
-    again = home.ask("hello again", "--resume", before["session_id"])
-    assert again["answer"] == "You said: hello again"
-    shown = home.run("sessions", "show", before["session_id"], "--json").json
-    assert shown["messages"][0]["content"] == "hello"
-
-
-def _damage(path: Path, table: str) -> None:
-    """Overwrite the first page of a table."""
-    with closing(sqlite3.connect(path)) as database:
-        (size,) = database.execute("PRAGMA page_size").fetchone()
-        row = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
-        (page,) = row.fetchone()
-    with path.open("r+b") as file:
-        file.seek((page - 1) * size)
-        file.write(b"\xa5" * size)
-
-
-def test_doctor_asks_the_database_that_is_used(home: Home) -> None:
-    assert home.run("jobs", "list").status == 0, "there is a file, which is then not used"
-    port = free_port()
-    away = home.set(HERMES_DATABASE_URL=f"postgresql://me:hidden@127.0.0.1:{port}/x")
-    doctor = away.run("doctor", "--json")
-    (database,) = _checks(doctor, "database")
-    assert doctor.status == 1
-    assert database["verdict"] == "failed"
-    assert f"127.0.0.1:{port} does not answer" in database["message"]
-    assert "hidden" not in doctor.out
-
-
-def test_doctor_has_no_traceback_beside_its_table(home: Home) -> None:
-    home.configure(sandboxed("podman"))
-    doctor = home.run("doctor", "--json")
-    assert (doctor.status, doctor.err) == (1, "")
-    assert "podman" in _checks(doctor, "sandbox")[0]["message"]
-    assert "Traceback" not in doctor.out
-    home.configure(BUBBLEWRAP)
-    journal = home.path / "state" / "executor" / "journal.db"
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    journal.write_bytes(b"not a database, but somebody's data\n" * 1000)
-    doctor = home.run("doctor", "--json")
-    assert (doctor.status, doctor.err) == (1, "")
-    assert str(journal) in _checks(doctor, "sandbox")[0]["message"]
-
-
-def test_services_elsewhere_that_are_dead(home: Home) -> None:
-    ports = {name: free_port() for name in ("agent", "executor", "gateway", "scheduler")}
-    away = home.set(
-        **{f"HERMES_{name.upper()}_ADDRESS": f"127.0.0.1:{port}" for name, port in ports.items()}
-    )
-    doctor = away.run("doctor", "--json")
-    assert (doctor.status, doctor.err) == (1, "")
-    found = _checks(doctor, "services")
-    assert [check["verdict"] for check in found] == ["failed"] * 4
-    for check, (name, port) in zip(found, ports.items(), strict=True):
-        assert f"the {name} service at 127.0.0.1:{port} does not answer" in check["message"]
-        assert f"hermes serve {name}" in check["message"]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import re
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from services.cli.chat.command import MAX_QUESTION_BYTES
 from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, one_process, running
-from tests.e2e.home import HERMES, Home, Result, check_complaint
+from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until, with_marker
 from tests.e2e.terminal import terminal
@@ -76,28 +75,6 @@ def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home)
 
 
 @pytest.mark.slow
-def test_the_current_folder_is_the_workspace_where_that_is_configured(
-    home: Home, backend: str
-) -> None:
-    home.configure({**sandboxed(backend), "terminal": {"mount_cwd": True}})
-    project = home.path.parent / "project"
-    project.mkdir()
-    asked = home.run("chat", "-q", "touch a file", "--json", cwd=project).json
-    assert asked["tool_calls"][0]["exit_code"] == 0, asked
-    assert [path.name for path in project.iterdir()] == ["made"]
-    # A session that goes on has the folder that it has.
-    again = ("chat", "-q", "touch a file", "--json", "--continue")
-    assert home.run(*again, cwd=home.path.parent).json["session_id"] == asked["session_id"]
-    # With the home folder no command would run: the session does without it.
-    without = home.run("chat", "-q", "touch a file", "--json", cwd=home.path.parent)
-    assert without.json["tool_calls"][0]["exit_code"] == 0, without
-    (said,) = without.complaints
-    assert f"works without {home.path.parent} (terminal.mount_cwd)" in said
-    assert "may not be the home folder itself" in said
-    assert not (home.path.parent / "made").exists()
-
-
-@pytest.mark.slow
 def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:
     top = home.path.parent / "project"
     folder = top / "src" / "deep"
@@ -135,19 +112,6 @@ def test_a_session_has_the_sandbox_that_it_asks_for(home: Home, backend: str) ->
 def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     piped = home.run("chat", "-q", "what is this?", "--json", text="some data\n")
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
-
-
-def test_what_is_no_utf8_is_replaced_and_remarked_on(home: Home) -> None:
-    script = f"printf 'a\\377b' | {HERMES} chat --json -q \"$(printf 'c\\376d')\""
-    done = subprocess.run(
-        ["bash", "-c", script], env=home.environ, capture_output=True, text=True, check=False
-    )
-    asked = Result(done.returncode, done.stdout, done.stderr)
-    assert (asked.status, asked.json["answer"]) == (0, "You said: a\ufffdb\n\nc\ufffdd")
-    assert asked.complaints == [
-        "hermes: the question is not UTF-8: what cannot be read is replaced",
-        "hermes: what is piped in is not UTF-8: what cannot be read is replaced",
-    ]
 
 
 def test_more_than_a_message_can_have_is_not_sent(home: Home) -> None:
@@ -191,24 +155,6 @@ def test_notices_are_no_part_of_the_answer(home: Home) -> None:
         assert asking.wait_end() == 1
         assert asking.read_piped() == ""
         assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", asking.screen)) == 3
-
-
-def test_output_that_cannot_be_written_is_one_line(empty: Home) -> None:
-    for argv in (("config", "show", "--all"), ("tools", "--json"), ("--version",)):
-        with Path("/dev/full").open("w") as full, empty.spawn(*argv, stdout=full) as process:
-            _, told = process.communicate(timeout=30)
-        assert told == "hermes: the output could not be written: No space left on device\n"
-        assert process.returncode == 1
-
-
-def test_streams_that_are_closed_are_nowhere(empty: Home) -> None:
-    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
-        command = f"{HERMES} config show --all {closed}"
-        done = subprocess.run(
-            ["sh", "-c", command], env=empty.environ, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith("setting") == (closed in ("<&-", "2>&-"))
 
 
 def test_config_is_set_shown_and_checked(empty: Home) -> None:
@@ -289,24 +235,3 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
         (why,) = filter(None, errors)
         assert "no template 'unheard-of'" in why
         assert "choose of: default, walled" in why
-
-
-@pytest.mark.slow
-def test_a_job_that_failed_is_listed_with_the_reason(model: ModelProcess, tmp_path: Path) -> None:
-    with running(one_process(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
-        client = deployment.client
-        add = ("jobs", "add", "in 1 second", "hello", "--json")
-        well, lost = (client.run(*add, *to).json["job_id"] for to in ([], ["--to", "slack:99"]))
-
-        def errors() -> dict[str, str | None]:
-            return {
-                job["job_id"]: job["last_error"]
-                for job in client.run("jobs", "list", "--json").json
-            }
-
-        wait_until(lambda: errors()[lost] is not None, "the job has failed")
-        assert "slack is not connected here" in str(errors()[lost])
-        assert errors()[well] is None
-        listed = client.run("jobs", "list").out
-        assert f"{lost} failed last time: " in listed
-        assert f"{well} failed" not in listed

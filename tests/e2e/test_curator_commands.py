@@ -55,22 +55,3 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         assert skills_of(root) == before
         assert "The curator is paused." in home.run("curator", "pause").out
         assert home.run("curator", "resume", "--json").json["paused"] is False
-
-
-@pytest.mark.timeout(180)
-def test_a_rollback_that_stopped_half_way_goes_on_to_where_it_was_asked_to(tmp_path: Path) -> None:
-    with model_process(tmp_path, [{"steps": [{"text": WISHES}]}]) as model:
-        home = Home.make(
-            tmp_path, {"model": {"base_url": model.url, "default": "scripted"}}, HERMES_API_KEY="k"
-        )
-        root = fill(home.path)
-        before = skills_of(root)
-        home.run("curator", "run")
-        assert skills_of(root) != before
-        # Where a skill is to be there is a folder: it stops, and its own backup is the latest.
-        in_the_way = root / "dev/git-log"
-        in_the_way.mkdir()
-        assert "half made" in home.run("curator", "rollback", "--yes").err
-        in_the_way.rmdir()
-        assert home.run("curator", "rollback", "--yes").status == 0
-        assert skills_of(root) == before

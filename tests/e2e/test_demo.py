@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.e2e.home import Home, check_complaint
-from tests.e2e.processes import check_nothing_left, end_users_of, wait_until
+from tests.e2e.home import Home
+from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.e2e.terminal import CTRL_D, terminal
 
 PROMPT = r"^>$"
@@ -72,30 +72,3 @@ def test_who_has_no_model_is_told_what_to_set_and_offered_the_demo(
         shown.press(CTRL_D)
         assert shown.process.wait(30) == 0
     check_gone(tmp_path)
-
-
-@pytest.mark.usefixtures("usual_ports")
-def test_the_demo_is_not_shown_to_who_does_not_want_it(demo: Home) -> None:
-    with terminal(demo, "up") as shown:
-        shown.wait_for("Start it now")
-        shown.press("n\n")
-        assert shown.process.wait(30) == 1
-        assert "Traceback" not in shown.screen
-
-
-@pytest.mark.slow
-def test_it_can_be_ended_at_any_time(demo: Home, tmp_path: Path) -> None:
-    log = tmp_path / "out"
-    with log.open("w") as out, demo.spawn("demo", stdout=out) as process:
-        wait_until(lambda: "write a file" in log.read_text(encoding="utf-8"), "the second question")
-        process.terminate()
-        _, err = process.communicate(timeout=15)
-    assert process.returncode == 1
-    assert err == "hermes: stopped by SIGTERM\n"
-    check_gone(tmp_path)
-
-
-def test_it_takes_no_other_home(demo: Home) -> None:
-    refused = demo.run("demo", "--home", str(demo.path))
-    assert refused.status == 2
-    check_complaint(refused, "--home", "hermes demo --help")

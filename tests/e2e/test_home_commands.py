@@ -1,9 +1,7 @@
 """A home made by hand: it is taken, works in a conversation, and comes out byte for byte."""
 
 import asyncio
-import fcntl
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -141,33 +139,6 @@ def test_jobs_that_can_run_do_and_the_others_are_named(home: Home, tmp_path: Pat
     assert len(home.run("jobs", "list", "--json").json) == len(JOBS)
 
 
-def test_jobs_that_another_program_runs_are_left_to_it(home: Home, tmp_path: Path) -> None:
-    source = copy(tmp_path / "source")
-    (source / "cron" / ".tick.lock").write_bytes(b"1234")
-    with (source / "cron" / ".tick.lock").open("rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        taken = home.run("home", "import", source, "--json").json
-    assert taken["jobs"] == []
-    assert "another program runs" in taken["jobs_not_run"][0]["reason"]
-    assert home.run("jobs", "list", "--json").json == []
-    without = home.run("home", "import", source, "--no-jobs", "--json").json
-    assert (without["jobs"], without["jobs_not_run"]) == ([], [])
-    assert home.run("jobs", "list", "--json").json == [], "nor when a scheduler starts later"
-    moved = home.run("jobs", "import", source / "cron" / "jobs.json", "--json")
-    assert moved.status == 1, "not all of them are jobs here"
-    here = [job["job_id"] for job in moved.json["jobs"] if job["outcome"] == "taken"]
-    assert here == JOBS
-    first, second = (tmp_path / name for name in ("first.json", "second.json"))
-    assert home.run("jobs", "export", first).status == 0
-    other = Home.make(tmp_path / "other")
-    piped = home.run("jobs", "export", "-").out
-    assert other.run("jobs", "import", "-", "--json", text=piped).status == 0
-    assert other.run("jobs", "export", second).status == 0
-    documents = [json.loads(path.read_text(encoding="utf-8"))["jobs"] for path in (first, second)]
-    assert documents[0] == documents[1]
-    check_complaint(home.run("jobs", "export", first), "is there already", "--overwrite", lines=2)
-
-
 def test_nothing_is_overwritten_that_was_not_to_be(home: Home, tmp_path: Path) -> None:
     source = copy(tmp_path / "source")
     assert home.run("home", "import", source, "--no-jobs").status == 0
@@ -190,25 +161,6 @@ def test_nothing_is_overwritten_that_was_not_to_be(home: Home, tmp_path: Path) -
     assert undone["user"]["entries"] == ["Lives in Roma, città eterna.", "Likes short answers."]
 
 
-def test_an_export_overwrites_only_when_told(home: Home, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert home.run("home", "import", SAMPLE, "--no-jobs").status == 0
-    out.mkdir()
-    (out / "mine").write_text("mine")
-    refused = home.run("home", "export", out)
-    check_complaint(refused, UNKNOWN, "is not empty", "--overwrite", lines=2)
-    assert [path.name for path in out.iterdir()] == ["mine"]
-    assert home.run("home", "export", out, "--overwrite", "--without", "skills").status == 0
-    names = {path.name for path in out.iterdir()}
-    assert {"mine", "SOUL.md", "profiles"} < names
-    assert "skills" not in names
-    inside = home.run("home", "export", home.path / "backup")
-    check_complaint(inside, UNKNOWN, "is in the home itself", lines=2)
-    unknown = home.run("home", "export", tmp_path / "x", "--from", "bob")
-    check_complaint(unknown, UNKNOWN, "there is no profile bob", lines=2)
-    assert not list(tmp_path.glob(".*.exp_*")), "nothing is left behind"
-
-
 def test_a_home_becomes_a_profile_of_another(home: Home, tmp_path: Path) -> None:
     told = home.run("home", "import", SAMPLE / "profiles" / "ann", "--into", "bob", "--json").json
     assert told["files"]["added"] == len(tree(SAMPLE / "profiles" / "ann"))
@@ -216,25 +168,6 @@ def test_a_home_becomes_a_profile_of_another(home: Home, tmp_path: Path) -> None
     assert tree(SAMPLE / "profiles" / "ann").items() <= here.items()
     shown = home.run("memory", "show", "--profile", "bob", "--json").json
     assert "Nynorsk" in shown["user"]["entries"][0]
-
-
-def test_what_cannot_move_is_named(home: Home, tmp_path: Path) -> None:
-    source = copy(tmp_path / "source")
-    (source / "skills" / "plain" / "x").symlink_to("/etc/passwd")
-    (source / "profiles" / "no name!").mkdir()
-    (source / os.fsdecode(b"\xff")).write_bytes(b"")
-    os.mkfifo(source / "pipe")
-    (source / "sessions" / "cut.json").write_text('{"session_id": 5')
-    told = home.run("home", "import", source, "--no-jobs", "--json").json
-    assert {one["path"]: one["reason"] for one in told["left_out"]} == {
-        "skills/plain/x": "it is a link, which is not followed",
-        "profiles/no name!": "it is no folder with the name of a profile",
-        "\ufffd": "its name is not UTF-8",
-        "pipe": "it is no file",
-        "sessions/cut.json": "it is kept as a file, but is no session: cut is not JSON: "
-        "Expecting ',' delimiter: line 1 column 17 (char 16)",
-    }
-    assert told["files"]["added"] == len(tree(SAMPLE)) + 1
 
 
 def test_what_is_no_home_is_not_taken(tmp_path: Path) -> None:

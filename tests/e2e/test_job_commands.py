@@ -13,7 +13,6 @@ from tests.e2e.deployment import one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.e2e.processes import wait_until
-from tests.e2e.terminal import CTRL_C, terminal
 
 ALL_OPTIONS = (
     *(
@@ -100,25 +99,6 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
     assert client.run("jobs", "list", "--json").json == []
 
 
-def test_what_a_job_names_and_is_not_there_is_remarked_on(client: Home) -> None:
-    wanted = ("--skill", "plans", "--toolset", "wep", "--to", "foo:1")
-    lacks = (
-        "nothing can go to foo:1: there is no platform 'foo', but telegram",
-        "there is no skill 'plans' now",
-        "there is no toolset 'wep' now; did you mean web?",
-    )
-    added = client.run("jobs", "add", "every 2h", "look", "--name", "lacks", *wanted)
-    assert added.status == 0
-    changed = client.run("jobs", "edit", "lacks", *wanted)
-    job_id = added.out.split()[0]
-    for each in (added, changed):
-        assert each.complaints == [f"hermes: {job_id}: {lack}" for lack in lacks]
-    there = ("--toolset", "web", "--to", "telegram:1")
-    told = client.run("jobs", "edit", "lacks", *there, "--json")
-    assert (told.json["notes"], told.complaints) == ([], [])
-    assert client.run("jobs", "remove", "lacks").status == 0
-
-
 def test_a_schedule_is_tried_without_a_job(client: Home) -> None:
     told = client.run("jobs", "add", "every 90m", "--dry-run", "--json").json
     first, second, third = map(datetime.fromisoformat, told["due"])
@@ -179,22 +159,6 @@ def test_a_profile_has_its_jobs_where_they_run(client: Home) -> None:
     assert not (hers / "state").exists(), "who runs looks after its skills as well"
 
 
-def test_a_profile_has_its_jobs_where_the_first_was_taken(alone: Home) -> None:
-    for name in ("ann", "bob"):
-        (alone.path / "profiles" / name).mkdir(parents=True)
-    add = ("jobs", "add", "every 2h", "look", "--profile", "ann")
-    assert alone.run(*add).complaints == [f"hermes: jobs run {LATER} --profile ann"]
-    assert (alone.path / "profiles" / "ann" / "state" / "scheduler.db").exists()
-    # As `hermes up` has left it that ran once.
-    mark = alone.path / "profiles" / "bob" / "cron" / "jobs.json.taken"
-    mark.parent.mkdir()
-    mark.write_text("../../state/scheduler.db\n")
-    assert alone.run(*add[:-1], "bob").complaints == [f"hermes: jobs run {LATER}"]
-    assert not (alone.path / "profiles" / "bob" / "state").exists()
-    assert len(alone.run("jobs", "list", "--profile", "bob", "--json").json) == 1
-    assert alone.run("jobs", "list", "--json").json == []
-
-
 def test_a_run_is_waited_for_and_looked_at_later(client: Home) -> None:
     add = ("jobs", "add", "every 2h", "say that it is time", "--to", "local", "--json")
     job_id = client.run(*add, "--name", "timely").json["job_id"]
@@ -228,18 +192,3 @@ def test_a_run_that_failed_ends_with_one(client: Home) -> None:
     run = client.run("jobs", "run", "broken")
     assert (run.status, run.out) == (1, "")
     assert run.err.startswith("hermes: the run failed: ")
-
-
-def test_a_run_goes_on_when_nobody_waits_any_more(client: Home) -> None:
-    add = ("jobs", "add", "every 2h", "a nap then", "--to", "local", "--name", "nap")
-    assert client.run(*add).status == 0
-    with terminal(client, "jobs", "run", "nap") as waiting:
-        waiting.wait_for("the agent works on it")
-        waiting.press(CTRL_C)
-        assert "goes on; see it with: hermes jobs runs" in waiting.wait_for("goes on;")
-        assert waiting.wait_end() == 130
-
-    def output() -> str:
-        return client.run("jobs", "runs", "nap", "latest", "--json").json["output"]
-
-    wait_until(lambda: "and over" in output(), "the run has ended by itself")

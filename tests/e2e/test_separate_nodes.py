@@ -1,24 +1,17 @@
 """Executors on machines of their own: nothing is shared with the agent but one port."""
 
-import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hermes.executor.v1 import pool_pb2
-from services.auth import Identity
-from services.certs import files_of
-from services.channels import Channels
 from tests.e2e.model import TELL, Json, calls, model_process, rule, terminal_call, tool_call
 from tests.e2e.nodes import PORT, Cluster, Node, NodeServer, cluster, need_nodes
 from tests.e2e.processes import wait_until, with_marker
-from tests.executor_client import Client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -105,13 +98,6 @@ def test_every_tool_works_over_the_network_alone(apart: Cluster) -> None:
         assert line in answered["answer"].splitlines()
     assert answered["answer"].count("No such file") == 2
     assert not list(apart.deployment.folder.rglob("wsp_*")), "the agent has no such folder"
-
-
-def test_context_files_come_from_the_executor_s_machine(apart: Cluster) -> None:
-    session = apart.client.ask("keep notes")["session_id"]
-    told = apart.client.ask("read the code", "--resume", session)["answer"]
-    assert "[Notes of /workspace/lib, to be followed for what is in there:]" in told
-    assert "Speak plainly." in told
 
 
 def test_an_agent_that_was_killed_finds_the_executor_again(apart: Cluster) -> None:
@@ -215,27 +201,6 @@ def test_a_command_of_a_killed_executor_is_not_run_again(apart: Cluster) -> None
     wait_until(lambda: not with_marker(MARKER), "what was left behind is ended")
 
 
-def test_a_draining_executor_keeps_what_it_has_and_takes_nothing_new(apart: Cluster) -> None:
-    session = apart.client.ask("leave a file")["session_id"]
-    draining = apart.executor_of(session)
-
-    async def drain(client: Client) -> None:
-        left = await client.pools.Drain(pool_pb2.DrainRequest())
-        assert left.claimed_count >= 1
-
-    _at(apart, draining.node, drain)
-    for _ in range(3):
-        assert apart.executor_of(apart.client.ask("leave a file")["session_id"]) is not draining
-    assert apart.client.ask("show the file", "--resume", session)["answer"] == "kept"
-    assert apart.executor_of(session) is draining
-    assert draining.stop() == 0
-    assert (
-        "gone with the executor" in apart.client.ask("show the file", "--resume", session)["answer"]
-    )
-    draining.start()
-    draining.wait_ready()
-
-
 def test_a_session_keeps_its_files_where_executors_share_them(together: Cluster) -> None:
     session = together.client.ask("leave a file")["session_id"]
     dead = together.executor_of(session)
@@ -277,22 +242,6 @@ def within(seconds: float, what: str) -> Generator[None]:
     took = time.monotonic() - began
     print(f"{what}: {took:.2f} s")
     assert took < seconds, f"{what} took {took:.1f} s"
-
-
-def _at(cluster: Cluster, node: Node, work: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
-    """Do something at a node's executor as an operator does."""
-
-    @asynccontextmanager
-    async def client() -> AsyncGenerator[Client]:
-        files = files_of(cluster.deployment.folder / "certs", Identity.OPERATOR)
-        async with Channels(Identity.OPERATOR, {"executor": node.endpoint}, tls=files) as channels:
-            yield Client(channels.to("executor"), "")
-
-    async def run() -> None:
-        async with client() as opened:
-            await work(opened)
-
-    asyncio.run(run())
 
 
 def _open_ports(host: str) -> list[int]:

@@ -1,8 +1,5 @@
 """What an operator sees of executors that share a name, and does with each of them."""
 
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +8,12 @@ import grpc.aio
 import pytest
 
 from services.errors import Reason, reason_of
-from tests.e2e.executor_pair import HOSTS, NAME, ExecutorPair, executor_pair, executors
+from tests.e2e.executor_pair import ExecutorPair, executor_pair
 from tests.e2e.home import Result, check_complaint
 from tests.e2e.nodes import need_nodes
 from tests.e2e.terminal import CTRL_C, terminal
-from tests.ports import free_port
 
-WAITED_S = 7.0
-"""How much longer a command takes where one of two does not answer."""
 SIGINT_STATUS = 130
-NOBODYS = "127.0.0.13"
-"""An address at which no executor listens."""
 
 
 @pytest.fixture(scope="module")
@@ -136,26 +128,6 @@ def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Pa
     assert not list((tmp_path / "workspaces").iterdir())
 
 
-@pytest.mark.slow
-def test_one_that_hangs_is_not_waited_for_long(pair: ExecutorPair) -> None:
-    sandbox, hanging = pair.acquire(0, "quick"), pair.servers[1]
-    _, usual_s = timed_list(pair)
-    os.kill(hanging.pid, signal.SIGSTOP)
-    try:
-        listed, took_s = timed_list(pair)
-    finally:
-        os.kill(hanging.pid, signal.SIGCONT)
-    assert (listed.status, sandbox in listed.out) == (0, True)
-    assert f"{pair.endpoints[1]} does not answer" in listed.err
-    assert took_s - usual_s < WAITED_S
-
-
-def timed_list(pair: ExecutorPair) -> tuple[Result, float]:
-    """What a list of sandboxes says, and how long it takes."""
-    began = time.monotonic()
-    return pair.client.run("sandboxes", "list"), time.monotonic() - began
-
-
 @pytest.mark.parametrize(
     ("typed", "status", "told"),
     [("y\r", 0, "has ended"), ("\r", 1, "nothing was ended"), (CTRL_C, SIGINT_STATUS, "")],
@@ -236,15 +208,3 @@ def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_pat
         assert "1 box has ended" in asked.screen
     assert client.run("pools", "orphans").out == "There is no box that nobody knows.\n"
     assert known in client.run("sandboxes", "list").out
-
-
-@pytest.mark.parametrize("own_name", ["", "executor-1.test"])
-@pytest.mark.slow
-def test_the_only_one_may_have_several_addresses(tmp_path: Path, own_name: str) -> None:
-    need_nodes()
-    port, places = free_port(), (HOSTS[0], NOBODYS)
-    names = {NAME: places, own_name or "another.test": places}
-    endpoint = f"{own_name}:{port}" if own_name else ""
-    with executors(tmp_path, port, {HOSTS[0]: endpoint}, names) as deployment:
-        listed = deployment.client.run("workspaces", "list")
-    assert (listed.status, listed.err) == (0, "")

@@ -114,12 +114,3 @@ def test_what_is_dangerous_is_refused_and_what_asks_is_asked_for(shop: Shop) -> 
 def _list(shop: Shop) -> dict[str, tuple[str, str, str]]:
     listed = shop.skills("list")
     return {each["name"]: (each["origin"], each["trust"], each["source"]) for each in listed}
-
-
-def test_who_names_no_skill_and_lists_models_is_told_in_words_of_commands(shop: Shop) -> None:
-    missing = shop.home.run("skills", "show", "nope")
-    said = "hermes: there is no skill 'nope'; hermes skills list shows them"
-    assert (missing.status, missing.complaints) == (1, [said])
-    everything = shop.home.run("models", "--json").json
-    assert everything
-    assert shop.home.run("models", "list", "--json").json == everything

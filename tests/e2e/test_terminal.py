@@ -192,33 +192,6 @@ def test_the_turn_can_be_stopped_instead_of_allowing(careful: Home, stop: str) -
 
 
 @pytest.mark.slow
-def test_only_a_clear_answer_decides(careful: Home) -> None:
-    with terminal(careful, "up") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("two in a row")
-        chat.wait_for("allow")
-        for count, unclear in enumerate(("yikes no!", "stop", "sure", "/approve all"), 1):
-            chat.type(unclear)
-            chat.wait_for("^Say yes, session, always or no", count=count)
-            chat.wait_for(r"allow.* >$")
-        chat.type("/status")
-        assert "│ one of two" not in chat.wait_for("Waiting for your decision on 1")
-        chat.type("/approve")
-        chat.wait_for("wants to run", count=2)
-        chat.wait_for(r"allow.* >$")
-        chat.type("/deny")
-        chat.wait_for(PROMPT)
-
-        chat.type("two in a row")
-        chat.wait_for("wants to run", count=3)
-        chat.type(" Once ")
-        chat.wait_for("wants to run", count=4)
-        chat.type("/Approve session")
-        screen = chat.wait_for("^one of two")
-        assert screen.count("│ two of two") == 1, "what was denied has not run"
-
-
-@pytest.mark.slow
 def test_another_terminal_decides_with_hermes_approvals(careful: Home) -> None:
     with terminal(careful, "up") as chat:
         chat.wait_for(PROMPT)
@@ -249,36 +222,6 @@ def test_another_terminal_decides_with_hermes_approvals(careful: Home) -> None:
         assert denied.json["decision"] == "deny"
         assert denied.json["decided_by"].startswith("cli:")
         chat.wait_for("The user denied this call")
-
-
-@pytest.mark.slow
-def test_a_person_can_leave_instead_of_deciding(careful: Home) -> None:
-    with terminal(careful, "up") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("touch a file")
-        chat.wait_for("allow")
-        chat.press(CTRL_D)
-        assert chat.wait_end() == 0
-    with terminal(careful, "chat", "--continue") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("/approve")
-        chat.wait_for("Allowed: terminal")
-
-
-@pytest.mark.slow
-def test_a_question_ends_that_is_decided_elsewhere(careful: Home) -> None:
-    with terminal(careful, "up") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("who are you")
-        chat.wait_for("allow")
-        with terminal(careful, "chat", "--continue") as beside:
-            beside.wait_for(PROMPT)
-            beside.type("/approve")
-            beside.wait_for("Allowed")
-        chat.wait_for("^/workspace")
-        screen = chat.wait_for(PROMPT)
-        assert screen.count("That was answered elsewhere.") == 1
-        assert "allow?" not in screen, "it is asked still"
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
-from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import TELL, ModelProcess, calls, model_process, rule, terminal_call
 from tests.fakes.otlp import Received, Receiver, receiving
 from tests.ports import free_port
@@ -118,24 +117,6 @@ def test_a_call_that_fails_is_marked_and_says_nothing_of_what_was_said(
     assert all(each["x-receiver-key"] == SECRET for each in receiver.headers)
 
 
-def test_text_is_traced_where_that_is_wanted_and_without_secrets(
-    model: ModelProcess, tmp_path: Path
-) -> None:
-    config = sandboxed(need_backend("bubblewrap", tmp_path))
-    with receiving() as receiver:
-        settings = {"HERMES_TRACING_ENDPOINT": receiver.url, "HERMES_TRACING_TEXT": "true"}
-        with running(one_process(tmp_path, model.url, config, **settings)) as started:
-            started.client.ask(f"look for {SECRET}")
-        # What has not been sent when the process ends is sent then.
-        spans = receiver.wait_for("hermes execute_tool terminal", timeout_s=0)
-    (tool,) = named(spans, "execute_tool terminal")
-    assert "echo here" in tool.attributes["gen_ai.tool.call.arguments"]
-    assert "here" in tool.attributes["gen_ai.tool.call.result"]
-    said = "".join(str(each.span) for each in spans)
-    assert "look for" in said
-    assert SECRET not in said
-
-
 def test_a_receiver_that_is_away_holds_nothing_up(model: ModelProcess, tmp_path: Path) -> None:
     config = sandboxed(need_backend("bubblewrap", tmp_path))
     away = f"http://127.0.0.1:{free_port()}"
@@ -143,11 +124,6 @@ def test_a_receiver_that_is_away_holds_nothing_up(model: ModelProcess, tmp_path:
     deployment.start()
     assert deployment.client.ask("look around")["answer"].strip() == "here"
     assert deployment.servers["up"].stop() == 0, "it ends within its time"
-
-
-def test_an_endpoint_that_is_no_url_is_refused(tmp_path: Path) -> None:
-    home = Home.make(tmp_path, HERMES_TRACING_ENDPOINT="127.0.0.1:4317")
-    check_complaint(home.run("serve", "scheduler"), "HERMES_TRACING_ENDPOINT", "http")
 
 
 def test_the_admin_port_says_what_is_served(model: ModelProcess, tmp_path: Path) -> None:

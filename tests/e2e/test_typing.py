@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.model import MARKER, STORY, TELL, calls, model_process, rule, terminal_call
-from tests.e2e.processes import wait_until, with_marker
+from tests.e2e.processes import with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, Terminal, terminal
 
 PROMPT = r"^>$"
@@ -105,31 +105,6 @@ def test_a_message_waits_for_the_end_of_the_work(chat: Terminal) -> None:
     chat.wait_for(PROMPT)
 
 
-@pytest.mark.slow
-def test_a_message_joins_the_work(chat: Terminal) -> None:
-    chat.type("/busy steer")
-    chat.wait_for("joins what I am doing")
-    chat.wait_for(PROMPT)
-    chat.type("a nap")
-    chat.wait_for("│ begun")
-    chat.type("keep it short")
-    chat.wait_for("^Passed on to the work in progress")
-    screen = chat.wait_for(r"The user says while you work:\nkeep it short")
-    assert "You said" not in screen
-    chat.wait_for(PROMPT)
-
-
-@pytest.mark.slow
-def test_one_message_is_queued_or_told_whatever_the_mode(chat: Terminal) -> None:
-    chat.type("a nap")
-    chat.wait_for("│ begun")
-    chat.type("/queue and after that")
-    chat.type("/steer look twice")
-    screen = chat.wait_for("^You said: .*and after that")
-    in_order(screen, "look twice", "│ and over", "The user says while you work", "You said: ")
-    assert "interrupted" not in screen
-
-
 def test_ctrl_c_stops_the_work_and_leaves_what_is_typed(chat: Terminal) -> None:
     chat.type("hold on")
     chat.wait_for("│ holding")
@@ -165,45 +140,6 @@ def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> Non
     chat.type("no")
     screen = chat.wait_for("^You said: y$")
     assert "│ did it" not in screen
-
-
-@pytest.mark.slow
-def test_what_is_half_typed_can_be_cut_for_an_answer_and_brought_back(chat: Terminal) -> None:
-    chat.type("a risky nap")
-    chat.wait_for("│ begun")
-    chat.press("my draft")
-    chat.wait_for("wants to run")
-    chat.wait_for("^… my draft$")
-    chat.press(CTRL_U)
-    chat.wait_for(ALLOW)
-    chat.type("/status")
-    chat.wait_for("Waiting for your decision on 1")
-    chat.wait_for(ALLOW)
-    chat.type("y")
-    chat.wait_for("^did it")
-    chat.wait_for(PROMPT)
-    chat.press(CTRL_Y)
-    screen = chat.wait_for("^> my draft$")
-    assert "You said" not in screen, "what was cut was sent"
-    chat.press(CTRL_U)
-    chat.wait_for(PROMPT)
-
-
-@pytest.mark.slow
-def test_an_answer_that_comes_too_late_is_not_sent(up: Deployment, chat: Terminal) -> None:
-    chat.type("a risky nap")
-    chat.wait_for(ALLOW)
-    chat.press("y")
-    chat.wait_for(r"^allow\? .* > y$")
-    (waiting,) = up.client.run("approvals", "list", "--json").json
-    up.client.run("approvals", "deny", waiting["approval_id"])
-    chat.wait_for("^> y$")
-    chat.press(ENTER)
-    screen = chat.wait_for(r"^That question is over.*\n> y\Z")
-    assert "You said" not in screen
-    chat.press(ENTER)
-    chat.wait_for("^You said: y$")
-    chat.wait_for(PROMPT)
 
 
 def test_commands_are_completed_and_said_while_hermes_works(chat: Terminal) -> None:
@@ -250,19 +186,6 @@ def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
 
 
 @pytest.mark.slow
-def test_who_leaves_has_said_what_was_entered(up: Deployment) -> None:
-    with terminal(up.client, "chat") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("a nap")
-        chat.wait_for("│ begun")
-        chat.press(f"/queue good night{ENTER}{CTRL_D}")
-        assert chat.wait_end() == 0
-        assert "begun" in chat.screen
-    (latest, *_) = up.client.run("sessions", "list", "--json").json
-    wait_until(lambda: "good night" in said(up, latest["session_id"]), "what was said last")
-
-
-@pytest.mark.slow
 def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Terminal) -> None:
     chat.type("a nap")
     chat.wait_for("│ begun")
@@ -277,18 +200,6 @@ def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Te
     assert screen.count("You said") == screen.count("│ and over") == 1
     chat.wait_for("^> half$")
     chat.press(CTRL_U)
-    chat.wait_for(PROMPT)
-
-
-@pytest.mark.slow
-def test_what_runs_is_stopped_from_a_new_session(chat: Terminal) -> None:
-    chat.type("hold on")
-    chat.wait_for("│ holding")
-    chat.type("/new")
-    chat.wait_for("A new session begins")
-    chat.press(CTRL_C)
-    chat.wait_for("^interrupted")
-    assert with_marker(MARKER) == [], "what was interrupted runs on"
     chat.wait_for(PROMPT)
 
 

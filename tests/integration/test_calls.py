@@ -17,7 +17,7 @@ from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, file_pb2, file_pb2_grpc
 from services.auth import Authenticator, Gate, Identity
 from services.channels import Channels
-from services.errors import MAX_MESSAGE_CHARS, Reason, details_of, reason_of
+from services.errors import Reason, details_of, reason_of
 from services.in_process import InProcessChannel, InProcessServer
 from services.interceptors import CallPipeline
 from services.logs import bind
@@ -94,13 +94,6 @@ async def test_an_error_in_a_stream_comes_after_its_messages(served: Running) ->
     assert reason_of(upload) is Reason.INVALID_ARGUMENT
 
 
-async def test_a_long_message_is_cut_and_not_lost(served: Running) -> None:
-    async with served.channels() as channels:
-        details = details_of(await failure(get_turn(channels, "wordy")))
-    assert details.reason is Reason.NOT_FOUND
-    assert len(details.message) == MAX_MESSAGE_CHARS
-
-
 async def test_a_bug_shows_a_request_id_and_nothing_else(
     served: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,13 +135,6 @@ async def test_a_service_that_another_one_needs_is_a_reason_to_come_again(
     assert details.reason is Reason.SERVICE_UNAVAILABLE
     assert "10.0.0.1" not in details.message
     assert "10.0.0.1" in caplog.text
-
-
-async def test_a_status_set_by_hand_is_kept(served: Running) -> None:
-    async with served.channels() as channels:
-        error = await failure(get_turn(channels, "by hand"))
-    assert (error.code(), error.details()) == (grpc.StatusCode.OUT_OF_RANGE, "aborted by hand")
-    assert served.counter.calls == [("GetTurn", "OUT_OF_RANGE")]
 
 
 async def test_what_a_servicer_leaves_out_is_unimplemented(served: Running) -> None:
@@ -305,45 +291,6 @@ async def test_a_stream_whose_client_does_not_read_is_ended(tmp_path: Path, tran
                     pass
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert "stopped reading" in (caught.value.details() or "")
-
-
-async def test_a_caller_that_is_cancelled_stops_its_call(served: Running) -> None:
-    async with served.channels() as channels:
-        caller = asyncio.create_task(get_turn(channels, "slow"))
-        await served.seen.started.wait()
-        caller.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await caller
-        await until(lambda: served.seen.ended == ["slow"])
-    await until(lambda: served.counter.calls == [("GetTurn", "CANCELLED")])
-
-
-async def test_requests_that_fail_to_come_end_their_call(served: Running) -> None:
-    async def failing() -> AsyncIterator[exec_pb2.AttachExecRequest]:
-        yield exec_pb2.AttachExecRequest()
-        await asyncio.sleep(0.2)  # else the call may be over before the server has heard of it
-        raise ZeroDivisionError
-
-    async with served.channels() as channels:
-        execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
-        with pytest.raises(asyncio.CancelledError):
-            [message async for message in execs.AttachExec(failing())]
-    # Over a socket the server may see no more than that the requests have ended.
-    await until(lambda: [method for method, _ in served.counter.calls] == ["AttachExec"])
-
-
-async def test_a_conversation_is_written_and_read_in_turns(served: Running) -> None:
-    async with served.channels() as channels:
-        stub: Any = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
-        async with open_stream(stub.AttachExec()) as call:
-            for number in (1, 2, 3):
-                await call.write(exec_pb2.AttachExecRequest())
-                assert (await call.read()).stdin_ack_offset == number
-            await call.done_writing()
-            assert await call.read() is EOF
-            with pytest.raises(asyncio.InvalidStateError):
-                await call.write(exec_pb2.AttachExecRequest())
-        assert await call.code() is grpc.StatusCode.OK
 
 
 async def test_a_server_that_stops_ends_what_runs_and_takes_nothing_more(served: Running) -> None:

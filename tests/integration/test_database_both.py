@@ -98,19 +98,6 @@ async def test_a_commit_outlives_the_caller(entries: Database) -> None:
             pass
 
 
-async def test_a_failure_without_a_caller_is_logged(
-    entries: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    await entries.write(put("a"))
-    task = asyncio.ensure_future(entries.write(put("a")))
-    await asyncio.sleep(0)
-    task.cancel()
-    async with asyncio.timeout(10):
-        while not caplog.records:
-            await entries.read(keys)
-    assert "caller is gone" in caplog.text
-
-
 async def test_closing_waits_for_commits(empty_database_url: str) -> None:
     database = Database(empty_database_url, "test")
     async with database:

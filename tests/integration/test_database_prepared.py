@@ -1,13 +1,12 @@
 """Prepared statements do what SQLAlchemy does with the same ones, on SQLite and on PostgreSQL."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from services.database import Database, DatabaseReadOnly, Prepared, UtcTime, insert_ignore
+from services.database import Database, Prepared, UtcTime, insert_ignore
 
 metadata = sa.MetaData()
 entry = sa.Table(
@@ -33,14 +32,6 @@ TAKE = Prepared(
     .where(entry.c.key == sa.bindparam("wanted"))
     .values(version=entry.c.version + 1)
     .returning(entry.c.key, entry.c.version, entry.c.at.label("since"))
-)
-OLD = Prepared(
-    sa.update(entry)
-    .where(
-        entry.c.key.in_(("a", "c")), entry.c.version.in_(sa.bindparam("versions", expanding=True))
-    )
-    .values(is_new=False)
-    .returning(entry.c.key)
 )
 DELETE = Prepared(sa.delete(entry).where(entry.c.key == sa.bindparam("wanted")))
 ALL = Prepared(sa.select(entry).order_by(entry.c.key))
@@ -116,15 +107,6 @@ async def test_other_names_are_another_statement(entries: Database) -> None:
     assert (changed.version, changed.is_new) == (7, False)
 
 
-async def test_a_statement_may_have_lists(entries: Database) -> None:
-    def change(connection: sa.Connection) -> list[list[str]]:
-        INSERT.run_all(connection, [row("a"), row("b", 2), row("c", 3)])
-        found = [OLD.rows(connection, {"versions": some}) for some in ([1, 2, 3], [2], [3])]
-        return [sorted(keys.scalars()) for keys in found]
-
-    assert await entries.write(change) == [["a", "c"], [], ["c"]]
-
-
 async def test_errors_are_those_of_every_other_statement(entries: Database) -> None:
     def twice(connection: sa.Connection) -> None:
         INSERT.run(connection, row("a secret"))
@@ -136,10 +118,3 @@ async def test_errors_are_those_of_every_other_statement(entries: Database) -> N
     assert await entries.read(lambda connection: ALL.rows(connection, {}).all()) == []
     with pytest.raises(SQLAlchemyError, match="over"):
         await entries.read(lambda connection: KEYS.rows(connection, {}).all())
-
-
-async def test_what_is_wrong_with_the_file_is_explained(tmp_path: Path) -> None:
-    async with Database(f"sqlite:///{tmp_path / 'entries.db'}", "entries") as entries:
-        await entries.migrate(metadata.create_all)
-        with pytest.raises(DatabaseReadOnly, match="cannot be written"):
-            await entries.read(lambda connection: INSERT.run(connection, row("a")))

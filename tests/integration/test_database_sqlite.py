@@ -100,13 +100,6 @@ async def test_the_file_of_a_killed_process_is_free_at_once(
         assert await count(database) == 0
 
 
-async def test_opening_twice_in_one_process_is_refused_too(sqlite_url: str) -> None:
-    async with Database(sqlite_url, "test"):
-        assert isinstance(await opening_fails(sqlite_url), DatabaseInUse)
-    async with Database(sqlite_url, "test"):
-        pass
-
-
 async def test_a_file_that_is_no_database_is_named(sqlite_url: str) -> None:
     await asyncio.to_thread(path_of(sqlite_url).write_bytes, b"not a database " * 1000)
     error = await opening_fails(sqlite_url)
@@ -151,17 +144,6 @@ async def test_a_file_that_another_program_locks_is_usable_again_afterwards(
         await asyncio.to_thread(other.execute, "COMMIT")
         await store.write(lambda connection: connection.execute(add("x")))
         other.close()
-
-
-async def test_a_folder_in_the_file_s_place_is_an_error_in_words(tmp_path: Path) -> None:
-    error = await opening_fails(f"sqlite:///{tmp_path}")
-    assert str(tmp_path) in error.message
-
-
-async def test_a_parent_that_cannot_be_made_is_an_error_in_words(tmp_path: Path) -> None:
-    await asyncio.to_thread((tmp_path / "file").write_text, "")
-    error = await opening_fails(f"sqlite:///{tmp_path}/file/inside.db")
-    assert "file" in error.message
 
 
 async def test_missing_folders_are_made_for_the_owner_only(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from hermes.agent.v1.session_pb2 import RenameSessionRequest
-from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import (
     APPROVAL_DECISION_DENY,
     APPROVAL_DECISION_ONCE,
@@ -24,7 +22,6 @@ from tests.integration.gateway_parts import Hermes, client, hermes, opened_again
 
 HELLO = answers({"text": "Hello!"})
 ECHO = answers({"text": "re: {user}"})
-SLOW = answers({"text": "too late", "latency_s": 30})
 ASK_FIRST = "approvals: {mode: manual}"
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 OPEN_ROWS = "SELECT count(*) FROM inbox WHERE state <> 'CLOSED'"
@@ -163,23 +160,6 @@ async def test_what_was_stored_is_seen_through_whenever_the_client_goes(tmp_path
         assert await running.rows("agent", finished) == stored
 
 
-async def test_who_goes_at_the_end_leaves_nothing_to_see_through(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "gateway_service.turns")
-    async with fake_model(HELLO) as model, hermes(tmp_path, model.url) as running:
-        for number in range(12):
-            wire = Wire(running)
-            await wire.open()
-            await wire.say(f"msg_{number}", "hi")
-            await wire.turn()
-            wire.hang_up()
-        await running.until_rows("gateway", OPEN_ROWS, [(0,)])
-    assert [record.message for record in caplog.records].count(
-        "a message of cli has its turn"
-    ) == 12
-
-
 async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
     script = {"rules": [{"steps": [[{"text": "never", "latency_s": 30}, {"text": "Hello!"}]]}]}
     async with fake_model(script) as model:
@@ -216,21 +196,6 @@ async def test_an_interrupt_stops_the_turn_and_the_next_message_goes_on(tmp_path
         ended = talking.outcome(message_id)
         assert ended is not None
         assert ended.HasField("cancelled")
-
-
-async def test_compress_condenses_the_session_after_what_runs(tmp_path: Path) -> None:
-    async with (
-        fake_model(HELLO) as model,
-        hermes(tmp_path, model.url) as running,
-        client(running) as talking,
-    ):
-        for _ in range(6):
-            await talking.ask("word " * 2000)
-        said = await talking.ask("/compress")
-        assert said.startswith("Condensed to about ")
-        assert await talking.ask("and now?") == "Hello!"
-        assert not [m for m in model.bodies[-1]["messages"] if "/compress" in m["content"]]
-        assert len(model.bodies[-1]["messages"]) < 14
 
 
 async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
@@ -340,45 +305,6 @@ async def test_a_turn_that_cannot_be_started_is_said_so(tmp_path: Path) -> None:
         assert reply.is_error
         assert "HERMES_BASE_URL" in reply.text
         await running.until_rows("gateway", OPEN_ROWS, [(0,)])
-
-
-def by_title() -> ConverseRequest.Open:
-    return ConverseRequest.Open(session_id="holiday PLANS")
-
-
-async def test_of_two_sessions_of_a_title_the_one_used_last_goes_on(tmp_path: Path) -> None:
-    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
-        sessions = SessionServiceStub(running.operator.to("agent"))
-        ids: list[str] = []
-        for text in ("one", "two"):
-            async with client(running) as talking:
-                ids.append(await talking.open())
-                await talking.ask(text)
-            await sessions.RenameSession(
-                RenameSessionRequest(session_id=ids[-1], title="Holiday plans")
-            )
-        async with client(running, by_title()) as talking:
-            assert await talking.open() == ids[1]
-        async with client(running, ConverseRequest.Open(session_id=ids[0])) as talking:
-            await talking.ask("three")
-        async with client(running, by_title()) as talking:
-            assert await talking.open() == ids[0]
-
-
-async def test_what_runs_can_be_stopped_from_a_new_session(tmp_path: Path) -> None:
-    async with (
-        fake_model(SLOW) as model,
-        hermes(tmp_path, model.url) as running,
-        client(running) as talking,
-    ):
-        message_id = await talking.dialogue.say("work")
-        await model.until(lambda: len(model.requests) == 1)
-        assert (await talking.command("/new")).session_id
-        await talking.dialogue.interrupt()
-        await talking.until(lambda it: it.outcome(message_id) is not None)
-        ended = talking.outcome(message_id)
-        assert ended is not None
-        assert ended.HasField("cancelled")
 
 
 async def test_the_notes_of_a_folder_come_with_the_first_message_of_a_session(

@@ -1,33 +1,19 @@
 """A gateway that does not hear a platform is not ready, and says so; it recovers by itself."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway_service.accounts import lease_table
-from gateway_service.app import build_with
-from gateway_service.authorization import Access
 from gateway_service.errors import Unreachable
-from gateway_service.limits import Rate
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.platforms.base import Traits
-from gateway_service.platforms.builtin import Configured
 from gateway_service.platforms.telegram import TelegramPlatform
 from gateway_service.runner import Watch
 from gateway_service.storage import migrations
 from gateway_service.storage.schema import metadata
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.cli.process import readiness
-from services.config import load_settings
 from services.database import Database
 from services.leases import new_owner
-from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
 from tests.fakes.clock import ManualClock
@@ -133,52 +119,3 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     assert watch.unready() == "nothing was heard of memory for 61 s"
     watch.heard(platform)
     assert watch.unready() == ""
-
-
-@pytest.mark.parametrize("silent_s", [DEAF_S, DEAF_S + 1])
-async def test_an_account_that_was_heard_until_it_was_lost_starts_anew(silent_s: float) -> None:
-    clock, platform = ManualClock(), MemoryPlatform()
-    watch = Watch(clock, GatewayMetrics.create(Meter(CollectorRegistry())))
-    watch.listens(platform)
-    watch.heard(platform)
-    await clock.advance(silent_s)
-    watch.lost(platform)
-    # The database is away meanwhile, so that claims fail.
-    for _ in range(3):
-        await clock.advance(DEAF_S)
-        watch.lost(platform)
-    assert watch.unready()
-    watch.listens(platform)
-    was_deaf = silent_s > DEAF_S
-    assert bool(watch.unready()) is was_deaf
-    # That was once: it has not been heard since.
-    await clock.advance(DEAF_S)
-    watch.lost(platform)
-    watch.listens(platform)
-    await clock.advance(1)
-    assert watch.unready()
-
-
-async def test_the_process_says_what_its_gateway_says(tmp_path: Path) -> None:
-    platform = MemoryPlatform(traits=Traits(message_units=200, rate=Rate(1, 1), deaf_after_s=0.0))
-    settings = await asyncio.to_thread(load_settings, {}, {"HERMES_HOME": str(tmp_path)})
-    await asyncio.to_thread(settings.home.create)
-    at, token = UnixAddress(settings.home.socket), new_tokens()[Identity.GATEWAY]
-    async with AsyncExitStack() as stack:
-        agent = await stack.enter_async_context(
-            Channels(Identity.GATEWAY, {"agent": at}, token=token)
-        )
-        configured = [Configured(platform, Access(frozenset({"7"})))]
-        gateway = build_with(configured, settings, agent, Meter(CollectorRegistry()))
-        serves = False
-        checks = readiness([gateway], lambda: serves)
-        said = {name: check() for name, check in checks.items()}
-        assert said == {"serving": "it starts or stops", "platforms": ""}
-        await stack.enter_async_context(gateway)
-        workers = await stack.enter_async_context(Workers())
-        serves = True
-        assert checks["platforms"]() == ""
-        workers.start("gateway", gateway.run())
-        await until(lambda: checks["platforms"]() == "nothing was heard of memory for 0 s")
-        assert checks["serving"]() == ""
-        await gateway.drain()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway_service.commands.registry import DENIED, ELSEWHERE, ONLY_ADMINS
+from gateway_service.commands.registry import ELSEWHERE, ONLY_ADMINS
 from gateway_service.questions import NOT_YOURS
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -102,25 +102,6 @@ async def test_who_may_not_schedule_cannot_have_it_done_either(tmp_path: Path) -
         await telegram.until(lambda: any("“tea” (job_" in t for t in telegram.texts(ADMIN)))
 
 
-async def test_persons_have_their_own_lists(tmp_path: Path) -> None:
-    yaml = """
-platforms:
-  telegram:
-    extra:
-      commands:
-        allow: {8: [cron list]}
-        deny: {7: [curator], "*": [retry, plans]}
-"""
-    await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
-    async with fake_telegram() as telegram, bot(tmp_path, telegram, yaml=yaml, services=WITH_JOBS):
-        assert "There are no jobs yet" in await asked(telegram, OTHER, "/cron list")
-        assert await asked(telegram, OTHER, "/cron run x") == ONLY_ADMINS
-        for command in ("/retry", "/plans for today"):
-            assert await asked(telegram, OTHER, command) == DENIED
-        assert await asked(telegram, ADMIN, "/curator") == DENIED
-        assert "is following" not in await asked(telegram, ADMIN, "/plans for today")
-
-
 async def test_what_is_private_is_not_said_in_groups(tmp_path: Path) -> None:
     async with fake_telegram() as telegram, bot(tmp_path, telegram, services=WITH_JOBS):
         for command in ("/memory", "/sessions", "/cron", "/curator"):
@@ -181,14 +162,6 @@ async def test_the_menu_is_set_once_for_each_kind_of_person(tmp_path: Path) -> N
             await telegram.until(lambda: telegram.calls["deleteMyCommands"] == 1)
             assert {"plans", "cron"} < set(telegram.menus.names())
             assert list(telegram.menus.shown) == ["private"]
-
-
-async def test_a_bot_that_shows_no_menu_works_all_the_same(tmp_path: Path) -> None:
-    async with fake_telegram() as telegram:
-        telegram.faults.planned["setMyCommands"] = ["forbidden"] * 3
-        async with bot(tmp_path, telegram):
-            assert await asked(telegram, ADMIN, "hello") == "re: hello"
-            assert telegram.menus.shown == {}
 
 
 async def test_a_skill_is_a_command_that_is_a_turn(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from gateway_service.attachments import Attachments
 from gateway_service.deliveries import Deliveries, DeliveryOrder
-from gateway_service.housekeeping import COUNT_EVERY_S, KEEP_UNUSED, keep_house
+from gateway_service.housekeeping import KEEP_UNUSED, keep_house
 from gateway_service.limits import Rate
 from gateway_service.messages import (
     CLI,
@@ -29,7 +29,7 @@ from gateway_service.platforms.base import Destination, Traits
 from gateway_service.storage import attachments, chats, inbox, migrations, outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
-from gateway_service.storage.outbox import Address, Delivery, Kind, Part, State
+from gateway_service.storage.outbox import Address, Delivery, Kind, State
 from gateway_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
@@ -38,7 +38,6 @@ from services.lifecycle import Workers
 from services.metrics import Meter
 from services.migrations import prepare
 from services.redact import Redactor
-from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -261,34 +260,3 @@ async def test_house_keeping_drops_files_that_nobody_delivers(
         while len(await database.read(kept)) > 1:  # noqa: ASYNC110 - rows change without an event
             await asyncio.sleep(0.02)
     assert await database.read(kept) == ["new"]
-
-
-async def test_what_waits_to_be_sent_is_shown_with_how_long_it_does(database: Database) -> None:
-    registry, clock = CollectorRegistry(), ManualClock(NOW + timedelta(seconds=90))
-    told, shown = Address("default", CLI, "", "s1"), Delivery("one", CHAT, [Content("1")])
-
-    def shows() -> tuple[float | None, ...]:
-        names = ("hermes_outbox_pending", "hermes_outbox_oldest_seconds")
-        return tuple(map(registry.get_sample_value, names))
-
-    def begin(conn: Connection) -> Part | None:
-        return outbox.begin(conn, "telegram", "42", "5", LATER)
-
-    def write(conn: Connection) -> None:
-        outbox.add(conn, shown, NOW)
-        outbox.add(conn, Delivery("two", CHAT, [Content("2")]), NOW + timedelta(seconds=60))
-        outbox.add(conn, Delivery("news", told, [Content("3")]), NOW - timedelta(days=1))
-
-    await database.write(write)
-    metrics = GatewayMetrics.create(Meter(registry))
-    async with asyncio.timeout(20), Workers() as workers:
-        workers.start("house keeping", keep_house(database, clock, metrics))
-        while shows() != (2, 90):  # noqa: ASYNC110 - a metric is no event
-            await asyncio.sleep(0.02)
-        for _ in range(2):
-            part = await database.write(begin)
-            assert part is not None
-            await database.write(lambda conn, it=part: outbox.settle(conn, it, State.SENT, LATER))
-        while shows() != (0, 0):
-            await clock.advance(COUNT_EVERY_S)
-            await asyncio.sleep(0.02)

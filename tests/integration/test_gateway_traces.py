@@ -10,11 +10,8 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanContext, StatusCode
+from opentelemetry.trace import SpanContext
 
-from hermes.common.v1.origin_pb2 import Origin
-from hermes.scheduler.v1.job_pb2 import CreateJobRequest
-from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.redact import Redactor
 from services.tracing import Tracing, traced_by
 from tests.fakes.model import FakeModel, fake_model
@@ -115,17 +112,6 @@ async def test_a_message_is_one_trace_to_its_answer_though_all_are_restarted(
     assert dict(answer.attributes or {})["hermes.delivery.state"] == "sent"
 
 
-async def test_a_command_is_one_trace_to_its_reply(tmp_path: Path, spans: Spans) -> None:
-    async with (
-        fake_telegram() as telegram,
-        fake_model(script(DONE)) as model,
-        run(tmp_path, telegram, model, spans),
-    ):
-        await telegram.say(1, "/help")
-        (reply,) = await spans.until("deliver")
-    assert spans.way_of(reply) == ["receive"]
-
-
 async def test_a_run_of_a_job_is_one_trace_to_what_it_delivers(
     tmp_path: Path, spans: Spans
 ) -> None:
@@ -151,20 +137,3 @@ async def test_a_run_of_a_job_is_one_trace_to_what_it_delivers(
     assert spans.way_of(tool) == [TURN, START, START, "job"]
     assert spans.way_of(turn) == [START, START, "job"]
     assert spans.way_of(sent) == [DELIVER, DELIVER, "job"]
-
-
-async def test_a_run_whose_output_nobody_takes_is_a_failed_one(
-    tmp_path: Path, spans: Spans
-) -> None:
-    async with (
-        fake_telegram() as telegram,
-        fake_model(script(DONE)) as model,
-        run(tmp_path, telegram, model, spans) as running,
-    ):
-        nowhere = Origin(platform="slack", chat_id="1")
-        asked = CreateJobRequest(job_id="x", schedule="in 1 second", prompt="tea", origin=nowhere)
-        await JobServiceStub(running.operator.to("scheduler")).CreateJob(asked)
-        (job,) = await spans.until("job")
-        await running.until_rows("scheduler", "SELECT state, error FROM run", [("FAILED", "")])
-    assert job.status.status_code is StatusCode.ERROR
-    assert dict(job.attributes or {})["error.type"] == "run_failed"

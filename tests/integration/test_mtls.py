@@ -21,7 +21,6 @@ from services.channels import Channels
 from services.errors import Reason, reason_of
 from services.server import Listen, Server
 from services.streams import open_stream
-from services.tls import ClientTls
 from tests.fakes.component import Sample, turns
 
 NAMES = ("localhost", "127.0.0.1")
@@ -209,40 +208,6 @@ async def test_a_client_takes_new_certificates_without_a_restart(folder: Path) -
             else:
                 break
     assert sample.seen.callers == [Identity.GATEWAY] * 2
-
-
-async def test_half_a_rotation_of_a_server_changes_nothing(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with serving(folder) as (sample, address):
-        key = certs.files_of(folder, Identity.AGENT).key
-        other = certs.files_of(folder, Identity.SCHEDULER).key
-        await asyncio.to_thread(shutil.copy, other, key)
-        async with channels_of(Identity.GATEWAY, address, folder) as channels:
-            await get_turn(channels)
-    assert sample.seen.callers == [Identity.GATEWAY]
-    warnings = [record.getMessage() for record in caplog.records if record.name == "services.tls"]
-    assert len(warnings) == 1
-    assert "do not belong together" in warnings[0]
-
-
-async def test_half_a_rotation_of_a_client_changes_nothing_and_the_other_half_does(
-    folder: Path,
-) -> None:
-    files = certs.files_of(folder, Identity.GATEWAY)
-    other = certs.files_of(folder, Identity.SCHEDULER)
-    tls = await ClientTls.load(files)
-    first = tls.credentials
-    async with asyncio.TaskGroup() as tasks:
-        watch = tasks.create_task(tls.watch(0.01))
-        await asyncio.to_thread(shutil.copy, other.key, files.key)
-        await asyncio.sleep(0.1)
-        assert (tls.generation, tls.credentials) == (0, first)
-        await asyncio.to_thread(shutil.copy, other.certificate, files.certificate)
-        while tls.generation == 0:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        assert tls.credentials is not first
-        watch.cancel()
 
 
 def renew_everything(pki: Path) -> None:

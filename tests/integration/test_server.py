@@ -25,7 +25,6 @@ from services.listeners import ListenFailed
 from services.server import ComponentFailed, Listen, Server, serve
 from services.streams import open_stream
 from tests.fakes.component import Sample, running, turns
-from tests.ports import free_port
 
 TOKENS = new_tokens()
 LOOPBACK = TcpAddress("127.0.0.1", 0)
@@ -88,25 +87,6 @@ async def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     assert await asyncio.to_thread(path.read_text) == "precious"
 
 
-async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ListenFailed, match=r"missing/hermes\.sock: No such file"):
-        async with running(tmp_path / "missing"):
-            pass
-
-
-async def test_what_clients_need_is_there_before_they_can_connect(tmp_path: Path) -> None:
-    path, seen = tmp_path / "hermes.sock", list[bool]()
-    before = Listen((UnixAddress(path),), tokens=TOKENS, before=lambda: seen.append(path.exists()))
-    async with Server([], before):
-        assert seen == [False]
-        assert await asyncio.to_thread(path.exists)
-        # Not for one who cannot have the address: what is there belongs to the first.
-        with pytest.raises(ListenFailed):
-            async with Server([], before):
-                pass
-    assert seen == [False]
-
-
 async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -119,19 +99,6 @@ async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[st
         "stop the program that listens there, or choose another port"
     )
     assert capfd.readouterr().err == ""
-
-
-async def test_two_servers_that_start_at_the_same_time_never_share_a_port() -> None:
-    listen = Listen((TcpAddress("127.0.0.1", free_port()),), tokens=TOKENS)
-    servers = [Server([], listen), Server([], listen)]
-    results = await asyncio.gather(
-        *(server.__aenter__() for server in servers), return_exceptions=True
-    )
-    failed = [result for result in results if isinstance(result, ListenFailed)]
-    for result in results:
-        if isinstance(result, Server):
-            await result.__aexit__(None, None, None)
-    assert len(failed) == 1
 
 
 async def test_the_socket_of_another_program_stays_its_own(tmp_path: Path) -> None:

@@ -133,27 +133,6 @@ async def test_a_full_disk_in_a_group_fails_what_was_undone_and_later_writes_go_
     assert await notes.read(ids) == [0, 3]
 
 
-@pytest.mark.parametrize("statement", ["COMMIT", "ROLLBACK"])
-async def test_a_function_must_leave_the_transaction_alone(notes: Database, statement: str) -> None:
-    def meddle(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(statement)
-
-    with pytest.raises(Internal, match="must not commit"):
-        await notes.write(meddle)
-    assert await notes.write(add(1)) == 1
-
-
-async def test_savepoints_of_a_function_s_own_work_in_a_group(notes: Database) -> None:
-    def try_twice(connection: sa.Connection) -> None:
-        with pytest.raises(IntegrityError), connection.begin_nested():
-            add(1)(connection)
-        add(2)(connection)
-
-    outcomes, _ = await together(notes, add(1), try_twice)
-    assert outcomes == [1, None]
-    assert await notes.read(ids) == [1, 2]
-
-
 async def test_nothing_but_the_file_and_its_lock_is_left(sqlite_url: str, tmp_path: Path) -> None:
     async with Database(sqlite_url, "test") as database:
         await database.write(metadata.create_all)
@@ -183,22 +162,6 @@ async def test_reads_see_a_snapshot_while_writes_go_on(notes: Database) -> None:
     assert await notes.read(ids) == [1, 2], "another reader sees it"
     leave.set()
     assert await looking == ([1], [1])
-
-
-async def test_many_reads_share_few_threads(notes: Database) -> None:
-    started = threading.Barrier(4)
-    names: set[str] = set()
-
-    def read(_: sa.Connection) -> None:
-        names.add(threading.current_thread().name)
-
-    def wait_for_the_others(connection: sa.Connection) -> None:
-        started.wait()
-        read(connection)
-
-    await asyncio.gather(*[notes.read(wait_for_the_others) for _ in range(4)])
-    await asyncio.gather(*[notes.read(read) for _ in range(100)])
-    assert len(names) == 4
 
 
 async def test_foreign_keys_hold_but_in_a_migration_that_mends_them(notes: Database) -> None:

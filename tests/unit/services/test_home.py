@@ -70,12 +70,6 @@ def test_a_long_path_moves_the_socket_to_the_runtime_folder(tmp_path: Path, runt
         listener.bind(str(home.socket))
 
 
-def test_no_folder_short_enough_for_a_socket_is_one_line(tmp_path: Path) -> None:
-    deep = tmp_path / ("x" * 100)
-    with pytest.raises(HomeError, match="shorter folder"):
-        HomePaths(deep, deep).create()
-
-
 def test_a_folder_that_somebody_else_put_there_is_refused(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -102,12 +96,6 @@ def test_no_permission_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
         with pytest.raises(HomeError, match="no permission to write to"):
             replace_file(tmp_path / ".env", "A=1\n", 0o600)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_file_in_the_place_of_a_folder_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("")
-    with pytest.raises(HomeError, match="a file is in its place"):
-        HomePaths(tmp_path / "home", tmp_path).create()
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from services.errors import Draining, ServiceUnavailable
+from services.errors import Draining
 from services.lifecycle import DrainStep, Failure, Shutdown, Workers
 
 _STUBBORN = """
@@ -55,22 +55,6 @@ async def test_a_failure_is_logged_counted_and_kept_and_ends_nobody_else(
     assert record.exc_info is not None
 
 
-async def test_what_is_away_is_told_without_the_place_where_it_was_noticed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def ask() -> None:
-        raise ServiceUnavailable("the agent does not answer")
-
-    async with Workers() as workers:
-        await asyncio.wait([workers.start("turn trn_1", ask())])
-        await asyncio.sleep(0)
-    (failure,) = workers.failures
-    assert isinstance(failure.error, ServiceUnavailable)
-    (record,) = caplog.records
-    assert record.getMessage() == "worker turn trn_1 failed: the agent does not answer"
-    assert record.exc_info is None
-
-
 async def test_the_end_of_the_group_is_the_end_of_its_workers() -> None:
     cleaned = False
 
@@ -113,16 +97,6 @@ async def test_a_group_that_is_cancelled_while_it_ends_waits_and_then_is_cancell
     with pytest.raises(asyncio.CancelledError):
         await task
     assert cleaned.is_set()
-
-
-async def test_a_worker_s_result_and_error_reach_who_awaits_it() -> None:
-    async def answer() -> int:
-        return 42
-
-    async with Workers() as workers:
-        assert await workers.start("answer", answer()) == 42
-        with pytest.raises(ValueError, match="boom"):
-            await workers.start("fails", _fail("boom"))
 
 
 async def test_draining_starts_nothing_more_and_names_who_is_left() -> None:

@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from services.config_models import LogConfig
 from services.home import HomeError
-from services.logs import QueuedHandler, bind, bound_ids, logging_to
+from services.logs import bind, bound_ids, logging_to
 from services.redact import MASK, Redactor
 
 log = logging.getLogger("agent_service.turns")
@@ -178,29 +177,6 @@ def test_a_file_is_private_and_rotates(tmp_path: Path) -> None:
     assert all(stat.S_IMODE(each.stat().st_mode) == 0o600 for each in files)
 
 
-def test_a_reader_that_takes_nothing_holds_nobody_up() -> None:
-    reading, writing = os.pipe()
-    lines: list[str] = []
-    with os.fdopen(reading) as reader:
-        thread = threading.Thread(target=lambda: lines.extend(reader))
-        with (
-            os.fdopen(writing, "w") as stream,
-            logging_to(LogConfig(), Redactor(), service="hermes", stream=stream),
-        ):
-            for number in range(15_000):
-                log.info("line %d", number)
-            thread.start()
-            while len(lines) < 10_000:
-                time.sleep(0.01)
-            log.info("the last")
-        thread.join()
-    events = [json.loads(line)["event"] for line in lines]
-    dropped = int(events[-2].removesuffix(" log lines were dropped because they came too fast"))
-    assert events[:10_000] == [f"line {number}" for number in range(10_000)]
-    assert events[-1] == "the last"
-    assert len(events) - 2 + dropped == 15_000
-
-
 def test_a_reader_that_never_reads_does_not_keep_the_process() -> None:
     reading, writing = os.pipe()
     stream = os.fdopen(writing, "w")
@@ -229,30 +205,6 @@ def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     inside = logging_to(LogConfig(), Redactor(), service="x", file=tmp_path / "no" / "x.log")
     with pytest.raises(HomeError, match=r"the log .*x\.log cannot be written: No such file"):
         inside.__enter__()
-
-
-def test_a_mistake_in_a_log_call_is_no_error_of_the_caller() -> None:
-    stream = io.StringIO()
-    handler = QueuedHandler(logging.StreamHandler(stream))
-    handler.handle(logging.makeLogRecord({"msg": "%d apples", "args": ("two",)}))
-    handler.handle(logging.makeLogRecord({"msg": "%(a)s", "args": {"b": 1}}))
-    handler.close()
-    assert stream.getvalue() == "%d apples ('two',)\n%(a)s {'b': 1}\n"
-
-
-def test_levels_are_set_and_given_back() -> None:
-    root, talkative = logging.getLogger(), logging.getLogger("httpx")
-    before = (root.level, talkative.level, list(root.handlers))
-    with logged(config=LogConfig(level="info")) as lines:
-        log.debug("no")
-        log.info("yes")
-        talkative.info("no")
-        talkative.warning("yes")
-    with logged(config=LogConfig(level="debug")) as all_lines:
-        log.debug("yes")
-        talkative.info("yes")
-    assert [json.loads(line)["event"] for line in (*lines, *all_lines)] == ["yes"] * 4
-    assert (root.level, talkative.level, list(root.handlers)) == before
 
 
 def test_the_event_loop_never_writes(tmp_path: Path, blockbuster: BlockBuster) -> None:

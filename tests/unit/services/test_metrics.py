@@ -1,9 +1,7 @@
 """What Prometheus reads, and the port on which it does."""
 
-import asyncio
 import socket
-import threading
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -11,9 +9,7 @@ from typing import Self
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
 from services.calls import CallObserver
 from services.metrics import (
@@ -105,80 +101,10 @@ async def test_calls_are_counted_by_method_and_status() -> None:
     assert found[key("grpc_client_attempt_duration_seconds_count", **failed)] == 1
 
 
-async def test_openmetrics_is_spoken_to_whoever_asks_for_it() -> None:
-    accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
-    registry = CollectorRegistry()
-    SampleMetrics.create(Meter(registry)).turns.labels("done").inc()
-    async with scraping(Exposition(registry)) as client:
-        response = await client.get("/metrics?x=1", headers={"Accept": accept})
-    assert response.headers["content-type"].startswith("application/openmetrics-text")
-    assert response.text.endswith("# EOF\n")
-
-
 async def test_only_the_metrics_are_served() -> None:
     async with scraping(Exposition(CollectorRegistry())) as client:
         assert (await client.get("/")).status_code == 404
         assert (await client.post("/metrics")).status_code == 405
-
-
-@pytest.mark.parametrize("sent", [b"", b"\x00\xff\r\n\r\n", b"GET", b"GET /" + b"x" * 20_000])
-async def test_a_bad_request_ends_and_the_next_one_is_answered(
-    sent: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with (
-        serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0) as address,
-        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
-    ):
-        reader, writer = await asyncio.open_connection(address.host, address.port)
-        writer.write(sent)
-        if not sent.endswith(b"\r\n\r\n"):
-            writer.write_eof()
-        answer = await reader.read()
-        writer.close()
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 405")
-        assert (await client.get("/metrics")).status_code == 200
-    assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-async def test_a_reader_that_stays_does_not_keep_the_process() -> None:
-    async with serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0) as address:
-        reader, writer = await asyncio.open_connection(address.host, address.port)
-        writer.write(b"GET /metrics HTTP/1.1\r\n")
-        await asyncio.sleep(0.05)
-    assert await reader.read() == b""
-    writer.close()
-    with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection(address.host, address.port)
-
-
-class Slow(Collector):
-    """Takes its time, until the event loop has got round to doing something else."""
-
-    def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.answer = threading.Event()
-        self.answered = False
-        self._loop = asyncio.get_running_loop()
-
-    def collect(self) -> Iterable[Metric]:
-        self._loop.call_soon_threadsafe(self.asked.set)
-        self.answered = self.answer.wait(10)
-        return []
-
-
-async def test_the_event_loop_goes_on_while_metrics_are_collected() -> None:
-    registry = CollectorRegistry()
-    slow = Slow()
-    registry.register(slow)
-
-    async def others() -> None:
-        await slow.asked.wait()
-        slow.answer.set()
-
-    async with scraping(Exposition(registry)) as client, asyncio.TaskGroup() as group:
-        group.create_task(others())
-        assert (await client.get("/metrics", timeout=30)).status_code == 200
-    assert slow.answered
 
 
 async def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
@@ -191,13 +117,6 @@ async def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
         f"cannot serve metrics on 127.0.0.1:{port}: Address already in use; choose another address "
         "with services.metrics.host and services.metrics.port (0 for any free port)"
     )
-
-
-async def test_an_address_of_nobody_is_one_line() -> None:
-    for host in ("203.0.113.1", "no-such-host.invalid"):
-        with pytest.raises(MetricsListenFailed, match=f"cannot serve metrics on {host}:9464: "):
-            async with serve_metrics(Exposition(CollectorRegistry()), host, 9464):
-                pass
 
 
 def test_names_follow_the_rules() -> None:

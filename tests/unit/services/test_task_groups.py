@@ -67,22 +67,3 @@ async def test_of_several_failures_the_others_are_logged(caplog: pytest.LogCaptu
     with pytest.raises(LookupError, match="one"):
         await each_of((fail("one"), fail("two")))
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["two"]
-
-
-async def test_what_has_caused_a_failure_stays_with_it() -> None:
-    async def fail() -> None:
-        raise LookupError("what") from OSError("why")
-
-    with pytest.raises(LookupError) as failed:
-        await all_of((fail(),))
-    assert str(failed.value.__cause__) == "why"
-
-
-async def test_who_is_cancelled_leaves_none_running() -> None:
-    calls = Calls()
-    making = asyncio.ensure_future(each_of((calls.waiting(),)))
-    await calls.begun.wait()
-    making.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await making
-    assert calls.ended == ["cancelled"]
