@@ -19,7 +19,7 @@ from scheduler_service.home.profiles import homes_of
 from scheduler_service.runs.delivery import OutputFolders
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
-from scheduler_service.runs.runner import Runner
+from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.services import POLICY, CuratorServicer, JobServicer
@@ -50,15 +50,22 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     agent = AgentClient(channels)
     # With a database of its own there is one scheduler, on the host where the home is.
     is_alone = config_url.startswith("sqlite")
-    runner = Runner(
-        database,
+    curator = settings.load(CuratorConfig).settings
+    libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
+    helpers = Helpers(
         agent,
         GatewayClient(channels),
+        CuratorRuns(database, libraries, leases=holder.leases, clock=clock, observer=curated),
+        OutputFolders(settings.home) if is_alone else None,
+    )
+    runner = Runner(
+        database,
+        helpers,
         leases=holder.leases,
         clock=clock,
         slots=config.max_parallel_runs,
         observer=metrics,
-    ).keeping(OutputFolders(settings.home) if is_alone else None)
+    )
     planner = Planner(
         database,
         runner,
@@ -70,11 +77,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     )
     home_of = homes_of(settings)
     catalog = JobCatalog(database, clock, home_of, agent, redactor)
-    curator = settings.load(CuratorConfig).settings
-    libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
-    runner.curating(
-        CuratorRuns(database, libraries, leases=holder.leases, clock=clock, observer=curated)
-    )
     timer = CuratorTimer(database, libraries, clock=clock, settings=curator, observer=curated)
     desk = CuratorDesk(database, libraries, clock, curator)
     mover = JobMover(

@@ -21,7 +21,6 @@ from hermes.agent.v1 import (
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from scheduler_service.convert.common import origin_to_wire
-from scheduler_service.convert.curator import curation_of, report_of
 from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
 from scheduler_service.curation import Curation, CuratorSettings, Order, Report
 from scheduler_service.errors import CallRefused
@@ -37,6 +36,7 @@ from services.errors import (
     StaleEpoch,
     details_of,
 )
+from services.messages import record_of
 
 _CALL_S = 10.0
 _CHANGE_S = 120.0
@@ -103,7 +103,7 @@ class AgentClient:
     async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
         """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has
         set for it if that is to be kept."""
-        options = job.options
+        options = job.spec.options
         amount = usage_pb2.BudgetAmount(
             micro_usd=options.budget_micro_usd, tokens=options.budget_tokens
         )
@@ -111,7 +111,7 @@ class AgentClient:
             profile=job.profile,
             scope=usage_pb2.BUDGET_SCOPE_JOB,
             scope_id=job.id,
-            limit=amount if options.has_budget else None,
+            limit=amount if any(options.budget) else None,
             keeps_set=keeps_set,
         )
         try:
@@ -121,8 +121,8 @@ class AgentClient:
 
     async def start(self, claim: Claim, ask: Ask) -> None:
         """Start the attempt's turn, in a session of its own."""
-        job, options = claim.job, claim.job.options
-        origin = job.origin or Origin(platform="scheduler", chat_id=job.id)
+        job, options = claim.job, claim.job.spec.options
+        origin = job.spec.origin or Origin(platform="scheduler", chat_id=job.id)
         skills = {SKILLS} if options.toolsets and options.skills else set[str]()
         request = turn_pb2.StartTurnRequest(
             turn_id=claim.turn_id,
@@ -136,7 +136,7 @@ class AgentClient:
             model=options.model,
             toolsets=sorted({*options.toolsets, *skills}),
             workdir=options.workdir,
-            sandbox_template=job.sandbox_template,
+            sandbox_template=job.spec.sandbox_template,
             unattended=unattended_to_wire(job),
             skills=options.skills,
             script=script_to_wire(options),
@@ -240,7 +240,7 @@ class CurationClient:
         """How curation stands in one profile, or in all."""
         request = curation_pb2.ListCurationsRequest(profile=profile)
         answer = await _curating(self._stub.ListCurations(request, timeout=_CALL_S))
-        return [curation_of(each) for each in answer.curations]
+        return [record_of(each, Curation) for each in answer.curations]
 
     async def update(
         self, profile: str, *, is_paused: bool | None = None, begins: bool = False
@@ -271,7 +271,7 @@ class CurationClient:
             dry_run=order.dry_run,
         )
         answer = await _curating(self._stub.ApplyCuration(request, timeout=_CHANGE_S))
-        return report_of(answer.report)
+        return record_of(answer.report, Report)
 
     async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
         """Undo what was changed since a backup."""
@@ -279,13 +279,13 @@ class CurationClient:
             profile=profile, run_id=run_id, backup_id=backup_id
         )
         answer = await _curating(self._stub.RestoreSkills(request, timeout=_CHANGE_S))
-        return report_of(answer.report)
+        return record_of(answer.report, Report)
 
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
         """What came of earlier runs, the latest first."""
         request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
         answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
-        return [report_of(each) for each in answer.reports]
+        return [record_of(each, Report) for each in answer.reports]
 
 
 async def _curating(call: Awaitable[_T]) -> _T:

@@ -29,7 +29,7 @@ class Curation(Struct, frozen=True):
 
     profile: str
     is_paused: bool = False
-    last_run_at: datetime | None = None
+    last_run_time: datetime | None = None
     run_count: int = 0
     last_summary: str = ""
     last_report_path: str = ""
@@ -42,10 +42,10 @@ class Curation(Struct, frozen=True):
 
     def next_run_at(self, settings: CuratorSettings) -> datetime | None:
         """When it may run by itself at the earliest, if nobody talks to the agent until then."""
-        if not settings.is_enabled or self.is_paused or self.last_run_at is None:
+        if not settings.is_enabled or self.is_paused or self.last_run_time is None:
             return None
         try:
-            earliest = self.last_run_at + settings.interval
+            earliest = self.last_run_time + settings.interval
         except OverflowError:
             # The time stands in a file that anybody may write: it is after the last that there is.
             return None

@@ -1,16 +1,14 @@
 """Jobs and their runs, as the scheduler thinks of them."""
 
 import hashlib
-import json
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypeVar
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.options import DEFAULTS, JobOptions, Overlap
+from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.schedule import Schedule, in_zone, next_after, parse, zone_of
 from services.leases import Lease
 from services.redact import MASK, Redactor
@@ -80,28 +78,37 @@ class LastRun(Struct, frozen=True):
     delivery_error: str = ""
 
 
-class Job(Struct, frozen=True):
-    """A prompt that runs on a schedule."""
+class JobSpec(Struct, frozen=True, omit_defaults=True):
+    """What people say of a job, as its message has it; stored whole."""
 
-    id: str
-    profile: str
-    name: str
-    prompt: str
-    schedule_text: str
-    time_zone: str
-    schedule: Schedule
-    origin: Origin | None
-    state: JobState
-    next_run_at: datetime | None
-    created_at: datetime
+    name: str = ""
+    prompt: str = ""
+    schedule: str = ""
+    time_zone: str = ""
+    """Asked for, empty means the configured one."""
+    origin: Origin | None = None
     sandbox_template: str = ""
     """Of which its runs' sandboxes are made; empty is what the agent's policy says."""
     unattended: str = ""
     """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
     the agent has configured."""
-    options: JobOptions = DEFAULTS
-    denied: tuple[str, ...] = ()
+    options: JobOptions = JobOptions()
+    denied_commands: tuple[str, ...] = ()
     """Slash commands that its runs do nothing of: what whoever asked for it may not say."""
+    pause_reason: str = ""
+    """Why it came paused from a file; empty where it did not, or was resumed."""
+
+
+class Job(Struct, frozen=True):
+    """A prompt that runs on a schedule."""
+
+    id: str
+    profile: str
+    spec: JobSpec
+    schedule: Schedule
+    state: JobState
+    next_run_at: datetime | None
+    created_at: datetime
     run_count: int = 0
     """Due times that got a run."""
     updated_at: datetime | None = None
@@ -112,39 +119,13 @@ class Job(Struct, frozen=True):
     @property
     def pause_reason(self) -> str:
         """Why it is paused, where that was nobody's wish; empty where it was, or it is not."""
-        why = (self.options.pause_reason, self.options.unplaced)
+        why = (self.spec.pause_reason, self.spec.options.unplaced)
         return "; ".join(filter(None, why)) if self.state is JobState.PAUSED else ""
 
     @property
     def may_overlap(self) -> bool:
         """Whether its runs need not wait for one another."""
-        return self.options.overlap is not Overlap.FORBID
-
-
-class JobRequest(Struct, frozen=True):
-    """A job as somebody asks for it; an empty time zone means the configured one."""
-
-    id: str
-    profile: str
-    name: str
-    prompt: str
-    schedule: str
-    time_zone: str
-    origin: Origin | None
-    sandbox_template: str = ""
-    unattended: str = ""
-    options: JobOptions = DEFAULTS
-    is_paused: bool = False
-    denied: tuple[str, ...] = ()
-    """Slash commands that are denied to whoever asks for it."""
-
-    @property
-    def digest(self) -> str:
-        """What tells the same request from another one with the same id."""
-        fields = to_builtins(self)
-        # What somebody may say can have become another meanwhile; what was stored first holds.
-        del fields["denied"]
-        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        return self.spec.options.overlap_policy is not Overlap.FORBID
 
 
 class Attempt(Struct, frozen=True):
@@ -243,97 +224,68 @@ def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: At
     return f"{name}_{hashlib.sha256(turn_id.encode()).hexdigest()[:8]}"
 
 
-def planned(request: JobRequest, zone: str, now: datetime) -> Job:
+def planned(job_id: str, profile: str, spec: JobSpec, zone: str, now: datetime) -> Job:
     """The job that is asked for, in a zone unless its schedule names one; raises ScheduleError."""
-    zone = zone_of(request.schedule, zone)
-    schedule = parse(request.schedule, zone, now)
-    return Job(
-        id=request.id,
-        profile=request.profile,
-        name=request.name,
-        prompt=request.prompt,
-        schedule_text=request.schedule,
-        time_zone=zone,
-        schedule=schedule,
-        origin=request.origin,
-        state=JobState.PAUSED if request.is_paused else JobState.SCHEDULED,
-        next_run_at=None if request.is_paused else next_after(schedule, now),
-        created_at=now,
-        sandbox_template=request.sandbox_template,
-        unattended=request.unattended,
-        options=request.options,
-        denied=request.denied,
-    )
+    zone = zone_of(spec.schedule, zone)
+    schedule = parse(spec.schedule, zone, now)
+    due, spec = next_after(schedule, now), replace(spec, time_zone=zone)
+    return Job(job_id, profile, spec, schedule, JobState.SCHEDULED, due, now)
 
 
-def replanned(before: Job, request: JobRequest, zone: str, now: datetime, *, anew: bool) -> Job:
+def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: bool) -> Job:
     """The job as it is asked for by then; `anew` reads its schedule as if it was written now.
 
     Another zone alone moves what goes by the clock. Raises ScheduleError.
     """
+    schedule, old_zone = before.schedule, before.spec.time_zone
+    if anew:
+        zone = zone_of(spec.schedule, zone)
+        schedule = parse(spec.schedule, zone, now)
+    elif zone != old_zone:
+        schedule = in_zone(schedule, spec.schedule, old_zone, zone)
     # Later than it was: it is what another change is told from this one by.
     at_least = before.updated_at or before.created_at
     changed = replace(
         before,
-        name=request.name,
-        prompt=request.prompt,
-        origin=request.origin,
-        sandbox_template=request.sandbox_template,
-        unattended=request.unattended,
-        options=request.options,
-        denied=request.denied,
+        spec=replace(spec, time_zone=zone),
+        schedule=schedule,
+        run_count=0 if anew else before.run_count,
         updated_at=max(now, at_least + timedelta(microseconds=1)),
     )
-    if anew:
-        zone = zone_of(request.schedule, zone)
-        schedule = parse(request.schedule, zone, now)
-        changed = replace(
-            changed,
-            schedule_text=request.schedule,
-            time_zone=zone,
-            schedule=schedule,
-            run_count=0,
-        )
-    elif zone != before.time_zone:
-        schedule = in_zone(before.schedule, before.schedule_text, before.time_zone, zone)
-        changed = replace(changed, time_zone=zone, schedule=schedule)
     if before.state is JobState.PAUSED:
-        return replace(changed, next_run_at=None)
+        return changed
     next_run_at = following(changed, now)
-    if changed.schedule != before.schedule and before.next_run_at and next_run_at is None:
-        raise ScheduleError(before.schedule_text, f"in {zone} that is in the past")
+    if schedule != before.schedule and before.next_run_at and next_run_at is None:
+        raise ScheduleError(spec.schedule, f"in {zone} that is in the past")
     return replace(changed, next_run_at=next_run_at)
 
 
 def following(job: Job, now: datetime) -> datetime | None:
     """When a job that is due from now on is due first; None if it never is."""
-    if 0 < job.options.max_runs <= job.run_count:
+    if 0 < job.spec.options.max_runs <= job.run_count:
         return None
     return next_after(job.schedule, now)
 
 
-_Words = TypeVar("_Words", Job, JobRequest)
-
-
-def without_secrets(job: _Words, redactor: Redactor) -> _Words:
-    """The job as it is stored, shown and run."""
-    script = redactor.redact_program(job.options.script)
+def without_secrets(spec: JobSpec, redactor: Redactor) -> JobSpec:
+    """What is asked for as it is stored, shown and run."""
+    script = redactor.redact_program(spec.options.script)
     return replace(
-        job,
-        name=redactor.redact(job.name),
-        prompt=redactor.redact(job.prompt),
-        options=replace(job.options, script=script),
+        spec,
+        name=redactor.redact(spec.name),
+        prompt=redactor.redact(spec.prompt),
+        options=replace(spec.options, script=script),
     )
 
 
-def notes_on(job: Job) -> tuple[str, ...]:
+def notes_on(spec: JobSpec) -> tuple[str, ...]:
     """What whoever has put secrets into a job is to know of it, also asked again."""
     notes = list[str]()
     # A name that nobody gives it is the beginning of its prompt.
-    what, text = ("prompt", job.prompt) if MASK in job.prompt else ("name", job.name)
+    what, text = ("prompt", spec.prompt) if MASK in spec.prompt else ("name", spec.name)
     if (count := text.count(MASK)) > 0:
         notes.append(f"{_counted(count)} taken out of its {what}, where {MASK} stands now")
-    if (count := job.options.script.count(MASK)) > 0:
+    if (count := spec.options.script.count(MASK)) > 0:
         notes.append(
             f"{_counted(count)} taken out of its script, which does not run as it was written: "
             "let it use a variable instead, such as $GITHUB_TOKEN, whose value is in "

@@ -8,9 +8,6 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-DEFAULT_MAX_MISSED = 10
-DEFAULT_BACKOFF_S = 30
-
 
 class Missed(StrEnum):
     """What becomes of due times that have passed."""
@@ -57,6 +54,10 @@ class Target(Struct, frozen=True):
         chat, _, thread = chat.partition(":")
         return cls(platform, chat, thread)
 
+    def __str__(self) -> str:
+        """As people write it."""
+        return ":".join(filter(None, (self.platform, self.chat_id, self.thread_id)))
+
     @property
     def is_bare(self) -> bool:
         """Whether it is a platform, and no chat of it."""
@@ -69,31 +70,33 @@ class Target(Struct, frozen=True):
 
 
 class JobOptions(Struct, frozen=True, omit_defaults=True):
-    """What a job may ask for its runs; 0 and empty are the defaults."""
+    """What a job may ask for its runs, as its message has it; empty is the default."""
 
     skills: tuple[str, ...] = ()
     model: str = ""
     script: str = ""
-    script_only: bool = False
-    """The script is the whole run, and not what decides whether the agent is asked."""
+    script_mode: str = ""
     context_job_ids: tuple[str, ...] = ()
     toolsets: tuple[str, ...] = ()
     workdir: str = ""
     deliver_to: tuple[Target, ...] = ()
     max_runs: int = 0
-    missed: Missed = Missed.ONCE
-    max_missed_runs: int = DEFAULT_MAX_MISSED
-    missed_grace_s: int | None = None
+    missed_run_policy: Missed = Missed.ONCE
+    max_missed_runs: int = 10
+    missed_run_grace: timedelta | None = None
     """None is what is configured."""
-    overlap: Overlap = Overlap.FORBID
-    jitter_s: int = 0
-    timeout_s: int = 0
+    overlap_policy: Overlap = Overlap.FORBID
+    jitter: timedelta | None = None
+    timeout: timedelta | None = None
     max_retries: int = 0
-    retry_backoff_s: int = DEFAULT_BACKOFF_S
+    retry_backoff: timedelta = timedelta(seconds=30)
     budget_micro_usd: int = 0
     budget_tokens: int = 0
-    pause_reason: str = ""
-    """Why it came paused from a file; empty where it did not, or was resumed."""
+
+    @property
+    def script_only(self) -> bool:
+        """Whether the script is the whole run, and not what decides whether the agent is asked."""
+        return bool(self.script.strip()) and self.script_mode == "only"
 
     @property
     def unplaced(self) -> str:
@@ -110,27 +113,9 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, deliver_to=places)
 
     @property
-    def has_budget(self) -> bool:
-        """Whether its runs have a budget of their own."""
-        return self.budget_micro_usd > 0 or self.budget_tokens > 0
-
-    def has_budget_of(self, other: "JobOptions") -> bool:
-        """Whether its runs have the same budget."""
-        mine = (self.budget_micro_usd, self.budget_tokens)
-        return mine == (other.budget_micro_usd, other.budget_tokens)
-
-
-DEFAULTS = JobOptions()
-
-
-def options_to_text(options: JobOptions) -> str | None:
-    """How options are stored; None where all are the defaults."""
-    return None if options == DEFAULTS else msgspec.json.encode(options).decode()
-
-
-def options_of_text(text: str | None) -> JobOptions:
-    """The options that are stored so."""
-    return msgspec.json.decode(text, type=JobOptions) if text else DEFAULTS
+    def budget(self) -> tuple[int, int]:
+        """Micro-dollars and tokens that its runs may cost and use; 0 is without a limit."""
+        return self.budget_micro_usd, self.budget_tokens
 
 
 _LONGEST_WAIT = timedelta(days=1)
@@ -138,17 +123,15 @@ _LONGEST_WAIT = timedelta(days=1)
 
 def first_start(job_id: str, scheduled_for: datetime, options: JobOptions) -> datetime | None:
     """Before which the first turn does not start; None is at once."""
-    if not options.jitter_s:
+    if not options.jitter:
         return None
     # The same whoever asks, and spread evenly over jobs that are due together.
     digest = hashlib.sha256(f"{job_id} {scheduled_for.isoformat()}".encode()).digest()
-    share = int.from_bytes(digest[:8]) / 2**64
-    return scheduled_for + timedelta(seconds=options.jitter_s * share)
+    return scheduled_for + options.jitter * (int.from_bytes(digest[:8]) / 2**64)
 
 
 def retry_at(attempt: int, now: datetime, options: JobOptions) -> datetime | None:
     """When a turn is tried again of which so many attempts have failed; None is never."""
     if attempt > options.max_retries:
         return None
-    wait = timedelta(seconds=options.retry_backoff_s) * 2 ** (attempt - 1)
-    return now + min(wait, _LONGEST_WAIT)
+    return now + min(options.retry_backoff * 2 ** (attempt - 1), _LONGEST_WAIT)

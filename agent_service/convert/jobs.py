@@ -25,16 +25,11 @@ _SIMPLE_OPTIONS = (
 def create_request(new: NewJob) -> job_pb2.CreateJobRequest:
     """The request that stores a job."""
     job = _job(new.wish)
-    return job_pb2.CreateJobRequest(
-        job_id=new.id,
-        profile=new.profile,
-        schedule=job.schedule,
-        prompt=job.prompt,
-        name=job.name,
-        origin=None if new.origin is None else _origin(new.origin),
-        options=job.options,
-        denied_commands=new.denied,
-    )
+    job.job_id = new.id
+    job.denied_commands.extend(new.denied)
+    if new.origin is not None:
+        job.origin.CopyFrom(_origin(new.origin))
+    return job_pb2.CreateJobRequest(job=job, profile=new.profile)
 
 
 def update_request(profile: str, job_id: str, change: Change) -> job_pb2.UpdateJobRequest:

@@ -79,14 +79,14 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
         schedule, prompt = await _split(tools, chat, arguments)
         if not schedule or not prompt:
             return wrong(HOW)
-        request = job_pb2.CreateJobRequest(
+        asked = Job(
             job_id=job_id,
-            profile=chat.profile,
             schedule=schedule,
             prompt=prompt,
             origin=origin_of(chat.source),
             denied_commands=denied_here(tools, chat),
         )
+        request = job_pb2.CreateJobRequest(job=asked, profile=chat.profile)
         creation = tools.scheduler.jobs.CreateJob(request, timeout=SCHEDULER_S)
         job = (await of_scheduler(creation)).job
     return Answer(

@@ -51,7 +51,7 @@ async def _run(is_dry: bool, tools: Tools, chat: Chat, _arguments: str) -> Answe
         # Asked for again, the same run is found by its id.
         call = tools.scheduler.curators.RunCurator(request, timeout=SCHEDULER_S)
         run = (await of_scheduler(call)).run
-        if run.state != curator_pb2.CURATOR_RUN_STATE_OPEN or waited_s >= WAIT_S:
+        if run.HasField("finish_time") or waited_s >= WAIT_S:
             break
         await tools.clock.sleep(LOOK_S)
         waited_s += LOOK_S
@@ -128,7 +128,7 @@ def _standing(found: curator_pb2.Curator) -> str:
         lines.append(f"- next: {moment(found.next_run_time)} or later, when nobody talks to me")
     if found.last_summary:
         lines.append(f"- last time: {shortened(found.last_summary, 300)}")
-    if found.latest_run.state == curator_pb2.CURATOR_RUN_STATE_OPEN:
+    if found.HasField("latest_run") and not found.latest_run.HasField("finish_time"):
         lines.append("- a run is under way")
     elif found.latest_run.error:
         lines.append(f"- the latest run failed: {shortened(found.latest_run.error, 300)}")

@@ -1,20 +1,10 @@
-"""Options of jobs on the wire."""
+"""What options a job may ask for."""
 
 from collections.abc import Iterable, Iterator
 
-from google.protobuf.duration_pb2 import Duration
-
 from hermes.scheduler.v1 import job_options_pb2
-from scheduler_service.options import (
-    DEFAULT_BACKOFF_S,
-    DEFAULT_MAX_MISSED,
-    LOCAL,
-    ORIGIN,
-    JobOptions,
-    Missed,
-    Overlap,
-    Target,
-)
+from scheduler_service.options import LOCAL, ORIGIN
+from services.messages import enum_word
 from services.validation import MAX_ID_CHARS
 
 _MAX_SCRIPT_BYTES = 64 * 1024
@@ -40,90 +30,6 @@ _DURATIONS_S = {
     "timeout": (1, 7 * _DAY_S),
     "retry_backoff": (1, _DAY_S),
 }
-_MISSED = {
-    job_options_pb2.MISSED_RUN_POLICY_UNSPECIFIED: Missed.ONCE,
-    job_options_pb2.MISSED_RUN_POLICY_ONCE: Missed.ONCE,
-    job_options_pb2.MISSED_RUN_POLICY_SKIP: Missed.SKIP,
-    job_options_pb2.MISSED_RUN_POLICY_ALL: Missed.ALL,
-}
-_OVERLAP = {
-    job_options_pb2.OVERLAP_POLICY_UNSPECIFIED: Overlap.FORBID,
-    job_options_pb2.OVERLAP_POLICY_FORBID: Overlap.FORBID,
-    job_options_pb2.OVERLAP_POLICY_ALLOW: Overlap.ALLOW,
-    job_options_pb2.OVERLAP_POLICY_REPLACE: Overlap.REPLACE,
-}
-_MODES = (
-    job_options_pb2.SCRIPT_MODE_UNSPECIFIED,
-    job_options_pb2.SCRIPT_MODE_GATE,
-    job_options_pb2.SCRIPT_MODE_ONLY,
-)
-_MISSED_ON_WIRE = {policy: number for number, policy in _MISSED.items()}
-_OVERLAP_ON_WIRE = {policy: number for number, policy in _OVERLAP.items()}
-
-
-def options_of(message: job_options_pb2.JobOptions) -> JobOptions:
-    """Read options that were checked."""
-    has_grace = message.HasField("missed_run_grace")
-    return JobOptions(
-        skills=tuple(message.skills),
-        model=message.model,
-        script=message.script,
-        script_only=is_script_only(message),
-        context_job_ids=tuple(message.context_job_ids),
-        toolsets=tuple(message.toolsets),
-        workdir=message.workdir,
-        deliver_to=tuple(
-            Target(each.platform, each.chat_id, each.thread_id) for each in message.deliver_to
-        ),
-        max_runs=message.max_runs,
-        missed=_MISSED[message.missed_run_policy],
-        max_missed_runs=message.max_missed_runs or DEFAULT_MAX_MISSED,
-        missed_grace_s=message.missed_run_grace.seconds if has_grace else None,
-        overlap=_OVERLAP[message.overlap_policy],
-        jitter_s=message.jitter.seconds,
-        timeout_s=message.timeout.seconds,
-        max_retries=message.max_retries,
-        retry_backoff_s=message.retry_backoff.seconds or DEFAULT_BACKOFF_S,
-        budget_micro_usd=message.budget_micro_usd,
-        budget_tokens=message.budget_tokens,
-    )
-
-
-def options_to_wire(options: JobOptions) -> job_options_pb2.JobOptions:
-    """Return the message of options."""
-    only = options.script_only
-    mode = job_options_pb2.SCRIPT_MODE_ONLY if only else job_options_pb2.SCRIPT_MODE_GATE
-    return job_options_pb2.JobOptions(
-        skills=options.skills,
-        model=options.model,
-        script=options.script,
-        script_mode=mode if options.script else job_options_pb2.SCRIPT_MODE_UNSPECIFIED,
-        context_job_ids=options.context_job_ids,
-        toolsets=options.toolsets,
-        workdir=options.workdir,
-        deliver_to=[
-            job_options_pb2.DeliveryTarget(
-                platform=target.platform, chat_id=target.chat_id, thread_id=target.thread_id
-            )
-            for target in options.deliver_to
-        ],
-        max_runs=options.max_runs,
-        missed_run_policy=_MISSED_ON_WIRE[options.missed],
-        max_missed_runs=options.max_missed_runs,
-        missed_run_grace=_duration(options.missed_grace_s),
-        overlap_policy=_OVERLAP_ON_WIRE[options.overlap],
-        jitter=_duration(options.jitter_s or None),
-        timeout=_duration(options.timeout_s or None),
-        max_retries=options.max_retries,
-        retry_backoff=_duration(options.retry_backoff_s),
-        budget_micro_usd=options.budget_micro_usd,
-        budget_tokens=options.budget_tokens,
-    )
-
-
-def is_script_only(message: job_options_pb2.JobOptions) -> bool:
-    """Whether a script is all that runs."""
-    return bool(message.script.strip()) and message.script_mode == job_options_pb2.SCRIPT_MODE_ONLY
 
 
 def wrong_options(message: job_options_pb2.JobOptions) -> dict[str, str]:
@@ -156,12 +62,11 @@ def _problems(message: job_options_pb2.JobOptions) -> Iterator[tuple[str, str]]:
 
 
 def _choices(message: job_options_pb2.JobOptions) -> Iterator[tuple[str, str]]:
-    if message.script_mode not in _MODES:
-        yield "script_mode", "must be GATE or ONLY, or be left out"
-    if message.missed_run_policy not in _MISSED:
-        yield "missed_run_policy", "must be ONCE, SKIP or ALL, or be left out"
-    if message.overlap_policy not in _OVERLAP:
-        yield "overlap_policy", "must be FORBID, ALLOW or REPLACE, or be left out"
+    for field, value in message.ListFields():
+        kind = field.enum_type
+        if kind is not None and value not in kind.values_by_number:
+            words = ", ".join(enum_word(kind, each.number).upper() for each in kind.values[1:])
+            yield field.name, f"must be one of {words}, or be left out"
 
 
 def _texts(message: job_options_pb2.JobOptions) -> Iterator[str]:
@@ -196,7 +101,3 @@ def _wrong_targets(targets: Iterable[job_options_pb2.DeliveryTarget]) -> str:
     if len(given) > 1 and any(target.platform == LOCAL for target in given):
         return 'must have nothing else beside "local"'
     return ""
-
-
-def _duration(seconds: int | None) -> Duration | None:
-    return None if seconds is None else Duration(seconds=seconds)

@@ -175,8 +175,8 @@ class CuratorTimer:
                 self._complain(each.profile, "")
 
     async def _begin_if_due(self, found: Curation) -> None:
-        if found.last_run_at is not None:
-            self._observer.last_run(found.last_run_at.timestamp())
+        if found.last_run_time is not None:
+            self._observer.last_run(found.last_run_time.timestamp())
         elif self._settings.is_enabled:
             await self._libraries.update(found.profile, begins=True)
         now, due = self._clock.now(), found.next_run_at(self._settings)

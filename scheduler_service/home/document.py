@@ -7,17 +7,18 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from scheduler_service.jobs import Job, JobState, Origin, RunState
-from scheduler_service.options import Target
+from scheduler_service.jobs import Job, JobSpec, JobState, RunState
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule
 
 _ELSEWHERE = frozenset(
     {
-        *("skills", "model", "script", "script_only", "context_job_ids", "toolsets", "workdir"),
+        *("skills", "model", "script", "script_mode", "context_job_ids", "toolsets", "workdir"),
         "max_runs",
     }
 )
 """Options that have a place of their own in such a file."""
+OWN = ("time_zone", "unattended", "sandbox_template", "denied_commands", "pause_reason")
+"""What else people say of a job and such files have no place for."""
 
 
 def document_of(jobs: Sequence[Job], now: datetime) -> bytes:
@@ -27,12 +28,12 @@ def document_of(jobs: Sequence[Job], now: datetime) -> bytes:
 
 
 def _described(job: Job) -> dict[str, Any]:
-    options, last = job.options, job.last_run
+    spec, options, last = job.spec, job.spec.options, job.last_run
     is_once = isinstance(job.schedule, Once)
     return {
         "id": job.id,
-        "name": job.name,
-        "prompt": job.prompt,
+        "name": spec.name,
+        "prompt": spec.prompt,
         "skills": list(options.skills),
         "model": options.model or None,
         "provider": None,
@@ -40,7 +41,7 @@ def _described(job: Job) -> dict[str, Any]:
         "script": options.script or None,
         "no_agent": options.script_only,
         "context_from": list(options.context_job_ids),
-        "schedule": _schedule(job.schedule) | {"display": job.schedule_text},
+        "schedule": _schedule(job.schedule) | {"display": spec.schedule},
         "repeat": {
             "times": 1 if is_once else options.max_runs or None,
             "completed": job.run_count,
@@ -53,8 +54,9 @@ def _described(job: Job) -> dict[str, Any]:
         "last_status": last and ("ok" if last.state is RunState.SUCCEEDED else "error"),
         "last_error": last and (last.error or None),
         "last_delivery_error": last and (last.delivery_error or None),
-        "deliver": _deliver(job),
-        "origin": job.origin and _origin(job.origin),
+        "deliver": _deliver(spec),
+        "origin": spec.origin
+        and {key: value or None for key, value in to_builtins(spec.origin).items()},
         "enabled_toolsets": list(options.toolsets) or None,
         "workdir": options.workdir or None,
         "options": _own(job),
@@ -77,32 +79,18 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
 
 def _own(job: Job) -> dict[str, Any]:
     """What such files have no place for, as far as it differs from the defaults."""
-    asked: dict[str, Any] = to_builtins(job.options)
+    asked: dict[str, Any] = to_builtins(job.spec.options)
     found = {key: value for key, value in asked.items() if key not in _ELSEWHERE}
-    if isinstance(job.schedule, Once) and job.options.max_runs:
-        found["max_runs"] = job.options.max_runs
+    if isinstance(job.schedule, Once) and job.spec.options.max_runs:
+        found["max_runs"] = job.spec.options.max_runs
     if isinstance(job.schedule, Interval):
         found["anchor_at"] = job.schedule.anchor.isoformat()
-    if job.options.script:
+    if job.spec.options.script:
         found["script_is_text"] = True
-    named = {
-        "time_zone": job.time_zone,
-        "unattended": job.unattended,
-        "sandbox_template": job.sandbox_template,
-        "denied_commands": list(job.denied),
-    }
-    return found | {key: value for key, value in named.items() if value}
+    return found | {name: value for name in OWN if (value := to_builtins(getattr(job.spec, name)))}
 
 
-def _deliver(job: Job) -> str:
-    if not job.options.deliver_to:
-        return "origin" if job.origin else "local"
-    return ",".join(map(_target, job.options.deliver_to))
-
-
-def _target(target: Target) -> str:
-    return ":".join(filter(None, (target.platform, target.chat_id, target.thread_id)))
-
-
-def _origin(origin: Origin) -> dict[str, Any]:
-    return {key: value or None for key, value in to_builtins(origin).items()}
+def _deliver(spec: JobSpec) -> str:
+    if not spec.options.deliver_to:
+        return "origin" if spec.origin else "local"
+    return ",".join(map(str, spec.options.deliver_to))

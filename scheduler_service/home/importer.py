@@ -186,7 +186,7 @@ def _read(path: Path, home: HomePaths, profile: str) -> JobFile:
 
 
 def _report(path: Path, moved: list[Moved]) -> None:
-    taken = sum(each.is_new for each in moved)
+    taken = sum(each.outcome == "taken" for each in moved)
     if moved:
         _log.info("%s: %s of %s jobs are taken", path, taken, len(moved))
     for each in moved:

@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
 from scheduler_service.home.values import list_of, part_of, text_of, time_of
-from scheduler_service.jobs import Job, JobState, LastRun, Origin, RunState
+from scheduler_service.jobs import Job, JobSpec, JobState, LastRun, Origin, RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
 from scheduler_service.schedule.schedule import (
     Cron,
@@ -39,11 +40,6 @@ KNOWN = frozenset(
 )
 OPTIONS = "options"
 """The key under which stands what a job may ask for here and such files have no place for."""
-OWN = (
-    *("time_zone", "unattended", "sandbox_template", "anchor_at", "script_is_text"),
-    "denied_commands",
-)
-"""What stands there beside the options themselves."""
 
 _ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
 _NAME_CHARS = 60
@@ -109,7 +105,7 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
     unknown = sorted(str(key) for key in fields if key not in KNOWN)
     if unknown:
         notes.append(f"what is not known is left out: {', '.join(unknown)}")
-    return ReadJob(job.name, job, tuple(notes))
+    return ReadJob(job.spec.name, job, tuple(notes))
 
 
 def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
@@ -123,24 +119,27 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
     if not prompt.strip() and not options.script_only:
         raise _Problem("it has no prompt")
     name = " ".join(text_of(given, "name").split())
-    name = name or " ".join((prompt or options.script).split())[:_NAME_CHARS]
+    spec = JobSpec(
+        name=name or " ".join((prompt or options.script).split())[:_NAME_CHARS],
+        prompt=prompt,
+        schedule=text,
+        time_zone=zone,
+        origin=_origin(given),
+        sandbox_template=text_of(own, "sandbox_template"),
+        unattended=_unattended(own),
+        options=options,
+        denied_commands=_denied(own),
+        pause_reason=text_of(own, "pause_reason"),
+    )
     completed = part_of(given, "repeat").get("completed")
     job = Job(
-        id=_id(given, reading.profile, f"{name}\0{prompt}\0{text}"),
+        id=_id(given, reading.profile, f"{spec.name}\0{prompt}\0{text}"),
         profile=reading.profile,
-        name=name,
-        prompt=prompt,
-        schedule_text=text,
-        time_zone=zone,
+        spec=spec,
         schedule=schedule,
-        origin=_origin(given),
         state=JobState.SCHEDULED,
         next_run_at=None,
         created_at=time_of(given, "created_at", zone) or reading.now,
-        sandbox_template=text_of(own, "sandbox_template"),
-        unattended=_unattended(own),
-        denied=_denied(own),
-        options=options,
         run_count=completed if isinstance(completed, int) and completed > 0 else 0,
         last_run=_last_run(given, zone),
     )
@@ -152,9 +151,9 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
     state = text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
         raise _Problem(f'its state "{state}" is none of {", ".join(_STATES)}')
-    over = 0 < job.options.max_runs <= job.run_count
+    over = 0 < job.spec.options.max_runs <= job.run_count
     if state == "completed" or over:
-        return msgspec.structs.replace(job, state=JobState.COMPLETED)
+        return replace(job, state=JobState.COMPLETED)
     reasons = [f"it asks for {name} {text_of(given, name)}" for name in ("provider", "base_url")]
     why = [reason for reason in reasons if not reason.endswith(" ")]
     if why:
@@ -164,26 +163,25 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
     if state == "paused" and not why and (told := text_of(given, "paused_reason")):
         why.append(told)
     if why:
-        options = msgspec.structs.replace(job.options, pause_reason="; ".join(why))
-        job = msgspec.structs.replace(job, options=options)
-    if unplaced := job.options.unplaced:
+        job = replace(job, spec=replace(job.spec, pause_reason="; ".join(why)))
+    if unplaced := job.spec.options.unplaced:
         why.append(unplaced)
     if why:
         notes.append(f"it is paused: {'; '.join(why)}")
     if why or reading.is_paused or state == "paused" or given.get("enabled") is False:
-        return msgspec.structs.replace(job, state=JobState.PAUSED)
+        return replace(job, state=JobState.PAUSED)
     return _due(given, job, reading)
 
 
 def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
-    known = time_of(given, "next_run_at", job.time_zone)
+    known = time_of(given, "next_run_at", job.spec.time_zone)
     schedule = job.schedule
     if known is not None and known > reading.now:
         due: datetime | None = known
     elif isinstance(schedule, Once):
         due = schedule.at
         if reading.now - due > reading.grace:
-            raise _Problem(f"its time has passed: {due.astimezone(ZoneInfo(job.time_zone))}")
+            raise _Problem(f"its time has passed: {due.astimezone(ZoneInfo(job.spec.time_zone))}")
     else:
         due = next_after(schedule, reading.now)
     match schedule:
@@ -194,7 +192,7 @@ def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
             schedule = Once(due)
         case _:
             pass
-    return msgspec.structs.replace(job, schedule=schedule, next_run_at=due)
+    return replace(job, schedule=schedule, next_run_at=due)
 
 
 def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
@@ -264,9 +262,8 @@ def _options(
     given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: Reading
 ) -> JobOptions:
     """What its runs are made by."""
-    extended = {key: value for key, value in own.items() if key not in OWN}
     try:
-        options = msgspec.convert(extended, JobOptions)
+        options = msgspec.convert(dict(own), JobOptions)
     except msgspec.ValidationError as error:
         raise _Problem(f"its options are not understood: {error}") from None
     script = _script(given, own, reading)
@@ -274,12 +271,12 @@ def _options(
     if isinstance(given.get("repeat"), int):
         times = given["repeat"]
     counts = not isinstance(schedule, Once) and isinstance(times, int) and times > 0
-    return msgspec.structs.replace(
+    return replace(
         options,
         skills=tuple(dict.fromkeys([*list_of(given, "skills"), *list_of(given, "skill")])),
         model=text_of(given, "model"),
         script=script,
-        script_only=bool(script) and given.get("no_agent") is True,
+        script_mode="only" if script and given.get("no_agent") is True else "",
         context_job_ids=tuple(dict.fromkeys(list_of(given, "context_from"))),
         toolsets=tuple(list_of(given, "enabled_toolsets")),
         workdir=text_of(given, "workdir"),

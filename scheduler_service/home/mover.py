@@ -55,12 +55,13 @@ class JobFile(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """What became of a job of a file."""
+    """What became of a job of a file, as its message has it."""
 
     job_id: str
     """Empty where it is none here."""
     name: str
-    is_new: bool
+    outcome: str
+    """It is `taken`, was `present`, or is `left`."""
     notes: tuple[str, ...] = ()
 
 
@@ -147,8 +148,9 @@ class JobMover:
             self._check(read.job)
         except (InvalidArgument, ValueError) as error:
             return ReadJob(read.name, None, (str(error),))
-        clean = without_secrets(read.job, self._redactor)
-        return replace(read, job=clean, notes=(*read.notes, *notes_on(clean)))
+        clean = without_secrets(read.job.spec, self._redactor)
+        notes = (*read.notes, *notes_on(clean))
+        return replace(read, job=replace(read.job, spec=clean), notes=notes)
 
 
 async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:
@@ -169,10 +171,8 @@ def _moved(read: Sequence[ReadJob], stored: Sequence[Inserted]) -> list[Moved]:
     remaining = iter(stored)
     moved: list[Moved] = []
     for each in read:
-        if each.job is None:
-            moved.append(Moved("", each.name, is_new=False, notes=each.notes))
-            continue
-        put = next(remaining)
-        notes = (*each.notes, *put.notes) if put.is_new or not put.job_id else put.notes
-        moved.append(Moved(put.job_id, each.name, is_new=put.is_new, notes=notes))
+        put = Inserted("", is_new=False) if each.job is None else next(remaining)
+        outcome = "taken" if put.is_new else "present" if put.job_id else "left"
+        notes = put.notes if outcome == "present" else (*each.notes, *put.notes)
+        moved.append(Moved(put.job_id, each.name, outcome, notes))
     return moved

@@ -47,11 +47,13 @@ def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
     Of failures in a row the first is told, and that they are over.
     """
     job = claim.job
-    places = [_place(target, job.origin) for target in job.options.deliver_to or _AT_ORIGIN]
+    places = [
+        _place(target, job.spec.origin) for target in job.spec.options.deliver_to or _AT_ORIGIN
+    ]
     to = tuple(dict.fromkeys(place for place in places if place is not None))
     is_named = bool(claim.error) or failed_before
     text = _text(claim, failed_before=failed_before)
-    return Telling(text, to, "" if is_named else job.name)
+    return Telling(text, to, "" if is_named else job.spec.name)
 
 
 def _place(target: Target, origin: Origin | None) -> Origin | None:
@@ -63,7 +65,7 @@ def _place(target: Target, origin: Origin | None) -> Origin | None:
 
 
 def _text(claim: Claim, *, failed_before: bool) -> str:
-    name = claim.job.name
+    name = claim.job.spec.name
     said = "" if is_silent(claim.output) else claim.output
     if not claim.error:
         again = f'The job "{name}" works again.' if failed_before else ""
@@ -98,7 +100,7 @@ class OutputFolders:
 def _name(claim: Claim) -> str:
     """By the clock of the job's zone; of an hour that it shows twice, the second is told apart, and
     so is a run that somebody asked for, as others may fall into its second."""
-    at = claim.scheduled_for.astimezone(ZoneInfo(claim.job.time_zone))
+    at = claim.scheduled_for.astimezone(ZoneInfo(claim.job.spec.time_zone))
     name = f"{at:%Y-%m-%d_%H-%M-%S}{'_2' if at.fold else ''}"
     if claim.scheduled_for.microsecond:
         name += f"_{hashlib.sha256(claim.run_id.encode()).hexdigest()[:8]}"
@@ -107,12 +109,12 @@ def _name(claim: Claim) -> str:
 
 def _document(claim: Claim, ending: Ending) -> str:
     job = claim.job
-    at = claim.scheduled_for.astimezone(ZoneInfo(job.time_zone))
-    facts = [f"- job: {job.id}", f"- schedule: {job.schedule_text} ({job.time_zone})"]
+    at = claim.scheduled_for.astimezone(ZoneInfo(job.spec.time_zone))
+    facts = [f"- job: {job.id}", f"- schedule: {job.spec.schedule} ({job.spec.time_zone})"]
     facts += [f"- due: {at.isoformat(timespec='seconds')}", f"- run: {claim.run_id}"]
     if ending.is_silent:
         facts.append("- told nobody: it had nothing to say")
-    parts = [f"# {' '.join(job.name.split())}", "\n".join(facts)]
+    parts = [f"# {' '.join(job.spec.name.split())}", "\n".join(facts)]
     parts += [f"## Failed\n\n{ending.error}"] if ending.error else []
     parts += [f"## Not delivered\n\n{ending.delivery_error}"] if ending.delivery_error else []
     parts += [f"## Output\n\n{claim.output}"] if claim.output else []

@@ -296,14 +296,14 @@ def policy_of(job: Job, grace: timedelta) -> Policy:
 
     What runs only once is made up for however late that is, unless the job says how late it may be.
     """
-    options = job.options
-    if options.missed_grace_s is not None:
-        grace = timedelta(seconds=options.missed_grace_s)
+    options = job.spec.options
+    if options.missed_run_grace is not None:
+        grace = options.missed_run_grace
     elif isinstance(job.schedule, Once):
         grace = timedelta.max
     return Policy(
         grace=grace,
-        missed=options.missed,
+        missed=options.missed_run_policy,
         most=options.max_missed_runs,
         runs_left=options.max_runs - job.run_count if options.max_runs else None,
     )

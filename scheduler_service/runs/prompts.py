@@ -32,17 +32,17 @@ class Output(Struct, frozen=True):
 
 def own_words(job: Job) -> str:
     """All that a run says to the agent for whoever has made the job."""
-    return f"{job.name}\n{job.prompt}"
+    return f"{job.spec.name}\n{job.spec.prompt}"
 
 
 def instructions(job: Job) -> str:
     """What the session of a run is told before anything else."""
-    return _ALONE.format(name=_line(job.name))
+    return _ALONE.format(name=_line(job.spec.name))
 
 
 def parts(job: Job, contexts: Sequence[Context]) -> list[str | Output]:
     """What the agent is asked, the job's own words first; outputs are others' words to it."""
-    asked = [job.prompt] if job.prompt.strip() else []
+    asked = [job.spec.prompt] if job.spec.prompt.strip() else []
     return [*asked, *map(_shown, contexts)]
 
 

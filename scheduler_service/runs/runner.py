@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -122,14 +122,23 @@ class Observer(Protocol):
     def ended(self, outcome: RunState) -> None: ...
 
 
+class Helpers(Struct, frozen=True):
+    """Who does the parts of a run."""
+
+    agent: Agent
+    gateway: Gateway
+    curation: Curation | None = None
+    """None where no runs of the curator are worked on."""
+    outputs: Outputs | None = None
+
+
 class Runner:
-    """Runs claims; at most `slots` turns at a time."""
+    """Runs claims; at most `slots` turns at a time, and as many runs of the curator."""
 
     def __init__(
         self,
         database: Database,
-        agent: Agent,
-        gateway: Gateway,
+        helpers: Helpers,
         *,
         leases: LeaseTable,
         clock: Clock,
@@ -137,27 +146,18 @@ class Runner:
         observer: Observer,
     ) -> None:
         self._database = database
-        self._agent = agent
-        self._gateway = gateway
+        self._agent = helpers.agent
+        self._gateway = helpers.gateway
+        self._curation = helpers.curation
+        self._outputs = helpers.outputs
         self._leases = leases
         self._clock = clock
         self._persistence = Persistence(clock)
         self._slots = asyncio.Semaphore(slots)
+        self._curator_slots = asyncio.Semaphore(slots)
         self._at_once = slots
         self._aside = 0
         self._observer = observer
-        self._outputs: Outputs | None = None
-        self._curation: Curation | None = None
-
-    def keeping(self, outputs: Outputs | None) -> Self:
-        """The same, which also keeps what comes of its runs there."""
-        self._outputs = outputs
-        return self
-
-    def curating(self, curation: Curation) -> Self:
-        """The same, which also works on runs of the curator."""
-        self._curation = curation
-        return self
 
     def room(self, held: int) -> int:
         """How many more runs are to be held, of which so many are: as many as have turns at a time,
@@ -178,8 +178,10 @@ class Runner:
     async def _run(self, claim: Claim) -> Ending:
         while claim.state is not RunState.DELIVERING:
             if claim.job.kind is JobKind.CURATOR and self._curation is not None:
-                async with self._slots:
-                    claim = await self._curation.work(claim)
+                # It waits for the agent without end, and keeps no job from running meanwhile.
+                with self._room_for_another():
+                    async with self._curator_slots:
+                        claim = await self._curation.work(claim)
             else:
                 claim = await self._attempt(claim)
         with self._room_for_another():
@@ -200,7 +202,7 @@ class Runner:
         async with self._slots:
             result = await self._turn(claim)
         now, attempt = self._clock.now(), claim.attempt.number
-        again_at = retry_at(attempt, now, claim.job.options) if result.may_retry else None
+        again_at = retry_at(attempt, now, claim.job.spec.options) if result.may_retry else None
         if again_at is not None:
             next_one = Attempt(attempt + 1, not_before=again_at)
             again = replace(claim, state=RunState.CLAIMED, attempt=next_one, error=result.error)
@@ -234,12 +236,12 @@ class Runner:
     async def _start(self, claim: Claim) -> Claim:
         """Start the attempt's turn, once nothing that it takes the place of runs any more."""
         job = claim.job
-        if job.options.overlap is Overlap.REPLACE:
+        if job.spec.options.overlap_policy is Overlap.REPLACE:
             find = partial(self._database.read, partial(runs.replaced_by, claim=claim))
             for turn_id in await self._persist(claim, find):
                 await self._persist(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)
-        if job.options.has_budget:
+        if any(job.spec.options.budget):
             # What somebody has set for it since is stronger, until the job itself gets another one.
             await self._persist(claim, partial(self._agent.limit, job, keeps_set=True))
         try:
@@ -272,7 +274,9 @@ class Runner:
     async def _ask(self, claim: Claim) -> Ask:
         """What the run asks, in which nothing looks like an attack; raises CallRefused."""
         read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
-        contexts = await self._persist(claim, read) if claim.job.options.context_job_ids else []
+        contexts = (
+            await self._persist(claim, read) if claim.job.spec.options.context_job_ids else []
+        )
         texts = [own_words(claim.job), *(f"{each.name}\n{each.output}" for each in contexts)]
         own, *others = await self._persist(claim, partial(self._agent.scan, texts))
         if own:
@@ -281,17 +285,20 @@ class Runner:
             replace(context, families=families)
             for context, families in zip(contexts, others, strict=True)
         ]
-        denied = {*claim.job.denied, *(name for each in judged for name in each.denied)}
+        denied = {
+            *claim.job.spec.denied_commands,
+            *(name for each in judged for name in each.denied),
+        }
         return Ask(instructions(claim.job), parts(claim.job, judged), sorted(denied))
 
     async def _watch(self, claim: Claim) -> TurnResult:
-        watch, limit_s = self._agent.watch(claim), claim.job.options.timeout_s
+        watch, limit = self._agent.watch(claim), claim.job.spec.options.timeout
         result = partial(self._persist, claim, watch.result)
-        if not limit_s or claim.attempt.started_at is None:
+        if limit is None or claim.attempt.started_at is None:
             return await result()
         taken = self._clock.now() - claim.attempt.started_at
         try:
-            async with asyncio.timeout(limit_s - taken.total_seconds()):
+            async with asyncio.timeout((limit - taken).total_seconds()):
                 return await result()
         except TimeoutError:
             stop = partial(self._agent.stop, claim.job.profile, claim.turn_id)
@@ -300,7 +307,9 @@ class Runner:
         if not stopped.error:
             # It had ended before, as it should, while nobody could see it.
             return stopped
-        return TurnResult(stopped.output, f"it took longer than {limit_s} s", may_retry=True)
+        return TurnResult(
+            stopped.output, f"it took longer than {limit.total_seconds():g} s", may_retry=True
+        )
 
     async def _deliver(self, claim: Claim) -> Ending:
         """Tell the chats what they should hear; return how the run ends."""

@@ -41,14 +41,14 @@ _NOTHING = (
 )
 
 
-class Once(Struct, frozen=True):
+class Once(Struct, frozen=True, tag="once"):
     """One firing at an instant."""
 
     kind: ClassVar[Kind] = "once"
     at: datetime
 
 
-class Interval(Struct, frozen=True):
+class Interval(Struct, frozen=True, tag="interval"):
     """A firing at every multiple of `every` after `anchor`, so that lateness never adds up."""
 
     kind: ClassVar[Kind] = "interval"
@@ -56,7 +56,7 @@ class Interval(Struct, frozen=True):
     anchor: datetime
 
 
-class Cron(Struct, frozen=True):
+class Cron(Struct, frozen=True, tag="cron"):
     """Firings at the wall times of a time zone that a five-field crontab expression names."""
 
     kind: ClassVar[Kind] = "cron"

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Protocol
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from scheduler_service.errors import attack
@@ -16,7 +17,7 @@ from scheduler_service.home.profiles import HomeOf, ProfileHome
 from scheduler_service.jobs import (
     Job,
     JobKind,
-    JobRequest,
+    JobSpec,
     JobState,
     Run,
     following,
@@ -82,20 +83,28 @@ class JobCatalog:
         self._home_of = home_of
         self._redactor = redactor
 
-    async def create(self, request: JobRequest) -> Job:
+    async def create(
+        self, profile: str, job_id: str, spec: JobSpec, *, is_paused: bool = False
+    ) -> Job:
         """Store a job, or return it if the same request has come before."""
+        # What somebody may say can have become another meanwhile; what was stored first holds.
+        asked = json.encode((profile, replace(spec, denied_commands=()), is_paused))
+        digest = hashlib.sha256(asked).hexdigest()
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
-        stored = await self._database.read(partial(jobs.find_job, job_id=request.id))
+        stored = await self._database.read(partial(jobs.find_job, job_id=job_id))
         if stored is None:
-            home = await self._home(request.profile)
-            clean = _placed(without_secrets(request, self._redactor), home)
-            await self._check(clean)
+            home = await self._home(profile)
+            clean = _placed(without_secrets(spec, self._redactor), home)
+            await self._check(profile, job_id, clean)
             zone = clean.time_zone or home.time_zone
-            job = await asyncio.to_thread(planned, clean, zone, self._clock.now())
-            insert = partial(jobs.insert_job, new=job, request_digest=request.digest)
+            now = self._clock.now()
+            job = await asyncio.to_thread(planned, job_id, profile, clean, zone, now)
+            if is_paused:
+                job = replace(job, state=JobState.PAUSED, next_run_at=None)
+            insert = partial(jobs.insert_job, new=job, request_digest=digest)
             stored = await self._database.write(insert, notify=CHANNEL)
-        if stored.deleted or stored.request_digest != request.digest:
-            raise AlreadyExists(f"the job id {request.id} was used before for another job")
+        if stored.deleted or stored.request_digest != digest:
+            raise AlreadyExists(f"the job id {job_id} was used before for another job")
         return stored.job
 
     async def get(self, profile: str, job_id: str) -> Job:
@@ -117,7 +126,7 @@ class JobCatalog:
         self,
         profile: str,
         job_id: str,
-        change: Callable[[Job], JobRequest],
+        change: Callable[[Job], JobSpec],
         *,
         anew: bool,
         update_id: str = "",
@@ -132,30 +141,25 @@ class JobCatalog:
             before = stored.job
             if update_id and stored.update_id == update_id:
                 return before
-            request = without_secrets(change(before), self._redactor)
+            spec = without_secrets(change(before), self._redactor)
             # What a file has left open may stay open while something else is changed.
-            if request.options.deliver_to != before.options.deliver_to:
-                request = _placed(request, await self._home(profile))
-            why = before.options.pause_reason
-            request = replace(request, options=replace(request.options, pause_reason=why))
-            await self._check(request)
-            zone = request.time_zone or (await self._home(profile)).time_zone
-            changed = await asyncio.to_thread(
-                replanned, before, request, zone, self._clock.now(), anew=anew
-            )
-            is_rescheduled = (
-                anew
-                or changed.schedule != before.schedule
-                or changed.options.max_runs != before.options.max_runs
-            )
+            if spec.options.deliver_to != before.spec.options.deliver_to:
+                spec = _placed(spec, await self._home(profile))
+            await self._check(profile, job_id, spec)
+            zone = spec.time_zone or (await self._home(profile)).time_zone
+            now = self._clock.now()
+            changed = await asyncio.to_thread(replanned, before, spec, zone, now, anew=anew)
+            asked, old = changed.spec.options, before.spec.options
             store = partial(
                 jobs.update_job,
                 changed=changed,
                 before=before,
-                is_rescheduled=is_rescheduled,
+                is_rescheduled=anew
+                or changed.schedule != before.schedule
+                or asked.max_runs != old.max_runs,
                 update_id=update_id,
             )
-            if not changed.options.has_budget_of(before.options):
+            if asked.budget != old.budget:
                 await self._agent.limit(changed)
             # Who was changed in between is read and changed again.
             if await self._database.write(store, notify=CHANNEL):
@@ -188,10 +192,13 @@ class JobCatalog:
         channels = (await self._home(profile)).channels
 
         def write(connection: sa.Connection) -> Job:
-            options = _get(connection, profile, job_id).options.at_home(channels)
+            jobs.lock_jobs(connection, [job_id])
+            spec = _get(connection, profile, job_id).spec
+            options = spec.options.at_home(channels)
             if options.unplaced:
                 raise FailedPrecondition(f"job {job_id} stays paused: {options.unplaced}")
-            jobs.resume_job(connection, job_id, replace(options, pause_reason=""), next_run_at, now)
+            spec = replace(spec, options=options, pause_reason="")
+            jobs.resume_job(connection, job_id, spec, next_run_at, now)
             return _get(connection, profile, job_id)
 
         return await self._database.write(write, notify=CHANNEL)
@@ -273,11 +280,11 @@ class JobCatalog:
 
         return await self._database.read(read)
 
-    async def _check(self, request: JobRequest) -> None:
+    async def _check(self, profile: str, job_id: str, spec: JobSpec) -> None:
         """Refuse words that look like an attack, and jobs that there are none of."""
-        await _check_words(self._agent, request)
-        others = [each for each in request.options.context_job_ids if each != request.id]
-        missing = partial(jobs.missing_jobs, profile=request.profile, job_ids=others)
+        await _check_words(self._agent, spec)
+        others = [each for each in spec.options.context_job_ids if each != job_id]
+        missing = partial(jobs.missing_jobs, profile=profile, job_ids=others)
         if others and (unknown := await self._database.read(missing)):
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
@@ -286,18 +293,18 @@ class JobCatalog:
         return await asyncio.to_thread(self._home_of, profile)
 
 
-def _placed(request: JobRequest, home: ProfileHome) -> JobRequest:
+def _placed(spec: JobSpec, home: ProfileHome) -> JobSpec:
     """The same with home channels for platforms alone; InvalidArgument where there is none."""
-    options = request.options.at_home(home.channels)
+    options = spec.options.at_home(home.channels)
     if problem := options.unplaced:
         raise InvalidArgument(problem, fields={"options.deliver_to": problem})
-    return replace(request, options=options)
+    return replace(spec, options=options)
 
 
-async def _check_words(agent: Agent, request: JobRequest) -> None:
+async def _check_words(agent: Agent, spec: JobSpec) -> None:
     # Where the agent is away: they are scanned before each run in any case.
     with contextlib.suppress(Unavailable):
-        found = await agent.scan([request.prompt, request.name])
+        found = await agent.scan([spec.prompt, spec.name])
         for field, families in zip(("prompt", "name"), found, strict=True):
             if families:
                 raise InvalidArgument(attack(families), fields={field: attack(families)})

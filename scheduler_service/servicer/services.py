@@ -2,8 +2,9 @@
 
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import (
     curator_pb2,
     curator_pb2_grpc,
@@ -18,17 +19,15 @@ from scheduler_service.convert.common import (
     kind_to_wire,
     profile_of,
     run_to_wire,
-    timestamp_to_wire,
 )
 from scheduler_service.convert.jobs import (
-    changed_request,
+    changed_spec,
     file_of,
     is_rescheduled,
-    job_request,
     job_to_wire,
-    moved_to_wire,
     position_of_token,
     position_to_token,
+    spec_of,
 )
 from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.home.importer import JobKeeper
@@ -37,11 +36,11 @@ from scheduler_service.jobs import notes_on
 from scheduler_service.servicer.catalog import JobCatalog
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from typing import Any
 
     import grpc.aio
 
@@ -102,10 +101,11 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self, request: job_pb2.CreateJobRequest, context: "Context"
     ) -> job_pb2.CreateJobResponse:
         """Store a job."""
-        wanted = job_request(request)
-        await self._keeper.check(wanted.profile)
-        job = await self._catalog.create(wanted)
-        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=notes_on(job))
+        spec, profile = spec_of(request.job), profile_of(request.profile)
+        is_paused = request.job.state == job_pb2.JOB_STATE_PAUSED
+        await self._keeper.check(profile)
+        job = await self._catalog.create(profile, request.job.job_id, spec, is_paused=is_paused)
+        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=notes_on(job.spec))
 
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
@@ -134,12 +134,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         anew = is_rescheduled(request)
         if request.request_id:
             check_id("request_id", request.request_id)
-        change = partial(changed_request, request)
+        change = partial(changed_spec, request)
         profile, job_id = profile_of(request.profile), request.job.job_id
         job = await self._catalog.update(
             profile, job_id, change, anew=anew, update_id=request.request_id
         )
-        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=notes_on(job))
+        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=notes_on(job.spec))
 
     async def PauseJob(
         self, request: job_pb2.PauseJobRequest, context: "Context"
@@ -211,10 +211,9 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
             request.time_zone,
             request.count or _DUE_TIMES,
         )
+        times: Any = preview.times
         return schedule_pb2.PreviewScheduleResponse(
-            due_times=filter(None, map(timestamp_to_wire, preview.times)),
-            kind=kind_to_wire(preview.schedule),
-            time_zone=preview.time_zone,
+            due_times=times, kind=kind_to_wire(preview.schedule), time_zone=preview.time_zone
         )
 
     async def ImportJobs(
@@ -224,7 +223,9 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         file = file_of(request)
         if not file.dry_run:
             await (self._keeper.check if file.document else self._keeper.other)(file.profile)
-        return moved_to_wire(await self._mover.take(file, self._scanner))
+        moved = await self._mover.take(file, self._scanner)
+        jobs = [message_of(each, job_file_pb2.ImportedJob) for each in moved]
+        return job_file_pb2.ImportJobsResponse(jobs=jobs)
 
     async def ExportJobs(
         self, request: job_file_pb2.ExportJobsRequest, context: "Context"
@@ -281,7 +282,9 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         """List reports."""
         most = page_size(request.page_size, _REPORTS_PER_PAGE, _MAX_REPORTS)
         found = await self._desk.reports(profile_of(request.profile), most)
-        return curator_pb2.ListReportsResponse(reports=map(curator.report_to_wire, found))
+        return curator_pb2.ListReportsResponse(
+            reports=[message_of(each, CurationReport) for each in found]
+        )
 
     async def RollBack(
         self, request: curator_pb2.RollBackRequest, context: "Context"
@@ -291,4 +294,4 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         report = await self._desk.roll_back(
             profile_of(request.profile), request.run_id, request.backup_id
         )
-        return curator_pb2.RollBackResponse(report=curator.report_to_wire(report))
+        return curator_pb2.RollBackResponse(report=message_of(report, CurationReport))

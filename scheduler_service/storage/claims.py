@@ -183,13 +183,13 @@ def claim(
     ]
     connection.execute(_ADVANCE, steps)
     new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
-    replaced = [job.id for job, _ in new if job.options.overlap is Overlap.REPLACE]
+    replaced = [job.id for job, _ in new if job.spec.options.overlap_policy is Overlap.REPLACE]
     runs.cancel_open(connection, replaced, now)
     held, left = _share(new, room)
     claims = _insert_held(connection, holder, held, now)
     times = _insert_left(connection, left, now)
     settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
-    missed = tuple(job.options.missed for job, firing in still if firing.missed)
+    missed = tuple(job.spec.options.missed_run_policy for job, firing in still if firing.missed)
     return Claimed(claims, times, len(still), missed)
 
 
@@ -198,7 +198,7 @@ def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:
     held: list[_Due] = []
     left: list[_Due] = []
     for each in new:
-        is_put_off = each[0].options.jitter_s > 0
+        is_put_off = each[0].spec.options.jitter is not None
         (held if is_put_off or room > 0 else left).append(each)
         room -= not is_put_off
     return held, left
@@ -216,7 +216,7 @@ def _insert_held(
     for row in connection.execute(_CLAIM, rows) if rows else ():
         due_job, scheduled_for = due[row.id]
         lease = Lease(row.id, owner, 1, row.lease_until)
-        attempt = Attempt(not_before=first_start(due_job.id, scheduled_for, due_job.options))
+        attempt = Attempt(not_before=first_start(due_job.id, scheduled_for, due_job.spec.options))
         claim = Claim(due_job, lease, scheduled_for, RunState.CLAIMED, attempt=attempt)
         claims.append(replace(claim, claimed_at=now))
     return tuple(claims)
@@ -242,7 +242,7 @@ def _row(run_id: str, due: _Due, now: datetime) -> dict[str, object]:
         "claimed_at": now,
         "output": "",
         "error": "",
-        "not_before": first_start(due_job.id, scheduled_for, due_job.options),
+        "not_before": first_start(due_job.id, scheduled_for, due_job.spec.options),
     }
 
 

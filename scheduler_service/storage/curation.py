@@ -13,11 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.curation import Report
-from scheduler_service.jobs import Claim, Job, JobKind, JobState, Run, RunState
-from scheduler_service.options import options_of_text, options_to_text
+from scheduler_service.jobs import Claim, Job, JobKind, JobSpec, JobState, Run, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, runs
-from scheduler_service.storage.schema import job, open_run, run
+from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.errors import FailedPrecondition
 from services.leases import LeaseTable
 
@@ -110,13 +109,9 @@ def _job(connection: sa.Connection, wanted: Wanted) -> str:
         id=job_id_of(wanted.profile),
         kind=JobKind.CURATOR,
         profile=wanted.profile,
-        name="curator",
-        prompt="",
-        schedule_text="",
-        time_zone="UTC",
+        spec=JobSpec(name="curator", time_zone="UTC"),
         # When it is due depends on its library and on talk, which the agent knows.
         schedule=Once(wanted.now),
-        origin=None,
         state=JobState.COMPLETED,
         next_run_at=None,
         created_at=wanted.now,
@@ -148,8 +143,10 @@ def report_of(output: str) -> Report | None:
 
 def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
     """Return the skills that jobs of a profile use, by their names alone."""
-    rows = connection.execute(_jobs_with_options(profile))
-    return frozenset(_bare(name) for row in rows for name in options_of_text(row.options).skills)
+    rows = connection.execute(_jobs_of(profile))
+    return frozenset(
+        _bare(name) for row in rows for name in jobs.spec_of_text(row.spec).options.skills
+    )
 
 
 def skills_of_jobs_held(
@@ -163,8 +160,12 @@ def skills_of_jobs_held(
 def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
     """Call the skills of jobs again what they were called before a backup was made.
 
-    Jobs whose skills somebody has changed since are left alone.
+    Jobs whose skills somebody has changed since are left alone. FailedPrecondition while a run is
+    under way.
     """
+    # One that has begun since might give jobs names of skills that are undone.
+    jobs.lock_jobs(connection, [job_id_of(profile)])
+    check_idle(connection, profile)
     made = runs.list_runs(connection, job_id_of(profile), runs.KEPT_RUNS_PER_JOB)
     for each in made:
         outcome = msgspec.json.decode(each.output, type=Outcome) if each.output else None
@@ -181,8 +182,8 @@ def _rename(
 ) -> Mapping[str, Renamed]:
     """Let jobs use what their skills are part of now."""
     renamed: dict[str, Renamed] = {}
-    for row in connection.execute(_jobs_with_options(profile).with_for_update()).all():
-        before = options_of_text(row.options).skills
+    for row in connection.execute(_jobs_of(profile).with_for_update()).all():
+        before = jobs.spec_of_text(row.spec).options.skills
         after = tuple(dict.fromkeys(names.get(_bare(name), name) for name in before))
         if after != before and _set_names(connection, profile, row.id, before, after, now):
             renamed[row.id] = Renamed(before, after)
@@ -203,17 +204,18 @@ def _set_names(
     now: datetime,
 ) -> bool:
     """Let a job use other skills; False where it does not use those from before."""
-    of_job = _jobs_with_options(profile).where(job.c.id == job_id).with_for_update()
+    of_job = _jobs_of(profile).where(job.c.id == job_id).with_for_update()
     row = connection.execute(of_job).one_or_none()
-    if row is None or options_of_text(row.options).skills != before:
+    spec = None if row is None else jobs.spec_of_text(row.spec)
+    if spec is None or spec.options.skills != before:
         return False
-    options = replace(options_of_text(row.options), skills=after)
-    values = {"options": options_to_text(options), "updated_at": now}
+    spec = replace(spec, options=replace(spec.options, skills=after))
+    values = {"spec": jobs.to_text(spec), "updated_at": now}
     connection.execute(sa.update(job).where(job.c.id == job_id).values(values))
     return True
 
 
-def _jobs_with_options(profile: str) -> sa.Select[Any, Any]:
-    return sa.select(job.c.id, job.c.options).where(
-        job.c.profile == profile, job.c.deleted_at.is_(None), job.c.options.is_not(None)
+def _jobs_of(profile: str) -> sa.Select[Any, Any]:
+    return sa.select(job.c.id, job.c.spec).where(
+        job.c.profile == profile, job.c.deleted_at.is_(None), of_agent
     )

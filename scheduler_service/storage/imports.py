@@ -13,6 +13,9 @@ from scheduler_service.storage import jobs
 from scheduler_service.storage.schema import home_import, job, of_agent
 from services.database import insert_ignore
 
+IMPORTED = "imported"
+"""In place of the digest of a request: none asks for such a job again."""
+
 
 class Inserted(Struct, frozen=True):
     """What became of a job of a file."""
@@ -70,13 +73,12 @@ def _insert(connection: sa.Connection, given: Job, ids: dict[str, str]) -> Inser
     job_id = ids[given.id]
     if (present := _found(connection, job_id)) is not None:
         return present
-    wanted = [ids.get(each, each) for each in given.options.context_job_ids]
+    wanted = [ids.get(each, each) for each in given.spec.options.context_job_ids]
     others = [each for each in wanted if each not in ids.values()]
     missing = set(jobs.missing_jobs(connection, given.profile, others))
-    options = replace(
-        given.options, context_job_ids=tuple(each for each in wanted if each not in missing)
-    )
-    jobs.insert_imported(connection, replace(given, id=job_id, options=options))
+    found = tuple(each for each in wanted if each not in missing)
+    spec = replace(given.spec, options=replace(given.spec.options, context_job_ids=found))
+    jobs.insert_job(connection, replace(given, id=job_id, spec=spec), IMPORTED)
     told = (f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}",)
     return Inserted(job_id, is_new=True, notes=told if missing else ())
 

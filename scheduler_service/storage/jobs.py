@@ -1,27 +1,17 @@
 """Statements over jobs. Each function takes the connection of a transaction that has begun."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct, json
 
-from scheduler_service.jobs import Job, JobKind, JobState, LastRun, Origin, RunState
-from scheduler_service.options import JobOptions, options_of_text, options_to_text
-from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule
+from scheduler_service.jobs import Job, JobKind, JobSpec, JobState, LastRun
+from scheduler_service.schedule.schedule import Schedule
 from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.database.sql import UtcTime, insert_ignore
 
-_NO_ORIGIN = {
-    "platform": None,
-    "chat_id": "",
-    "thread_id": "",
-    "user_id": "",
-    "user_name": "",
-    "chat_type": "",
-}
-_NO_SCHEDULE = dict.fromkeys(("run_at", "interval_s", "anchor_at", "cron"))
 # Jobs that never run again come last.
 _ORDER = sa.func.coalesce(
     job.c.next_run_at, sa.literal(datetime(9999, 12, 31, tzinfo=UTC), UtcTime())
@@ -78,32 +68,14 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
         "request_digest": request_digest,
         "created_at": new.created_at,
         "paused_at": new.created_at if new.state is JobState.PAUSED else None,
-        **_asked_values(new),
+        "last_run": new.last_run and to_text(new.last_run),
+        **_spec_values(new),
         **_due_values(new),
     }
     connection.execute(insert_ignore(job).values(values))
     stored = find_job(connection, new.id)
     assert stored is not None
     return stored
-
-
-def insert_imported(connection: sa.Connection, new: Job) -> None:
-    """Store a job with all that was known of it elsewhere; no request asks for it again."""
-    last = new.last_run
-    values = {
-        "id": new.id,
-        "profile": new.profile,
-        "request_digest": "imported",
-        "created_at": new.created_at,
-        "paused_at": new.created_at if new.state is JobState.PAUSED else None,
-        "last_run_for": last and last.scheduled_for,
-        "last_state": last and last.state,
-        "last_error": last and (last.error or None),
-        "last_delivery_error": last and (last.delivery_error or None),
-        **_asked_values(new),
-        **_due_values(new),
-    }
-    connection.execute(insert_ignore(job).values(values))
 
 
 def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
@@ -155,7 +127,7 @@ def update_job(
 
     Where its schedule stays, its due times are left to the planners.
     """
-    values = _asked_values(changed)
+    values = _spec_values(changed)
     values |= {"updated_at": changed.updated_at, "update_id": update_id or None}
     unchanged = [job.c.updated_at.is_not_distinct_from(before.updated_at)]
     if is_rescheduled:
@@ -184,17 +156,12 @@ def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
 
 
 def resume_job(
-    connection: sa.Connection,
-    job_id: str,
-    options: JobOptions,
-    next_run_at: datetime,
-    now: datetime,
+    connection: sa.Connection, job_id: str, spec: JobSpec, next_run_at: datetime, now: datetime
 ) -> None:
-    """Let a paused job run again, with these options; another one stays as it is."""
+    """Let a paused job run again, as it is asked for by then; another one stays as it is."""
     update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_not(None))
-    stored = options_to_text(options)
-    values = {"paused_at": None, "updated_at": now, "next_run_at": next_run_at, "options": stored}
-    connection.execute(update.values(values))
+    values = {"paused_at": None, "updated_at": now, "next_run_at": next_run_at}
+    connection.execute(update.values(**values, spec=to_text(spec)))
 
 
 def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[str]) -> list[str]:
@@ -217,29 +184,26 @@ def job_of(row: sa.Row[Any]) -> Job:
     return Job(
         id=row.id,
         profile=row.profile,
-        name=row.name,
-        prompt=row.prompt,
-        schedule_text=row.schedule_text,
-        time_zone=row.time_zone,
-        schedule=_schedule_of(row),
-        origin=_origin_of(row),
-        sandbox_template=row.sandbox_template or "",
-        unattended=row.unattended or "",
+        spec=spec_of_text(row.spec),
+        schedule=json.decode(row.schedule, type=Schedule),
         state=_state_of(row),
         next_run_at=row.next_run_at,
         created_at=row.created_at,
-        options=options_of_text(row.options),
-        denied=denied_of_text(row.denied),
         run_count=row.run_count,
         updated_at=row.updated_at,
-        last_run=_last_run_of(row),
+        last_run=json.decode(row.last_run, type=LastRun) if row.last_run else None,
         kind=JobKind(row.kind),
     )
 
 
-def denied_of_text(text: str | None) -> tuple[str, ...]:
-    """What is denied to the runs of a job of which this is stored."""
-    return json.decode(text, type=tuple[str, ...]) if text else ()
+def spec_of_text(text: str) -> JobSpec:
+    """What people say of a job of which this is stored."""
+    return json.decode(text, type=JobSpec)
+
+
+def to_text(record: Struct) -> str:
+    """A record as it is stored."""
+    return json.encode(record).decode()
 
 
 def _state_of(row: sa.Row[Any]) -> JobState:
@@ -248,84 +212,13 @@ def _state_of(row: sa.Row[Any]) -> JobState:
     return JobState.COMPLETED if row.next_run_at is None else JobState.SCHEDULED
 
 
-def _last_run_of(row: sa.Row[Any]) -> LastRun | None:
-    if row.last_run_for is None:
-        return None
-    return LastRun(
-        scheduled_for=row.last_run_for,
-        state=RunState(row.last_state),
-        error=row.last_error or "",
-        delivery_error=row.last_delivery_error or "",
-    )
-
-
-def _asked_values(asked: Job) -> dict[str, object]:
-    """What people say of a job but when it runs."""
-    return {
-        "name": asked.name,
-        "prompt": asked.prompt,
-        "time_zone": asked.time_zone,
-        "sandbox_template": asked.sandbox_template or None,
-        "unattended": asked.unattended or None,
-        "options": options_to_text(asked.options),
-        "denied": json.encode(asked.denied).decode() if asked.denied else None,
-        "may_overlap": asked.may_overlap,
-        **_origin_values(asked.origin),
-    }
+def _spec_values(of_job: Job) -> dict[str, object]:
+    return {"spec": to_text(of_job.spec), "may_overlap": of_job.may_overlap}
 
 
 def _due_values(due: Job) -> dict[str, object]:
     return {
-        "schedule_text": due.schedule_text,
+        "schedule": to_text(due.schedule),
         "next_run_at": due.next_run_at,
         "run_count": due.run_count,
-        **_NO_SCHEDULE,
-        **_schedule_values(due.schedule),
     }
-
-
-def _schedule_values(schedule: Schedule) -> dict[str, object]:
-    values: dict[str, object] = {"schedule_kind": schedule.kind}
-    match schedule:
-        case Once(at):
-            return values | {"run_at": at}
-        case Interval(every, anchor):
-            return values | {"interval_s": every // timedelta(seconds=1), "anchor_at": anchor}
-        case Cron(expression):
-            return values | {"cron": expression}
-
-
-def _schedule_of(row: sa.Row[Any]) -> Schedule:
-    match row.schedule_kind:
-        case "once":
-            return Once(row.run_at)
-        case "interval":
-            return Interval(timedelta(seconds=row.interval_s), row.anchor_at)
-        case _:
-            return Cron(row.cron, row.time_zone)
-
-
-def _origin_values(origin: Origin | None) -> dict[str, str | None]:
-    if origin is None:
-        return _NO_ORIGIN
-    return {
-        "platform": origin.platform,
-        "chat_id": origin.chat_id,
-        "thread_id": origin.thread_id,
-        "user_id": origin.user_id,
-        "user_name": origin.user_name,
-        "chat_type": origin.chat_type,
-    }
-
-
-def _origin_of(row: sa.Row[Any]) -> Origin | None:
-    if row.platform is None:
-        return None
-    return Origin(
-        platform=row.platform,
-        chat_id=row.chat_id,
-        thread_id=row.thread_id,
-        user_id=row.user_id,
-        user_name=row.user_name,
-        chat_type=row.chat_type,
-    )

@@ -11,14 +11,25 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Attempt, Claim, Context, Job, JobState, Run, RunState, turn_id_of
+from scheduler_service.jobs import (
+    Attempt,
+    Claim,
+    Context,
+    Job,
+    JobState,
+    LastRun,
+    Run,
+    RunState,
+    turn_id_of,
+)
 from scheduler_service.options import Overlap
 from scheduler_service.storage.jobs import (
     WAITS,
-    denied_of_text,
     lock_jobs,
     locked_job,
     settle_waiting,
+    spec_of_text,
+    to_text,
 )
 from scheduler_service.storage.schema import job, open_run, run
 from scheduler_service.storage.unwanted import ANY_START
@@ -32,13 +43,7 @@ _OF_JOB = run.c.job_id == sa.bindparam("of_job")
 _END_OF_JOB = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("of_job"))
-    .values(
-        last_run_for=sa.bindparam("run_for", type_=UtcTime()),
-        last_state=sa.bindparam("state"),
-        last_error=sa.bindparam("error", type_=sa.Text()),
-        last_delivery_error=sa.bindparam("delivery_error", type_=sa.Text()),
-        waits=WAITS,
-    )
+    .values(last_run=sa.bindparam("ended", type_=sa.Text()), waits=WAITS)
 )
 _OLDEST_KEPT = (
     sa.select(run.c.scheduled_for)
@@ -169,13 +174,8 @@ def close_run(
         is_silent=ending.is_silent,
         finished_at=now,
     )
-    last = {
-        "run_for": claim.scheduled_for,
-        "state": ending.state,
-        "error": ending.error or None,
-        "delivery_error": ending.delivery_error or None,
-    }
-    connection.execute(_END_OF_JOB, {"of_job": claim.job.id, **last})
+    last = LastRun(claim.scheduled_for, ending.state, ending.error, ending.delivery_error)
+    connection.execute(_END_OF_JOB, {"of_job": claim.job.id, "ended": to_text(last)})
     connection.execute(_FORGET_OLD, {"of_job": claim.job.id})
 
 
@@ -188,11 +188,11 @@ def failed_before(connection: sa.Connection, claim: Claim) -> bool:
 
 def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
     """Return what the jobs that a claim's job names came to last, in its order."""
-    job_ids = claim.job.options.context_job_ids
-    of_profile = sa.select(job.c.id, job.c.name, job.c.denied).where(
+    job_ids = claim.job.spec.options.context_job_ids
+    of_profile = sa.select(job.c.id, job.c.spec).where(
         job.c.profile == claim.job.profile, job.c.id.in_(job_ids)
     )
-    named = {row.id: row for row in connection.execute(of_profile)}
+    named = {row.id: spec_of_text(row.spec) for row in connection.execute(of_profile)}
     newest = (
         sa.select(run.c.output)
         .where(
@@ -207,7 +207,7 @@ def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
         Context(
             named[job_id].name,
             connection.execute(newest, {"of_job": job_id}).scalar() or "",
-            denied=denied_of_text(named[job_id].denied),
+            denied=named[job_id].denied_commands,
         )
         for job_id in job_ids
         if job_id in named
@@ -225,12 +225,12 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
         return stored
     is_open = sa.select(run.c.id).where(run.c.job_id == of_job.id, open_run).limit(1)
     under_way = connection.execute(is_open).scalar()
-    if under_way is not None and of_job.options.overlap is Overlap.FORBID:
+    if under_way is not None and of_job.spec.options.overlap_policy is Overlap.FORBID:
         raise FailedPrecondition(
             f"run {under_way} of job {of_job.id} is under way; wait until it has ended, or let the "
             "job's runs overlap"
         )
-    if of_job.options.overlap is Overlap.REPLACE:
+    if of_job.spec.options.overlap_policy is Overlap.REPLACE:
         cancel_open(connection, [of_job.id], now)
     return insert_run(connection, of_job.id, run_id, now, scheduled_for=now, is_requested=True)
 

@@ -26,38 +26,16 @@ job = Table(
     metadata,
     Column("id", String(128), primary_key=True),
     Column("profile", String(64), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("prompt", Text, nullable=False),
-    Column("schedule_text", Text, nullable=False),
-    Column("time_zone", String(64), nullable=False),
     # What its runs do.
     Column("kind", String(16), nullable=False, server_default="agent"),
-    Column("schedule_kind", String(16), nullable=False),
-    # Of the next four, those that the schedule has: once, interval (two) and cron.
-    Column("run_at", UtcTime),
-    Column("interval_s", BigInteger),
-    Column("anchor_at", UtcTime),
-    Column("cron", Text),
-    # No platform means no origin.
-    Column("platform", String(32)),
-    Column("chat_id", Text, nullable=False),
-    Column("thread_id", Text, nullable=False),
-    Column("user_id", Text, nullable=False),
-    Column("user_name", Text, nullable=False),
-    Column("chat_type", String(16), nullable=False),
-    # No template means the one that the agent's policy says.
-    Column("sandbox_template", String(64)),
-    # None means what the agent has configured.
-    Column("unattended", String(8)),
-    # Slash commands that are denied to its runs, as a list in JSON; None means none.
-    Column("denied", Text),
+    # What people say of it, and when it is due, as JSON.
+    Column("spec", Text, nullable=False),
+    Column("schedule", Text, nullable=False),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),
     Column("next_run_at", UtcTime),
-    # As JSON; None means the defaults.
-    Column("options", Text),
-    # Its runs need not wait for one another; of the options, the one that is searched for.
+    # Its runs need not wait for one another; of what people say, what is searched for.
     Column("may_overlap", Boolean, nullable=False, server_default=false()),
     # A run of it is open that its next one must not overlap; until then it is not due.
     Column("waits", Boolean, nullable=False, server_default=false()),
@@ -66,11 +44,8 @@ job = Table(
     Column("updated_at", UtcTime),
     # By what request, where it has said.
     Column("update_id", String(128)),
-    # Of the run that ended last.
-    Column("last_run_for", UtcTime),
-    Column("last_state", String(16)),
-    Column("last_error", Text),
-    Column("last_delivery_error", Text),
+    # Of the run that ended last, as JSON.
+    Column("last_run", Text),
     partial_index("job_by_next_run", "next_run_at", where=text("NOT waits")),
     Index("job_by_profile", "profile"),
 )

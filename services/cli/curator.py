@@ -58,7 +58,20 @@ _REPORT = (
     _changes("refusals"),
     Column("not_consolidated", source="plan_failure", optional=True),
 )
-_RUN = (*map(Column, ("run_id", "state", "dry_run")), Column("error", optional=True))
+
+
+def _state(run: pb.CuratorRun) -> str:
+    if not run.HasField("finish_time"):
+        return "open"
+    return "failed" if run.error else "succeeded"
+
+
+_RUN = (
+    Column("run_id"),
+    Column("state", source=_state),
+    Column("dry_run"),
+    Column("error", optional=True),
+)
 
 
 def _latest(found: pb.Curator) -> dict[str, Any] | None:
@@ -89,7 +102,7 @@ async def _run(context: Context) -> None:
         profile=context.profile, run_id=new_id("cur"), dry_run=context.given.action == "dry-run"
     )
     found = (await stub.RunCurator(request)).run
-    while found.state == pb.CURATOR_RUN_STATE_OPEN:
+    while not found.HasField("finish_time"):
         await asyncio.sleep(LOOK_S)
         found = (await stub.RunCurator(request)).run
     if found.error:
@@ -145,7 +158,7 @@ def _show(context: Context, found: pb.Curator) -> None:
         say(f"last time    {printable(found.last_summary)}")
         say(f"report       {printable(found.last_report_path)}")
     latest = found.latest_run
-    if latest.state == pb.CURATOR_RUN_STATE_OPEN:
+    if latest.run_id and _state(latest) == "open":
         why = f"; it has waited: {printable(latest.error)}" if latest.error else ""
         say(f"latest run   is under way{why}")
     elif latest.error:

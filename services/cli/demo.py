@@ -117,11 +117,13 @@ async def _report(channels: Channels) -> str:
 async def _add_job(channels: Channels, when: str) -> None:
     await JobServiceStub(channels.to("scheduler")).CreateJob(
         job_pb2.CreateJobRequest(
-            job_id=new_id("job"),
-            schedule=when,
-            prompt="What system are you on?",
-            name="demo",
-            origin=terminal(),
+            job=job_pb2.Job(
+                job_id=new_id("job"),
+                schedule=when,
+                prompt="What system are you on?",
+                name="demo",
+                origin=terminal(),
+            )
         )
     )
 

@@ -66,9 +66,8 @@ async def add(context: Context) -> int:
 
 async def _create(context: Context) -> None:
     given = context.given
-    request = job_pb2.CreateJobRequest(
+    job = job_pb2.Job(
         job_id=new_id("job"),
-        profile=context.profile,
         schedule=given.schedule,
         prompt=given.prompt,
         name=given.name or "",
@@ -77,8 +76,9 @@ async def _create(context: Context) -> None:
         sandbox_template=given.sandbox or "",
         unattended=unattended(given) or UNATTENDED_POLICY_UNSPECIFIED,
         options=job_options_pb2.JobOptions(**given_options(given, await _contexts(context))),
-        is_paused=given.paused,
+        state=job_pb2.JOB_STATE_PAUSED if given.paused else job_pb2.JOB_STATE_UNSPECIFIED,
     )
+    request = job_pb2.CreateJobRequest(job=job, profile=context.profile)
     made = await context.stub(JobServiceStub).CreateJob(request)
     notes = [*made.notes, *await _missing(context)]
     times = await _due(context, made.job)

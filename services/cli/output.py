@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 from msgspec.structs import replace
 
+from services import messages
 from services.cli.console import print_json, printable, say
 
 if TYPE_CHECKING:
@@ -117,22 +118,13 @@ def field_value(row: Any, path: str) -> Any:
     if field.enum_type is None:
         return value
     if field.is_repeated:
-        return [_word(field.enum_type, number) for number in value]
-    return _word(field.enum_type, value)
+        return [messages.enum_word(field.enum_type, number) or None for number in value]
+    return messages.enum_word(field.enum_type, value) or None
 
 
 def enum_word(kind: Any, number: int) -> str:
     """The name of an enum's value, such as `ready` of SANDBOX_STATE_READY; empty: unspecified."""
-    return _word(kind.DESCRIPTOR, number) or ""
-
-
-def _word(kind: Any, number: int) -> str | None:
-    if number not in kind.values_by_number:
-        return str(number)
-    # Protobuf's style: the values of SandboxState begin with SANDBOX_STATE_.
-    prefix = "".join(f"_{letter}" if letter.isupper() else letter for letter in kind.name)
-    name = kind.values_by_number[number].name.removeprefix(f"{prefix[1:].upper()}_").lower()
-    return None if name == "unspecified" else name
+    return messages.enum_word(kind.DESCRIPTOR, number)
 
 
 def json_value(value: Any) -> Any:

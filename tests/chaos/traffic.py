@@ -13,7 +13,7 @@ from gateway_service.storage.outbox import REPEAT
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.common.v1.origin_pb2 import Origin
-from hermes.scheduler.v1.job_pb2 import CreateJobRequest
+from hermes.scheduler.v1.job_pb2 import CreateJobRequest, Job
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.channels import Channels
 from tests.chaos.crashes import (
@@ -142,12 +142,13 @@ class Traffic:
 
     async def _schedule(self, chat_id: int, text: str) -> None:
         """Have a job run at once and tell the chat."""
-        request = CreateJobRequest(
+        job = Job(
             job_id=text.replace(" ", "-").replace("/", "-"),
             schedule="in 1 second",
             prompt=text,
             origin=Origin(platform="telegram", chat_id=f"{chat_id}"),
         )
+        request = CreateJobRequest(job=job)
         stub = JobServiceStub(self.operator.to("scheduler"))
         while True:
             try:

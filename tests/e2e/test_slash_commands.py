@@ -52,5 +52,5 @@ def jobs(folder: Path) -> list[str]:
     """The schedules of all jobs that there are."""
     (path,) = folder.rglob("scheduler.db")
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("SELECT schedule_text FROM job ORDER BY schedule_text").fetchall()
+        rows = database.execute("SELECT json_extract(spec, '$.schedule') FROM job ORDER BY 1").fetchall()
     return [text for (text,) in rows]

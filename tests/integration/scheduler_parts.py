@@ -14,11 +14,11 @@ from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
 from hermes.gateway.v1 import delivery_pb2_grpc
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.home.profiles import ProfileHome
-from scheduler_service.jobs import Job, JobRequest, Origin, Run, RunState
+from scheduler_service.jobs import Job, JobSpec, Origin, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.planner import CHANNEL, Planner, Timing
-from scheduler_service.runs.runner import Runner
+from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage.claims import Holder, run_leases
@@ -102,8 +102,7 @@ class SchedulerUnderTest:
         agent = AgentClient(channels)
         runner = Runner(
             database,
-            agent,
-            GatewayClient(channels),
+            Helpers(agent, GatewayClient(channels)),
             leases=holder.leases,
             clock=SystemClock(),
             slots=slots,
@@ -154,17 +153,10 @@ class SchedulerUnderTest:
         **options: Any,
     ) -> Job:
         """Create a job of the default profile."""
-        request = JobRequest(
-            job_id,
-            "default",
-            f"job {job_id}",
-            prompt,
-            schedule,
-            time_zone,
-            origin,
-            options=JobOptions(**options),
+        asked = JobSpec(
+            f"job {job_id}", prompt, schedule, time_zone, origin, options=JobOptions(**options)
         )
-        return await self.catalog.create(request)
+        return await self.catalog.create("default", job_id, asked)
 
     async def claimed(self, job_id: str, count: int = 1) -> list[Run]:
         """Return the job's runs, the latest first, once there are so many."""

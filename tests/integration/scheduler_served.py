@@ -76,7 +76,7 @@ def settings_of(home: Path, **more: str) -> Settings:
     return read
 
 
-def request(**fields: Any) -> job_pb2.CreateJobRequest:
+def request(profile: str = "", **fields: Any) -> job_pb2.CreateJobRequest:
     """A job that is valid but for the fields given."""
     values: dict[str, Any] = {
         "job_id": new_id("job"),
@@ -84,7 +84,7 @@ def request(**fields: Any) -> job_pb2.CreateJobRequest:
         "prompt": "answer the news",
         "origin": CHAT,
     }
-    return job_pb2.CreateJobRequest(**{**values, **fields})
+    return job_pb2.CreateJobRequest(job=job_pb2.Job(**{**values, **fields}), profile=profile)
 
 
 def change(job_id: str, profile: str = "", **fields: Any) -> job_pb2.UpdateJobRequest:

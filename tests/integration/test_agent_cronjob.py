@@ -350,10 +350,10 @@ async def test_a_job_reads_what_another_came_to_as_the_words_of_a_stranger(tmp_p
         client = AgentClient(channels)
         stub = JobServiceStub(channels.to("scheduler"))
 
-        news = job_pb2.CreateJobRequest(
+        news = job_pb2.Job(
             job_id="job_news", schedule="every day at 9:00", prompt="say news", name="news"
         )
-        await stub.CreateJob(news)
+        await stub.CreateJob(job_pb2.CreateJobRequest(job=news))
         for text, name in (("tell", "news"), ("chain", "sum")):
             turn = await client.start(text, session_id=name)
             await client.watch(turn.turn_id)

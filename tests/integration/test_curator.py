@@ -51,6 +51,13 @@ async def serving(home: Path, model: FakeModel) -> AsyncGenerator[Channels]:
         yield channels
 
 
+def job_using(skills: list[str]) -> job_pb2.CreateJobRequest:
+    """A job whose runs are given skills."""
+    options = job_options_pb2.JobOptions(skills=skills)
+    job = job_pb2.Job(job_id="job", schedule="every 2h", prompt="look", options=options)
+    return job_pb2.CreateJobRequest(job=job)
+
+
 def curator(channels: Channels) -> CuratorServiceStub:
     return CuratorServiceStub(channels.to("scheduler"))
 
@@ -60,7 +67,7 @@ async def ran(channels: Channels, run_id: str, *, dry_run: bool = False) -> cura
     request = curator_pb2.RunCuratorRequest(run_id=run_id, dry_run=dry_run)
     while True:
         found = (await curator(channels).RunCurator(request)).run
-        if found.state != curator_pb2.CURATOR_RUN_STATE_OPEN:
+        if found.HasField("finish_time"):
             return found
         await asyncio.sleep(0.05)
 
@@ -78,12 +85,7 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
     before = await asyncio.to_thread(skills_of, root)
     async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
         await JobServiceStub(channels.to("scheduler")).CreateJob(
-            job_pb2.CreateJobRequest(
-                job_id="job",
-                schedule="every 2h",
-                prompt="look",
-                options=job_options_pb2.JobOptions(skills=["oddity", "git-rebase", "git-log"]),
-            )
+            job_using(["oddity", "git-rebase", "git-log"])
         )
         run = await ran(channels, "one")
         assert (run.error, run.report.summary) == ("", "skills: 2 merged, 1 created")
@@ -119,21 +121,14 @@ async def test_a_run_that_stops_half_way_ends_as_what_it_was_and_jobs_follow(
     # Where skills are put away there is a file, until a person takes it away.
     await asyncio.to_thread((root / ".archive").write_text, "in the way")
     async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
-        await JobServiceStub(channels.to("scheduler")).CreateJob(
-            job_pb2.CreateJobRequest(
-                job_id="job",
-                schedule="every 2h",
-                prompt="look",
-                options=job_options_pb2.JobOptions(skills=["git-log"]),
-            )
-        )
+        await JobServiceStub(channels.to("scheduler")).CreateJob(job_using(["git-log"]))
         request = curator_pb2.RunCuratorRequest(run_id="one")
         await curator(channels).RunCurator(request)
         while not await asyncio.to_thread((root / ".curator_journal.json").exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         await asyncio.sleep(1)
         found = (await curator(channels).RunCurator(request)).run
-        assert found.state == curator_pb2.CURATOR_RUN_STATE_OPEN
+        assert not found.HasField("finish_time")
         assert await skills_of_job(channels, "job") == ["git-log"]
         await asyncio.to_thread((root / ".archive").unlink)
         run = await ran(channels, "one")
@@ -234,14 +229,7 @@ async def test_what_a_job_uses_is_neither_archived_nor_pruned(tmp_path: Path) ->
     await asyncio.to_thread((root / ".usage.json").write_text, json.dumps(records))
     pruning = script(plan(prunings=("oddity",)))
     async with fake_model(pruning) as model, serving(tmp_path, model) as channels:
-        await JobServiceStub(channels.to("scheduler")).CreateJob(
-            job_pb2.CreateJobRequest(
-                job_id="job",
-                schedule="every 2h",
-                prompt="look",
-                options=job_options_pb2.JobOptions(skills=["git-log", "oddity"]),
-            )
-        )
+        await JobServiceStub(channels.to("scheduler")).CreateJob(job_using(["git-log", "oddity"]))
         run = await ran(channels, "one")
         assert (run.error, list(run.report.changes)) == ("", [])
         (refused,) = run.report.refusals

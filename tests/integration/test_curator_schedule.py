@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from scheduler_service.curation import Change, Curation, CuratorSettings, Order, Report
 from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
-from scheduler_service.jobs import Run, RunState
+from scheduler_service.jobs import JobSpec, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
-from scheduler_service.runs.runner import Runner
+from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.storage import curation as stored
 from scheduler_service.storage import jobs
 from scheduler_service.storage import runs as stored_runs
@@ -48,7 +48,7 @@ HOUR = timedelta(hours=1)
 def due(profile: str = "default", **more: Any) -> Curation:
     """A curation that is due."""
     now = datetime.now(UTC)
-    found = Curation(profile, last_run_at=now - 169 * HOUR, idle_since=now - 3 * HOUR)
+    found = Curation(profile, last_run_time=now - 169 * HOUR, idle_since=now - 3 * HOUR)
     return replace(found, **more)
 
 
@@ -75,7 +75,7 @@ class Libraries:
         self, profile: str, *, is_paused: bool | None = None, begins: bool = False
     ) -> None:
         self.begun.append(profile)
-        self.known[profile] = replace(self.known[profile], last_run_at=datetime.now(UTC))
+        self.known[profile] = replace(self.known[profile], last_run_time=datetime.now(UTC))
 
     async def plan(self, profile: str, job_skills: Collection[str]) -> str:
         self.asked[profile] += 1
@@ -88,7 +88,7 @@ class Libraries:
             raise self.failure
         self.orders.append(order)
         now, profile = datetime.now(UTC), order.profile
-        self.known[profile] = replace(self.known[profile], last_run_at=now, epoch=order.epoch)
+        self.known[profile] = replace(self.known[profile], last_run_time=now, epoch=order.epoch)
         changes = (Change("archived", "old"), Change("merged", "mail-send", "mail"))
         backup_id = "20260101-120000"
         return Report(order.run_id, now, "done", backup_id=backup_id, changes=changes)
@@ -132,13 +132,12 @@ async def schedulers(
             )
             runner = Runner(
                 database,
-                no_turns,
-                no_turns,
+                Helpers(no_turns, no_turns, work),
                 leases=holder.leases,
                 clock=clock,
                 slots=8,
                 observer=counts,
-            ).curating(work)
+            )
             planner = Planner(
                 database,
                 runner,
@@ -197,12 +196,12 @@ async def test_of_many_schedulers_one_works_on_each_profile_once(database: Datab
 
 async def test_it_waits_for_its_time(database: Database) -> None:
     libraries = Libraries(
-        due("ran", last_run_at=datetime.now(UTC) - 167 * HOUR),
+        due("ran", last_run_time=datetime.now(UTC) - 167 * HOUR),
         due("used", idle_since=datetime.now(UTC) - HOUR),
         due("busy", is_busy=True),
         due("paused", is_paused=True),
-        due("never", last_run_at=datetime.max.replace(tzinfo=UTC)),
-        due("new", last_run_at=None),
+        due("never", last_run_time=datetime.max.replace(tzinfo=UTC)),
+        due("new", last_run_time=None),
     )
     async with schedulers(database, libraries):
         await libraries.looked()
@@ -230,7 +229,7 @@ async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database
 async def test_a_stale_look_does_not_repeat_a_run(database: Database) -> None:
     libraries, stale = Libraries(due()), due()
     # Its time is weeks ago, by a look from before the run.
-    stale = replace(stale, last_run_at=datetime.now(UTC) - 700 * HOUR)
+    stale = replace(stale, last_run_time=datetime.now(UTC) - 700 * HOUR)
     libraries.known["default"] = stale
     async with schedulers(database, libraries):
         await ended(database)
@@ -325,12 +324,13 @@ async def test_jobs_follow_a_merge_and_a_rollback_however_often_it_is_asked_for(
     async def skills() -> tuple[str, ...]:
         found = await database.read(partial(jobs.find_job, job_id="job1"))
         assert found is not None
-        return found.job.options.skills
+        return found.job.spec.options.skills
 
     async with schedulers(database, libraries):
         await libraries.is_asked.wait()
         # It is made while the model thinks, and the library is told all the same.
-        job = replace(job_of(1), options=JobOptions(skills=("notes/mail-send", "old")))
+        spec = JobSpec(options=JobOptions(skills=("notes/mail-send", "old")))
+        job = replace(job_of(1), spec=spec)
         await database.write(partial(jobs.insert_job, new=job, request_digest=""))
         libraries.may_answer.set()
         await ended(database)

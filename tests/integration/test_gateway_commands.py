@@ -25,6 +25,7 @@ from tests.integration.test_gateway_conversation import ECHO, Wire
 from tests.skills import document, put_skill
 
 WITHOUT_BUNDLED = {"HERMES_SKILLS_BUNDLED": "false"}
+ASKED = "json_extract(spec, '$.prompt'), json_extract(spec, '$.schedule')"
 TIMES = r"\w{3} \d\d \w{3}, \d\d:\d\d"
 
 
@@ -75,7 +76,7 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
         found = re.match(r"Job `(job_[0-9a-f]{12})`: every weekday at 9:00, next ", added)
         assert found, added
         job_id = found[1]
-        asked = "SELECT prompt, schedule_text FROM job"
+        asked = f"SELECT {ASKED} FROM job"
         assert await running.rows("scheduler", asked) == [
             ("what is on my calendar?", "every weekday at 9:00")
         ]
@@ -128,7 +129,7 @@ async def test_what_is_no_schedule_or_no_job_is_explained(tmp_path: Path) -> Non
         assert "`/cron list` or `/cron add`" in await refused(terminal, "/cron nonsense")
         rows = await running.rows(
             "scheduler",
-            "SELECT prompt, schedule_text FROM job WHERE deleted_at IS NULL ORDER BY schedule_text",
+            f"SELECT {ASKED} FROM job WHERE deleted_at IS NULL ORDER BY 2",
         )
         assert rows == [("tea", "0 9 * * mon-fri"), ("tea", "in 2 hours")]
 

@@ -18,6 +18,7 @@ platforms:
         allow: {8: [cron]}
         deny: {8: [memory]}
 """
+DENIED_TO = "SELECT json_extract(spec, '$.prompt'), json_extract(spec, '$.denied_commands') FROM job"
 DENIED = "may not say /memory show here"
 KEEP = {"target": "memory", "action": "add", "content": "Likes tea"}
 REMEMBER = {
@@ -68,7 +69,7 @@ async def test_the_jobs_that_somebody_makes_or_changes_do_nothing_that_they_may_
         await _told(telegram, ADMIN, "Job ")
         await telegram.say(OTHER, "change it", user_id=OTHER)
         await _told(telegram, OTHER, "is changed")
-        rows = await running.rows("scheduler", "SELECT prompt, denied FROM job")
+        rows = await running.rows("scheduler", DENIED_TO)
         denied = dict(rows)
         assert all("memory show" in (denied[prompt] or "") for prompt in denied), rows
         assert set(denied) == {"keep it", "by tool", "keep it all"}

@@ -60,7 +60,9 @@ async def test_what_has_not_started_when_it_could_last_is_stopped_no_more(
     async with Database(database_url, "scheduler") as database:
         await prepare(database, metadata, migrations)
         async with scheduler(database, wire, clock=clock) as running:
-            await running.create("x", "1m", "fail", max_retries=1, retry_backoff_s=3600)
+            await running.create(
+                "x", "1m", "fail", max_retries=1, retry_backoff=timedelta(seconds=3600)
+            )
             await running.create("y", "1m", "wait done")
             clock.step(60)
             await running.look()
@@ -89,7 +91,7 @@ async def test_a_turn_whose_place_was_taken_is_stopped_though_what_took_it_is_de
     async with Database(database_url, "scheduler") as database:
         await prepare(database, metadata, migrations)
         async with scheduler(database, wire, clock=clock) as running:
-            await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+            await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
             clock.step(60)
             await running.look()
             (first,) = await wire.turns.started(1)

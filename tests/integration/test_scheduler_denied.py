@@ -106,7 +106,7 @@ async def test_whoever_changes_a_job_gives_its_runs_no_right_that_they_have_not(
 async def test_asked_for_again_a_job_keeps_what_was_denied_first(served: Serving) -> None:
     asked = request(denied_commands=[NO_MEMORY])
     first = (await served.jobs().CreateJob(asked)).job
-    del asked.denied_commands[:]
+    del asked.job.denied_commands[:]
     assert (await served.jobs().CreateJob(asked)).job == first
 
 

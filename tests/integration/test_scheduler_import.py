@@ -37,6 +37,7 @@ from tests.integration.test_scheduler_storage import NOON, job_of
 SOON = (datetime.now(UTC) + timedelta(hours=5)).replace(microsecond=0)
 OFTEN = {"kind": "interval", "minutes": 90}
 PAST = SOON - timedelta(days=400)
+PAUSED = job_pb2.JOB_STATE_PAUSED
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ async def test_the_jobs_of_a_home_are_taken_once(settings: Settings, wire: Wire)
         found, hers = await listed(served), await listed(served, "ann")
         assert sorted(found) == ["0a1b2c3d4e5f", "1a1b2c3d4e5f", "2a1b2c3d4e5f"]
         assert found["0a1b2c3d4e5f"].next_run_time.ToDatetime(UTC) == SOON
-        assert found["1a1b2c3d4e5f"].state == job_pb2.JOB_STATE_PAUSED
+        assert found["1a1b2c3d4e5f"].state == PAUSED
         assert (found["1a1b2c3d4e5f"].options.max_runs, found["1a1b2c3d4e5f"].run_count) == (5, 2)
         (own,) = hers
         assert own.startswith("job_"), "an id is one job's alone, over all profiles"
@@ -224,7 +225,7 @@ async def test_a_job_without_a_chat_says_so_and_keeps_its_place_until_there_is_o
         )
         changed = (await served.jobs().UpdateJob(renamed)).job
         assert (changed.state, places(changed)) == (
-            job_pb2.JOB_STATE_PAUSED,
+            PAUSED,
             [("telegram", "", "")],
         )
         other = (await served.jobs().ResumeJob(job_pb2.ResumeJobRequest(job_id="h"))).job
@@ -246,7 +247,7 @@ async def test_what_is_given_is_taken_again_as_it_was(
 ) -> None:
     asked = {
         "plain": request(job_id="plain"),
-        "interval": request(job_id="interval", schedule="every 90s", is_paused=True),
+        "interval": request(job_id="interval", schedule="every 90s", state=PAUSED),
         "once": request(job_id="once", schedule="in 2 hours", time_zone="Asia/Tokyo"),
         "all": request(
             job_id="all",

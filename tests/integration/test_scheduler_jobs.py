@@ -156,13 +156,15 @@ async def test_a_paused_job_does_not_run_until_it_is_resumed(served: Serving) ->
     assert moved.state == job_pb2.JOB_STATE_PAUSED
     assert not moved.HasField("next_run_time")
     assert (await jobs.ResumeJob(resume)).job.HasField("next_run_time")
-    stored = await jobs.CreateJob(request(job_id="y", is_paused=True))
+    stored = await jobs.CreateJob(request(job_id="y", state=job_pb2.JOB_STATE_PAUSED))
     assert stored.job.state == job_pb2.JOB_STATE_PAUSED
 
 
 async def test_a_job_is_run_now_once_for_each_id(served: Serving) -> None:
     jobs = served.jobs()
-    made = await jobs.CreateJob(request(job_id="x", is_paused=True), wait_for_ready=True)
+    made = await jobs.CreateJob(
+        request(job_id="x", state=job_pb2.JOB_STATE_PAUSED), wait_for_ready=True
+    )
     now = run_pb2.RunJobRequest(job_id="x", run_id="now-1")
     first = (await jobs.RunJob(now)).run
     assert (first.run_id, first.job_id, first.is_requested) == ("now-1", "x", True)
@@ -208,7 +210,7 @@ async def test_a_zone_that_a_schedule_names_is_the_jobs(served: Serving) -> None
     job = (await jobs.CreateJob(asked, wait_for_ready=True)).job
     assert job.time_zone == "Asia/Tokyo"
     assert job.next_run_time.ToDatetime(UTC).hour == 0
-    preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.schedule, time_zone="UTC")
+    preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.job.schedule, time_zone="UTC")
     assert (await jobs.PreviewSchedule(preview)).time_zone == "Asia/Tokyo"
     wanted = change("x", schedule="TZ=America/Santiago every day at noon")
     changed = (await jobs.UpdateJob(wanted)).job

@@ -112,7 +112,7 @@ async def test_it_is_made_up_for_as_the_table_says(
                     f"{name}-{policy}",
                     JOBS[name],
                     time_zone="Europe/Berlin",
-                    missed=policy,
+                    missed_run_policy=policy,
                     max_missed_runs=CAP,
                 )
         clock.step(asleep.total_seconds() + STEPS_S[step])

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2
-from scheduler_service.jobs import JobRequest, RunState
+from scheduler_service.jobs import RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Overlap, Target
 from scheduler_service.runs.prompts import instructions
 from scheduler_service.storage import runs
+from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.errors import InvalidArgument
 from tests.fakes.catalog import ATTACK
 from tests.integration.scheduler_parts import (
-    CHAT,
     SchedulerUnderTest,
     SetClock,
     Wire,
@@ -87,7 +87,7 @@ async def test_a_run_asks_for_what_its_job_does(
 async def test_a_run_is_given_its_jobs_script(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock, only: bool, prompt: str, mode: int
 ) -> None:
-    await running.create("x", "1m", prompt, script="date", script_only=only)
+    await running.create("x", "1m", prompt, script="date", script_mode="only" if only else "")
     await _due(running, clock)
     (run,) = await running.finished("x")
     turn = wire.turns.requests[run.id]
@@ -99,7 +99,7 @@ async def test_a_budget_that_is_taken_from_a_job_is_taken_back(
     running: SchedulerUnderTest, wire: Wire
 ) -> None:
     job = await running.create("x", "every 1h", budget_tokens=7)
-    request = JobRequest("x", "default", job.name, job.prompt, "every 1h", "UTC", CHAT)
+    request = replace(job.spec, options=JobOptions())
     await running.catalog.update("default", "x", lambda _: request, anew=False)
     assert wire.budgets.tokens == {"x": None}
 
@@ -116,9 +116,7 @@ async def test_what_somebody_sets_for_a_job_outlasts_its_runs_and_not_its_next_b
     await running.finished("x", 2)
     assert wire.budgets.tokens == {"x": 900}
     for tokens, left in ((7, 900), (8, 8)):
-        options = JobOptions(budget_tokens=tokens)
-        request = JobRequest("x", "default", f"of {tokens}", job.prompt, "every 1m", "UTC", CHAT)
-        change = replace(request, options=options)
+        change = replace(job.spec, options=JobOptions(budget_tokens=tokens))
         await running.catalog.update("default", "x", lambda _, to=change: to, anew=False)
         assert wire.budgets.tokens == {"x": left}
 
@@ -203,9 +201,9 @@ async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock, stored: dict[str, str]
 ) -> None:
     job = await running.create("x", "every 1m")
-    bad = JobRequest("x", "default", job.name, f"now {ATTACK}", "every 1m", "UTC", CHAT)
+    bad = replace(job.spec, prompt=f"now {ATTACK}")
     # The name is told to the agent as well.
-    named = JobRequest("x", "default", ATTACK, job.prompt, "every 1m", "UTC", CHAT)
+    named = replace(job.spec, name=ATTACK)
     for attempt in (
         running.catalog.update("default", "x", lambda _: bad, anew=False),
         running.create("y", "1m", f"answer {ATTACK}"),
@@ -213,9 +211,11 @@ async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
     ):
         with pytest.raises(InvalidArgument, match="looks like an attack \\(override\\)"):
             await attempt
-    assert (await running.catalog.get("default", "x")).prompt == "answer hello"
+    assert (await running.catalog.get("default", "x")).spec.prompt == "answer hello"
     await running.database.write(  # as one that was stored before this was known
-        lambda connection: connection.execute(metadata.tables["job"].update().values(stored))
+        lambda connection: connection.execute(
+            metadata.tables["job"].update().values(spec=to_text(replace(job.spec, **stored)))
+        )
     )
     await _due(running, clock)
     (run,) = await running.finished("x")
@@ -227,7 +227,9 @@ async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
 async def test_a_failed_turn_is_tried_again_with_longer_and_longer_waits(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "1m", "fail no model", max_retries=2, retry_backoff_s=1)
+    await running.create(
+        "x", "1m", "fail no model", max_retries=2, retry_backoff=timedelta(seconds=1)
+    )
     await _due(running, clock)
     (run,) = await running.finished("x")
     assert list(wire.turns.requests) == [run.id, f"{run.id}.2", f"{run.id}.3"]
@@ -243,7 +245,7 @@ async def test_a_failed_turn_is_tried_again_with_longer_and_longer_waits(
 async def test_what_a_person_or_a_limit_has_stopped_is_not_tried_again(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock, prompt: str
 ) -> None:
-    await running.create("x", "1m", prompt, max_retries=5, retry_backoff_s=1)
+    await running.create("x", "1m", prompt, max_retries=5, retry_backoff=timedelta(seconds=1))
     await _due(running, clock)
     (run,) = await running.finished("x")
     assert (run.state, run.attempt.number) == (RunState.FAILED, 1)
@@ -252,7 +254,7 @@ async def test_what_a_person_or_a_limit_has_stopped_is_not_tried_again(
 async def test_a_turn_that_takes_too_long_is_stopped(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "1m", "wait so far", timeout_s=1)
+    await running.create("x", "1m", "wait so far", timeout=timedelta(seconds=1))
     await _due(running, clock)
     (run,) = await running.finished("x")
     assert wire.turns.stopped == [run.id]
@@ -264,7 +266,7 @@ async def test_a_turn_that_had_ended_while_nobody_saw_it_has_not_taken_too_long(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
     wire.turns.cuts = 1_000_000
-    await running.create("x", "1m", "answer hello", timeout_s=1, max_retries=1)
+    await running.create("x", "1m", "answer hello", timeout=timedelta(seconds=1), max_retries=1)
     await _due(running, clock)
     while not wire.turns.stopped:  # noqa: ASYNC110 - the fake does not tell
         await asyncio.sleep(0.01)
@@ -277,7 +279,9 @@ async def test_a_turn_that_had_ended_while_nobody_saw_it_has_not_taken_too_long(
 async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "1m", "fail no model", max_retries=1, retry_backoff_s=3600)
+    await running.create(
+        "x", "1m", "fail no model", max_retries=1, retry_backoff=timedelta(seconds=3600)
+    )
     await _due(running, clock)
     while (run := (await running.claimed("x"))[0]).attempt.number == 1:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
@@ -294,7 +298,7 @@ async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
 async def test_a_run_may_start_beside_another(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "every 1m", "wait done", overlap=Overlap.ALLOW)
+    await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.ALLOW)
     await _due(running, clock)
     await wire.turns.started(1)
     await _due(running, clock)
@@ -306,7 +310,7 @@ async def test_a_run_may_start_beside_another(
 async def test_a_run_may_take_the_place_of_another(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+    await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
     await _due(running, clock)
     (first,) = await wire.turns.started(1)
     await wire.turns.watched(first, 1)
@@ -339,7 +343,7 @@ async def test_a_job_ends_after_so_many_runs(
 async def test_the_start_of_a_turn_is_put_off_by_the_jitter(
     running: SchedulerUnderTest, wire: Wire, clock: SetClock
 ) -> None:
-    await running.create("x", "1m", jitter_s=3600)
+    await running.create("x", "1m", jitter=timedelta(seconds=3600))
     await _due(running, clock)
     (run,) = await running.claimed("x")
     start = run.attempt.not_before

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -51,8 +51,10 @@ async def scene(sqlite_url: str, wire: Wire) -> AsyncIterator[Scene]:
 
 async def test_what_waits_for_its_start_or_its_retry_is_cancelled(scene: Scene, wire: Wire) -> None:
     running = scene.running
-    await running.create("late", "every 1m", "answer hello", jitter_s=86_400)
-    await running.create("again", "every 1m", "fail", max_retries=3, retry_backoff_s=3600)
+    await running.create("late", "every 1m", "answer hello", jitter=timedelta(seconds=86_400))
+    await running.create(
+        "again", "every 1m", "fail", max_retries=3, retry_backoff=timedelta(seconds=3600)
+    )
     await scene.a_minute_passes()
     (late,) = await running.claimed("late")
     await scene.attempted("again", 2)
@@ -77,7 +79,9 @@ async def test_what_waits_for_its_start_or_its_retry_is_cancelled(scene: Scene, 
 
 async def test_a_turn_that_fails_after_the_pause_is_the_last(scene: Scene, wire: Wire) -> None:
     running = scene.running
-    await running.create("x", "every 1m", "wait so far", timeout_s=1, max_retries=9)
+    await running.create(
+        "x", "every 1m", "wait so far", timeout=timedelta(seconds=1), max_retries=9
+    )
     await scene.a_minute_passes()
     (turn_id,) = await wire.turns.started(1)
     await wire.turns.watched(turn_id, 1)
@@ -91,7 +95,9 @@ async def test_a_turn_that_fails_after_the_pause_is_the_last(scene: Scene, wire:
 
 async def test_what_somebody_asked_for_is_done_all_the_same(scene: Scene, wire: Wire) -> None:
     running = scene.running
-    await running.create("x", "every 1h", "fail", max_retries=1, retry_backoff_s=3600)
+    await running.create(
+        "x", "every 1h", "fail", max_retries=1, retry_backoff=timedelta(seconds=3600)
+    )
     await running.catalog.pause("default", "x")
     await running.catalog.run_now("default", "x", "run_asked")
     await scene.attempted("x", 2)

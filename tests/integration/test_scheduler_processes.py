@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from scheduler_service.clients import AgentClient
 from scheduler_service.home.profiles import ProfileHome
-from scheduler_service.jobs import Job, JobState, Origin, RunState
+from scheduler_service.jobs import Job, JobSpec, JobState, Origin, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import jobs, migrations
@@ -227,12 +227,8 @@ def job_at(job_id: str, at: datetime, prompt: str) -> Job:
     return Job(
         id=job_id,
         profile="default",
-        name=job_id,
-        prompt=prompt,
-        schedule_text=at.isoformat(),
-        time_zone="UTC",
+        spec=JobSpec(job_id, prompt, at.isoformat(), "UTC", Origin("telegram", "42")),
         schedule=Once(at),
-        origin=Origin("telegram", "42"),
         state=JobState.SCHEDULED,
         next_run_at=at,
         created_at=at,

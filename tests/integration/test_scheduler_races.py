@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.jobs import Attempt, Claim, Job, JobRequest, RunState
+from scheduler_service.jobs import Attempt, Claim, Job, JobSpec, RunState
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runs.metrics import SchedulerMetrics
-from scheduler_service.runs.runner import Ask, Runner
+from scheduler_service.runs.runner import Ask, Helpers, Runner
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata
@@ -84,7 +84,7 @@ async def test_the_turn_of_the_first_of_three_runs_is_stopped(sqlite_url: str, w
     async with Database(sqlite_url, "scheduler") as database:
         await database.migrate(metadata.create_all)
         async with scheduler(database, wire, clock=clock, slots=1) as running:
-            await running.create("x", "every 1m", "wait done", overlap=Overlap.REPLACE)
+            await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
             for count in (1, 2, 3):
                 clock.step(60)
                 await running.look()
@@ -103,7 +103,9 @@ async def test_an_attempt_that_fails_after_its_job_was_deleted_is_the_last(
     async with Database(sqlite_url, "scheduler") as database:
         await database.migrate(metadata.create_all)
         async with scheduler(database, wire, clock=clock) as running:
-            await running.create("x", "1m", "wait so far", timeout_s=1, max_retries=9)
+            await running.create(
+                "x", "1m", "wait so far", timeout=timedelta(seconds=1), max_retries=9
+            )
             clock.step(60)
             await running.look()
             (turn_id,) = await wire.turns.started(1)
@@ -130,8 +132,7 @@ class Scene:
         metrics = SchedulerMetrics.create(Meter(CollectorRegistry()))
         runner = Runner(
             self.database,
-            self.agent,
-            GatewayClient(self._channels),
+            Helpers(self.agent, GatewayClient(self._channels)),
             leases=HOLDER.leases,
             clock=SystemClock(),
             slots=1,
@@ -173,7 +174,7 @@ class Disturbed(AgentClient):
 @pytest.fixture
 async def scene(prepared: Database, wire: Wire) -> AsyncIterator[Scene]:
     addresses = {"agent": wire.address, "gateway": wire.address}
-    claimed = await one_claim(prepared, replace(job_of(1), prompt="wait done"))
+    claimed = await one_claim(prepared, replace(job_of(1), spec=JobSpec(prompt="wait done")))
     async with Channels(Identity.SCHEDULER, addresses, token="a token") as channels:
         yield Scene(prepared, channels, claimed)
 
@@ -225,7 +226,7 @@ async def test_a_job_whose_options_changed_since_it_was_seen_is_looked_at_again(
     beside = overlapping(Overlap.ALLOW)
     await one_claim(prepared, beside)
     (seen,) = await due(prepared, NOON + MINUTE)
-    alone = replace(seen, options=JobOptions(overlap=by_now), updated_at=NOON)
+    alone = replace(overlapping(by_now), updated_at=NOON)
     change = partial(jobs.update_job, changed=alone, before=seen, is_rescheduled=False)
     assert await prepared.write(change)
     assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
@@ -237,7 +238,8 @@ async def test_an_edit_of_how_often_a_job_runs_counts_the_run_that_came_between(
     await store(prepared, job_of(1))
     (seen,) = await due(prepared, NOON)
     await claim(prepared, [seen], NOON)
-    longer = replace(seen, options=JobOptions(max_runs=5), updated_at=NOON)
+    more = JobSpec(options=JobOptions(max_runs=5))
+    longer = replace(seen, spec=more, updated_at=NOON)
     change = partial(jobs.update_job, changed=longer, before=seen, is_rescheduled=True)
     assert not await prepared.write(change)
     stored = await prepared.read(partial(jobs.find_job, job_id="job1"))
@@ -268,10 +270,10 @@ async def test_what_is_asked_for_while_its_job_is_being_deleted_is_not_run(
 
 
 async def test_what_was_due_first_has_the_room_first(prepared: Database, wire: Wire) -> None:
-    late = NOON + MINUTE
+    late, asked = NOON + MINUTE, JobSpec(prompt="wait")
     for number in range(2):
-        await store(prepared, replace(job_of(number), prompt="wait"))
-        await store(prepared, replace(job_of(number + 2, late), prompt="wait"))
+        await store(prepared, replace(job_of(number), spec=asked))
+        await store(prepared, replace(job_of(number + 2, late), spec=asked))
     older = await due(prepared, NOON)
     await claim(prepared, older, NOON, room=0)
     async with scheduler(prepared, wire, clock=SetClock(late), slots=1) as running:
@@ -314,7 +316,7 @@ async def test_a_change_that_is_asked_for_again_counts_from_when_it_was_asked_fo
     prepared: Database, wire: Wire
 ) -> None:
     clock = SetClock(NOON)
-    request = JobRequest("x", "default", "x", "say it", "in 30 minutes", "UTC", CHAT)
+    request = JobSpec("x", "say it", "in 30 minutes", "UTC", CHAT)
     async with scheduler(prepared, wire, clock=clock) as running:
         await running.create("x", "every 1h")
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -44,14 +45,14 @@ async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: 
     wanted = request(name="News")
     answer = await served.jobs().CreateJob(wanted, wait_for_ready=True)
     job = answer.job
-    assert (job.job_id, job.name, job.prompt) == (wanted.job_id, "News", "answer the news")
+    assert (job.job_id, job.name, job.prompt) == (wanted.job.job_id, "News", "answer the news")
     assert job.kind == schedule_pb2.SCHEDULE_KIND_CRON
     assert job.state == job_pb2.JOB_STATE_SCHEDULED
     assert job.time_zone == "Europe/Berlin"
     assert (job.origin.platform, job.origin.chat_id) == ("telegram", "42")
     due = job.next_run_time.ToDatetime(UTC)
     assert datetime.now(UTC) < due < datetime.now(UTC) + timedelta(days=4)
-    got = await served.jobs().GetJob(job_pb2.GetJobRequest(job_id=wanted.job_id))
+    got = await served.jobs().GetJob(job_pb2.GetJobRequest(job_id=wanted.job.job_id))
     assert got.job == job
     other_zone = await served.jobs().CreateJob(request(time_zone="Asia/Tokyo"))
     assert other_zone.job.next_run_time.ToDatetime(UTC).hour == 0
@@ -68,16 +69,17 @@ async def test_creating_is_idempotent_by_id(served: Serving) -> None:
     assert again.job.job_id == created.job.job_id
     assert again.job.create_time == created.job.create_time
     assert len((await jobs.ListJobs(job_pb2.ListJobsRequest())).jobs) == 1
-    for changed in (
+    changes: tuple[dict[str, Any], ...] = (
         *({"name": "other"}, {"profile": "ada"}, {"time_zone": "UTC"}),
         {"sandbox_template": "small"},
         {"unattended": approval_pb2.UNATTENDED_POLICY_HALT},
-        *({"is_paused": True}, {"options": options(model="other")}),
-    ):
-        other = request(job_id=first.job_id, schedule=soon, prompt="answer once", **changed)
+        *({"state": job_pb2.JOB_STATE_PAUSED}, {"options": options(model="other")}),
+    )
+    for changed in changes:
+        other = request(job_id=first.job.job_id, schedule=soon, prompt="answer once", **changed)
         reason, message = await refused(jobs.CreateJob(other))
         assert reason is Reason.ALREADY_EXISTS
-        assert first.job_id in message
+        assert first.job.job_id in message
 
 
 async def test_a_job_passes_its_template_and_its_policy_to_its_turns(served: Serving) -> None:
@@ -93,7 +95,7 @@ async def test_a_job_passes_its_template_and_its_policy_to_its_turns(served: Ser
         assert {(each.sandbox_template, each.unattended) for each in found} == wanted
 
 
-SENSELESS: Sequence[tuple[dict[str, object], str, str]] = [
+SENSELESS: Sequence[tuple[dict[str, Any], str, str]] = [
     ({"job_id": "a/b"}, "job_id", "1 to 128 characters"),
     ({"schedule": " "}, "schedule", "say when"),
     ({"prompt": " \n"}, "prompt", "say what"),
@@ -107,7 +109,7 @@ SENSELESS: Sequence[tuple[dict[str, object], str, str]] = [
     ({"options": options(model="m" * 201)}, "options.model", "at most 200"),
     ({"name": "mail\nnews"}, "name", "one line"),
     ({"options": options(script_mode=1)}, "options.script", "what to run"),
-    ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE or ONLY"),
+    ({"options": options(script="a", script_mode=9)}, "options.script_mode", "GATE, ONLY"),
     ({"options": options(workdir="here")}, "options.workdir", "an absolute path"),
     (
         {"options": options(context_job_ids=["gone"])},

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import event
 
-from scheduler_service.jobs import Job, JobState, RunState
+from scheduler_service.jobs import Job, JobSpec, JobState, RunState
 from scheduler_service.schedule.misfire import Firing
 from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
@@ -53,12 +53,8 @@ def job_of(number: int, due: datetime | None = NOON) -> Job:
     return Job(
         id=f"job{number}",
         profile="default",
-        name="",
-        prompt="",
-        schedule_text="every 1m",
-        time_zone="UTC",
+        spec=JobSpec("", "", "every 1m", "UTC"),
         schedule=Interval(timedelta(minutes=1), NOON),
-        origin=None,
         state=JobState.SCHEDULED,
         next_run_at=due,
         created_at=NOON,

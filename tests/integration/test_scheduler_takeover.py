@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.jobs import Origin, RunState
 from scheduler_service.schedule.misfire import Policy, fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
+from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.leases import Fenced, new_owner
@@ -124,11 +126,13 @@ async def test_what_was_delivered_before_the_job_got_another_name_is_delivered(
     wire.deliveries.lost_answers = 10_000
     first = await replicas.start()
     # A terminal is told the job's name.
-    await first.create("x", "1m", origin=Origin("cli", "7"))
+    job = await first.create("x", "1m", origin=Origin("cli", "7"))
     await _due(first, replicas.clock)
     (text,) = await wire.deliveries.delivered(1)
     await first.die()
-    renamed = metadata.tables["job"].update().values(name="another")
+    renamed = (
+        metadata.tables["job"].update().values(spec=to_text(replace(job.spec, name="another")))
+    )
     await (await replicas.database()).write(lambda connection: connection.execute(renamed))
     wire.deliveries.lost_answers = 0
     second = await replicas.start()

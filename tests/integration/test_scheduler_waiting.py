@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.jobs import Claim, Job
+from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.misfire import Firing
 from scheduler_service.storage import claims, jobs, migrations, runs
@@ -33,7 +33,7 @@ async def prepared(database_url: str) -> AsyncIterator[Database]:
 
 
 def overlapping(overlap: Overlap) -> Job:
-    return replace(job_of(1), options=JobOptions(overlap=overlap))
+    return replace(job_of(1), spec=JobSpec(options=JobOptions(overlap_policy=overlap)))
 
 
 async def store(database: Database, job: Job) -> None:
@@ -66,7 +66,7 @@ async def test_a_job_is_due_again_when_its_last_open_run_has_ended(prepared: Dat
     (second,) = (await claim(prepared, [again], NOON + MINUTE)).runs
     later = NOON + 2 * MINUTE
     assert len(await due(prepared, later)) == 1
-    alone = replace(beside, options=JobOptions(), updated_at=NOON)
+    alone = replace(beside, spec=JobSpec(), updated_at=NOON)
     change = partial(jobs.update_job, changed=alone, before=beside, is_rescheduled=False)
     assert await prepared.write(change)
     assert await due(prepared, later) == []
@@ -77,7 +77,7 @@ async def test_a_job_is_due_again_when_its_last_open_run_has_ended(prepared: Dat
     (free,) = await due(prepared, later)
     (third,) = (await claim(prepared, [free], later)).runs
     assert await due(prepared, later + MINUTE) == []
-    back = replace(free, options=beside.options, updated_at=NOON + MINUTE)
+    back = replace(free, spec=beside.spec, updated_at=NOON + MINUTE)
     change = partial(jobs.update_job, changed=back, before=free, is_rescheduled=False)
     assert await prepared.write(change)
     assert len(await due(prepared, later + MINUTE)) == 1

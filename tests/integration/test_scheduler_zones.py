@@ -92,8 +92,10 @@ async def test_a_profile_has_the_zone_that_its_own_home_names(
     for profile in ("", "work", "plain", "homeless"):
         asked = request(profile=profile)
         made = (await jobs.CreateJob(asked, wait_for_ready=True)).job
-        preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.schedule, profile=profile)
-        document = json.dumps([{"name": "a", "prompt": "b", "schedule": asked.schedule}]).encode()
+        preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.job.schedule, profile=profile)
+        document = json.dumps(
+            [{"name": "a", "prompt": "b", "schedule": asked.job.schedule}]
+        ).encode()
         await jobs.ImportJobs(job_file_pb2.ImportJobsRequest(profile=profile, document=document))
         kept = (await jobs.ListJobs(job_pb2.ListJobsRequest(profile=profile))).jobs
         shown = await jobs.PreviewSchedule(preview)

@@ -300,7 +300,8 @@ async def _job(channels: Channels) -> tuple[str, str]:
     for job_id, schedule in (("job-of-ann", "in 1 second"), ("later-of-ann", "every 24 hours")):
         await stub.CreateJob(
             job_pb2.CreateJobRequest(
-                job_id=job_id, profile=ANN, schedule=schedule, prompt=CANARY, name=CANARY
+                job=job_pb2.Job(job_id=job_id, schedule=schedule, prompt=CANARY, name=CANARY),
+                profile=ANN,
             )
         )
     request = run_pb2.ListRunsRequest(job_id="job-of-ann", profile=ANN)

@@ -169,9 +169,8 @@ def delivery(things: Things) -> Message:
 
 
 def job(things: Things) -> Message:
-    return job_pb2.CreateJobRequest(
-        job_id=things.job, profile=BOB, schedule="every 24 hours", prompt="hi"
-    )
+    made = job_pb2.Job(job_id=things.job, schedule="every 24 hours", prompt="hi")
+    return job_pb2.CreateJobRequest(job=made, profile=BOB)
 
 
 def job_file(_: Things) -> Message:

@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 import sqlalchemy as sa
 from msgspec import Struct
 
-from scheduler_service.jobs import Job, JobState
+from scheduler_service.jobs import Job, JobSpec, JobState
 from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, migrations
@@ -186,12 +186,8 @@ def _job(job_id: str) -> Job:
     return Job(
         id=job_id,
         profile="default",
-        name=job_id,
-        prompt=prompt_of(job_id),
-        schedule_text=_NEVER.isoformat(),
-        time_zone="UTC",
+        spec=JobSpec(job_id, prompt_of(job_id), _NEVER.isoformat(), "UTC"),
         schedule=Once(_NEVER),
-        origin=None,
         state=JobState.SCHEDULED,
         next_run_at=_NEVER,
         created_at=datetime.now(UTC),

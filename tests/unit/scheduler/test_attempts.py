@@ -9,7 +9,7 @@ HOUR_S = 3600
 
 
 def test_each_retry_waits_twice_as_long_as_the_one_before_and_at_most_a_day() -> None:
-    options = JobOptions(max_retries=10, retry_backoff_s=600)
+    options = JobOptions(max_retries=10, retry_backoff=timedelta(seconds=600))
     found = [retry_at(attempt, NINE, options) for attempt in range(1, 12)]
     waits = [at and at - NINE for at in found]
     assert waits == [
@@ -23,7 +23,7 @@ def test_a_job_that_asks_for_none_is_not_tried_again() -> None:
 
 
 def test_jobs_that_are_due_together_start_spread_over_the_jitter() -> None:
-    options = JobOptions(jitter_s=HOUR_S)
+    options = JobOptions(jitter=timedelta(hours=1))
     starts = [first_start(f"job_{number}", NINE, options) for number in range(400)]
     delays = [(at - NINE).total_seconds() for at in starts if at is not None]
     assert len(set(delays)) == len(starts)
@@ -33,7 +33,7 @@ def test_jobs_that_are_due_together_start_spread_over_the_jitter() -> None:
 
 
 def test_a_due_time_has_the_same_start_for_every_scheduler_and_the_next_one_another() -> None:
-    options = JobOptions(jitter_s=HOUR_S)
+    options = JobOptions(jitter=timedelta(hours=1))
     first, again, later = (
         first_start("news", at, options) for at in (NINE, NINE, NINE + timedelta(days=1))
     )

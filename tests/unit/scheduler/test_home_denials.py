@@ -21,10 +21,10 @@ def read(**options: Any) -> ReadJob:
 def test_what_is_denied_is_kept() -> None:
     found = read(denied_commands=["memory", "cron add"])
     assert found.job is not None
-    assert (found.job.denied, found.notes) == (("cron add", "memory"), ())
+    assert (found.job.spec.denied_commands, found.notes) == (("cron add", "memory"), ())
     nothing = read()
     assert nothing.job is not None
-    assert nothing.job.denied == ()
+    assert nothing.job.spec.denied_commands == ()
 
 
 @pytest.mark.parametrize("denied", ["memory", ["memory", 5], {"memory": True}, None, ["x" * 65]])

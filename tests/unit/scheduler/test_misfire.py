@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.jobs import Job, JobState
+from scheduler_service.jobs import Job, JobSpec, JobState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.planner import policy_of
 from scheduler_service.schedule.misfire import Firing, Policy, fire
@@ -55,32 +55,27 @@ def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "own_grace_s", "late", "runs"),
+    ("schedule", "own_grace", "late", "runs"),
     [
         (DAILY, None, GRACE * 1.1, False),
-        (DAILY, 3 * 3600, GRACE * 1.1, True),
+        (DAILY, timedelta(hours=3), GRACE * 1.1, True),
         (Once(NINE), None, _days(3000), True),
-        (Once(NINE), 3600, timedelta(minutes=59), True),
-        (Once(NINE), 3600, timedelta(minutes=61), False),
-        (Once(NINE), 0, timedelta(seconds=1), False),
+        (Once(NINE), timedelta(hours=1), timedelta(minutes=59), True),
+        (Once(NINE), timedelta(hours=1), timedelta(minutes=61), False),
+        (Once(NINE), timedelta(), timedelta(seconds=1), False),
     ],
 )
 def test_a_job_runs_late_within_its_own_grace_and_once_without_one(
-    schedule: Schedule, own_grace_s: int | None, late: timedelta, runs: bool
+    schedule: Schedule, own_grace: timedelta | None, late: timedelta, runs: bool
 ) -> None:
     job = Job(
         id="x",
         profile="default",
-        name="x",
-        prompt="x",
-        schedule_text="x",
-        time_zone="UTC",
+        spec=JobSpec(options=JobOptions(missed_run_grace=own_grace)),
         schedule=schedule,
-        origin=None,
         state=JobState.SCHEDULED,
         next_run_at=NINE,
         created_at=NINE,
-        options=JobOptions(missed_grace_s=own_grace_s),
     )
     firing = fire(schedule, NINE, NINE + late, policy_of(job, GRACE))
     assert (firing.run_for is not None) == runs

@@ -112,7 +112,7 @@ class CurationServiceServicer:
     def RestoreSkills(self, request, context):
         """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
         others have changed since, or made, stays and is among the refusals. Asked for again it finds
-        nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+        nothing to undo but what a later run has changed. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
         there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -41,7 +41,7 @@ class CurationServiceStub:
     RestoreSkills: _aio.UnaryUnaryMultiCallable[_curation_pb2.RestoreSkillsRequest, _curation_pb2.RestoreSkillsResponse]
     """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
     others have changed since, or made, stays and is among the refusals. Asked for again it finds
-    nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+    nothing to undo but what a later run has changed. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
     there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
     """
     ListCurationReports: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListCurationReportsRequest, _curation_pb2.ListCurationReportsResponse]
@@ -104,7 +104,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_curation_pb2.RestoreSkillsResponse]:
         """Undoes what was changed here since a backup, after a backup of what there is; all or nothing. What
         others have changed since, or made, stays and is among the refusals. Asked for again it finds
-        nothing to undo. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
+        nothing to undo but what a later run has changed. Idempotent by `run_id` for the latest change of a profile. Fails with NOT_FOUND when
         there is no such backup, and with FAILED_PRECONDITION as ApplyCuration does.
         """
 

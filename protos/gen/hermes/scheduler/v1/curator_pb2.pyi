@@ -8,7 +8,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hermes.common.v1 import curation_pb2 as _curation_pb2
 import builtins as _builtins
 import sys
@@ -20,34 +19,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _CuratorRunState:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _CuratorRunStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CuratorRunState.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    CURATOR_RUN_STATE_UNSPECIFIED: _CuratorRunState.ValueType  # 0
-    """Never sent."""
-    CURATOR_RUN_STATE_OPEN: _CuratorRunState.ValueType  # 1
-    """Under way."""
-    CURATOR_RUN_STATE_SUCCEEDED: _CuratorRunState.ValueType  # 2
-    """Done."""
-    CURATOR_RUN_STATE_FAILED: _CuratorRunState.ValueType  # 3
-    """Ended without any change."""
-
-class CuratorRunState(_CuratorRunState, metaclass=_CuratorRunStateEnumTypeWrapper):
-    """Where a run is in its life."""
-
-CURATOR_RUN_STATE_UNSPECIFIED: CuratorRunState.ValueType  # 0
-"""Never sent."""
-CURATOR_RUN_STATE_OPEN: CuratorRunState.ValueType  # 1
-"""Under way."""
-CURATOR_RUN_STATE_SUCCEEDED: CuratorRunState.ValueType  # 2
-"""Done."""
-CURATOR_RUN_STATE_FAILED: CuratorRunState.ValueType  # 3
-"""Ended without any change."""
-Global___CuratorRunState: _TypeAlias = CuratorRunState  # noqa: Y015
 
 @_typing.final
 class GetCuratorRequest(_message.Message):
@@ -416,7 +387,6 @@ class CuratorRun(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
-    STATE_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     FINISH_TIME_FIELD_NUMBER: _builtins.int
@@ -424,19 +394,19 @@ class CuratorRun(_message.Message):
     REPORT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its id."""
-    state: Global___CuratorRunState.ValueType
-    """Where it is in its life."""
     dry_run: _builtins.bool
     """Only says what would be done."""
     error: _builtins.str
-    """Why it failed or, while it is under way, what it waits for; empty when there is nothing."""
+    """Why it failed, without any change, or, while it is under way, what it waits for; empty when there is
+    nothing.
+    """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was begun."""
 
     @_builtins.property
     def finish_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended; unset while it has not."""
+        """When it ended; unset while it is under way."""
 
     @_builtins.property
     def report(self) -> _curation_pb2.CurationReport:
@@ -446,7 +416,6 @@ class CuratorRun(_message.Message):
         self,
         *,
         run_id: _builtins.str = ...,
-        state: Global___CuratorRunState.ValueType = ...,
         dry_run: _builtins.bool = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         finish_time: _timestamp_pb2.Timestamp | None = ...,
@@ -455,7 +424,7 @@ class CuratorRun(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "finish_time", b"finish_time", "report", b"report"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dry_run", b"dry_run", "error", b"error", "finish_time", b"finish_time", "report", b"report", "run_id", b"run_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dry_run", b"dry_run", "error", b"error", "finish_time", b"finish_time", "report", b"report", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

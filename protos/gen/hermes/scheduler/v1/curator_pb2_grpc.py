@@ -112,8 +112,9 @@ class CuratorServiceServicer:
     def RollBack(self, request, context):
         """Undoes what the curator has changed in the library since before a run, after a backup of what the
         library has now, and gives jobs the names that they had. What others have changed since stays.
-        Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
-        run of the profile is under way.
+        Asked for again it finds nothing to undo but what a later run has changed. Fails with NOT_FOUND, and
+        with FAILED_PRECONDITION while a run of the profile is under way; where that has begun meanwhile,
+        asking again gives jobs the names that they had.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,8 +33,9 @@ class CuratorServiceStub:
     RollBack: _aio.UnaryUnaryMultiCallable[_curator_pb2.RollBackRequest, _curator_pb2.RollBackResponse]
     """Undoes what the curator has changed in the library since before a run, after a backup of what the
     library has now, and gives jobs the names that they had. What others have changed since stays.
-    Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
-    run of the profile is under way.
+    Asked for again it finds nothing to undo but what a later run has changed. Fails with NOT_FOUND, and
+    with FAILED_PRECONDITION while a run of the profile is under way; where that has begun meanwhile,
+    asking again gives jobs the names that they had.
     """
 
 class CuratorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -92,8 +93,9 @@ class CuratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_curator_pb2.RollBackResponse]:
         """Undoes what the curator has changed in the library since before a run, after a backup of what the
         library has now, and gives jobs the names that they had. What others have changed since stays.
-        Asked for again it finds nothing to undo. Fails with NOT_FOUND, and with FAILED_PRECONDITION while a
-        run of the profile is under way.
+        Asked for again it finds nothing to undo but what a later run has changed. Fails with NOT_FOUND, and
+        with FAILED_PRECONDITION while a run of the profile is under way; where that has begun meanwhile,
+        asking again gives jobs the names that they had.
         """
 
 def add_CuratorServiceServicer_to_server(servicer: CuratorServiceServicer, server: _aio.Server) -> None: ...

@@ -32,45 +32,45 @@ from hermes.scheduler.v1 import run_pb2 as hermes_dot_scheduler_dot_v1_dot_run__
 from hermes.scheduler.v1 import schedule_pb2 as hermes_dot_scheduler_dot_v1_dot_schedule__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/scheduler/v1/job.proto\x12\x13hermes.scheduler.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fhermes/common/v1/approval.proto\x1a\x1dhermes/common/v1/origin.proto\x1a\"hermes/scheduler/v1/job_file.proto\x1a%hermes/scheduler/v1/job_options.proto\x1a\x1dhermes/scheduler/v1/run.proto\x1a\"hermes/scheduler/v1/schedule.proto\"\xd0\x02\n\x10\x43reateJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08schedule\x18\x03 \x01(\t\x12\x11\n\ttime_zone\x18\x04 \x01(\t\x12\x0e\n\x06prompt\x18\x05 \x01(\t\x12\x0c\n\x04name\x18\x06 \x01(\t\x12(\n\x06origin\x18\x07 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x08 \x01(\t\x12\x36\n\nunattended\x18\t \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\x12\x30\n\x07options\x18\n \x01(\x0b\x32\x1f.hermes.scheduler.v1.JobOptions\x12\x11\n\tis_paused\x18\x0b \x01(\x08\x12\x17\n\x0f\x64\x65nied_commands\x18\x0c \x03(\t\"I\n\x11\x43reateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\r\n\x05notes\x18\x02 \x03(\t\"0\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"I\n\x0fListJobsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x10ListJobsResponse\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa8\x01\n\x10UpdateJobRequest\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x05 \x03(\t\"I\n\x11UpdateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\r\n\x05notes\x18\x02 \x03(\t\"2\n\x0fPauseJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"9\n\x10PauseJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"3\n\x10ResumeJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\":\n\x11ResumeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"3\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"\xd7\x05\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x10\n\x08schedule\x18\x04 \x01(\t\x12/\n\x04kind\x18\x05 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12,\n\x05state\x18\x07 \x01(\x0e\x32\x1d.hermes.scheduler.v1.JobState\x12\x31\n\rnext_run_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06origin\x18\n \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x0b \x01(\t\x12\x36\n\nunattended\x18\x0c \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\x12\x30\n\x07options\x18\r \x01(\x0b\x32\x1f.hermes.scheduler.v1.JobOptions\x12\x11\n\trun_count\x18\x0e \x01(\x05\x12/\n\x0bupdate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_run_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0elast_run_state\x18\x11 \x01(\x0e\x32\x1d.hermes.scheduler.v1.RunState\x12\x12\n\nlast_error\x18\x12 \x01(\t\x12\x1b\n\x13last_delivery_error\x18\x13 \x01(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x14 \x03(\t\x12\x14\n\x0cpause_reason\x18\x15 \x01(\t*m\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_SCHEDULED\x10\x01\x12\x17\n\x13JOB_STATE_COMPLETED\x10\x02\x12\x14\n\x10JOB_STATE_PAUSED\x10\x03\x32\x87\n\n\nJobService\x12Z\n\tCreateJob\x12%.hermes.scheduler.v1.CreateJobRequest\x1a&.hermes.scheduler.v1.CreateJobResponse\x12Q\n\x06GetJob\x12\".hermes.scheduler.v1.GetJobRequest\x1a#.hermes.scheduler.v1.GetJobResponse\x12W\n\x08ListJobs\x12$.hermes.scheduler.v1.ListJobsRequest\x1a%.hermes.scheduler.v1.ListJobsResponse\x12Z\n\tUpdateJob\x12%.hermes.scheduler.v1.UpdateJobRequest\x1a&.hermes.scheduler.v1.UpdateJobResponse\x12W\n\x08PauseJob\x12$.hermes.scheduler.v1.PauseJobRequest\x1a%.hermes.scheduler.v1.PauseJobResponse\x12Z\n\tResumeJob\x12%.hermes.scheduler.v1.ResumeJobRequest\x1a&.hermes.scheduler.v1.ResumeJobResponse\x12Q\n\x06RunJob\x12\".hermes.scheduler.v1.RunJobRequest\x1a#.hermes.scheduler.v1.RunJobResponse\x12Z\n\tDeleteJob\x12%.hermes.scheduler.v1.DeleteJobRequest\x1a&.hermes.scheduler.v1.DeleteJobResponse\x12W\n\x08ListRuns\x12$.hermes.scheduler.v1.ListRunsRequest\x1a%.hermes.scheduler.v1.ListRunsResponse\x12Q\n\x06GetRun\x12\".hermes.scheduler.v1.GetRunRequest\x1a#.hermes.scheduler.v1.GetRunResponse\x12Y\n\x08WatchRun\x12$.hermes.scheduler.v1.WatchRunRequest\x1a%.hermes.scheduler.v1.WatchRunResponse0\x01\x12l\n\x0fPreviewSchedule\x12+.hermes.scheduler.v1.PreviewScheduleRequest\x1a,.hermes.scheduler.v1.PreviewScheduleResponse\x12]\n\nImportJobs\x12&.hermes.scheduler.v1.ImportJobsRequest\x1a\'.hermes.scheduler.v1.ImportJobsResponse\x12]\n\nExportJobs\x12&.hermes.scheduler.v1.ExportJobsRequest\x1a\'.hermes.scheduler.v1.ExportJobsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/scheduler/v1/job.proto\x12\x13hermes.scheduler.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fhermes/common/v1/approval.proto\x1a\x1dhermes/common/v1/origin.proto\x1a\"hermes/scheduler/v1/job_file.proto\x1a%hermes/scheduler/v1/job_options.proto\x1a\x1dhermes/scheduler/v1/run.proto\x1a\"hermes/scheduler/v1/schedule.proto\"J\n\x10\x43reateJobRequest\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x0f\n\x07profile\x18\x02 \x01(\t\"I\n\x11\x43reateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\r\n\x05notes\x18\x02 \x03(\t\"0\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"7\n\x0eGetJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"I\n\x0fListJobsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"S\n\x10ListJobsResponse\x12&\n\x04jobs\x18\x01 \x03(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa8\x01\n\x10UpdateJobRequest\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x05 \x03(\t\"I\n\x11UpdateJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\x12\r\n\x05notes\x18\x02 \x03(\t\"2\n\x0fPauseJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"9\n\x10PauseJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"3\n\x10ResumeJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\":\n\x11ResumeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b\x32\x18.hermes.scheduler.v1.Job\"3\n\x10\x44\x65leteJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x13\n\x11\x44\x65leteJobResponse\"\xd7\x05\n\x03Job\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06prompt\x18\x03 \x01(\t\x12\x10\n\x08schedule\x18\x04 \x01(\t\x12/\n\x04kind\x18\x05 \x01(\x0e\x32!.hermes.scheduler.v1.ScheduleKind\x12\x11\n\ttime_zone\x18\x06 \x01(\t\x12,\n\x05state\x18\x07 \x01(\x0e\x32\x1d.hermes.scheduler.v1.JobState\x12\x31\n\rnext_run_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06origin\x18\n \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x18\n\x10sandbox_template\x18\x0b \x01(\t\x12\x36\n\nunattended\x18\x0c \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\x12\x30\n\x07options\x18\r \x01(\x0b\x32\x1f.hermes.scheduler.v1.JobOptions\x12\x11\n\trun_count\x18\x0e \x01(\x05\x12/\n\x0bupdate_time\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rlast_run_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0elast_run_state\x18\x11 \x01(\x0e\x32\x1d.hermes.scheduler.v1.RunState\x12\x12\n\nlast_error\x18\x12 \x01(\t\x12\x1b\n\x13last_delivery_error\x18\x13 \x01(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x14 \x03(\t\x12\x14\n\x0cpause_reason\x18\x15 \x01(\t*m\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13JOB_STATE_SCHEDULED\x10\x01\x12\x17\n\x13JOB_STATE_COMPLETED\x10\x02\x12\x14\n\x10JOB_STATE_PAUSED\x10\x03\x32\x87\n\n\nJobService\x12Z\n\tCreateJob\x12%.hermes.scheduler.v1.CreateJobRequest\x1a&.hermes.scheduler.v1.CreateJobResponse\x12Q\n\x06GetJob\x12\".hermes.scheduler.v1.GetJobRequest\x1a#.hermes.scheduler.v1.GetJobResponse\x12W\n\x08ListJobs\x12$.hermes.scheduler.v1.ListJobsRequest\x1a%.hermes.scheduler.v1.ListJobsResponse\x12Z\n\tUpdateJob\x12%.hermes.scheduler.v1.UpdateJobRequest\x1a&.hermes.scheduler.v1.UpdateJobResponse\x12W\n\x08PauseJob\x12$.hermes.scheduler.v1.PauseJobRequest\x1a%.hermes.scheduler.v1.PauseJobResponse\x12Z\n\tResumeJob\x12%.hermes.scheduler.v1.ResumeJobRequest\x1a&.hermes.scheduler.v1.ResumeJobResponse\x12Q\n\x06RunJob\x12\".hermes.scheduler.v1.RunJobRequest\x1a#.hermes.scheduler.v1.RunJobResponse\x12Z\n\tDeleteJob\x12%.hermes.scheduler.v1.DeleteJobRequest\x1a&.hermes.scheduler.v1.DeleteJobResponse\x12W\n\x08ListRuns\x12$.hermes.scheduler.v1.ListRunsRequest\x1a%.hermes.scheduler.v1.ListRunsResponse\x12Q\n\x06GetRun\x12\".hermes.scheduler.v1.GetRunRequest\x1a#.hermes.scheduler.v1.GetRunResponse\x12Y\n\x08WatchRun\x12$.hermes.scheduler.v1.WatchRunRequest\x1a%.hermes.scheduler.v1.WatchRunResponse0\x01\x12l\n\x0fPreviewSchedule\x12+.hermes.scheduler.v1.PreviewScheduleRequest\x1a,.hermes.scheduler.v1.PreviewScheduleResponse\x12]\n\nImportJobs\x12&.hermes.scheduler.v1.ImportJobsRequest\x1a\'.hermes.scheduler.v1.ImportJobsResponse\x12]\n\nExportJobs\x12&.hermes.scheduler.v1.ExportJobsRequest\x1a\'.hermes.scheduler.v1.ExportJobsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.scheduler.v1.job_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOBSTATE']._serialized_start=2282
-  _globals['_JOBSTATE']._serialized_end=2391
-  _globals['_CREATEJOBREQUEST']._serialized_start=328
-  _globals['_CREATEJOBREQUEST']._serialized_end=664
-  _globals['_CREATEJOBRESPONSE']._serialized_start=666
-  _globals['_CREATEJOBRESPONSE']._serialized_end=739
-  _globals['_GETJOBREQUEST']._serialized_start=741
-  _globals['_GETJOBREQUEST']._serialized_end=789
-  _globals['_GETJOBRESPONSE']._serialized_start=791
-  _globals['_GETJOBRESPONSE']._serialized_end=846
-  _globals['_LISTJOBSREQUEST']._serialized_start=848
-  _globals['_LISTJOBSREQUEST']._serialized_end=921
-  _globals['_LISTJOBSRESPONSE']._serialized_start=923
-  _globals['_LISTJOBSRESPONSE']._serialized_end=1006
-  _globals['_UPDATEJOBREQUEST']._serialized_start=1009
-  _globals['_UPDATEJOBREQUEST']._serialized_end=1177
-  _globals['_UPDATEJOBRESPONSE']._serialized_start=1179
-  _globals['_UPDATEJOBRESPONSE']._serialized_end=1252
-  _globals['_PAUSEJOBREQUEST']._serialized_start=1254
-  _globals['_PAUSEJOBREQUEST']._serialized_end=1304
-  _globals['_PAUSEJOBRESPONSE']._serialized_start=1306
-  _globals['_PAUSEJOBRESPONSE']._serialized_end=1363
-  _globals['_RESUMEJOBREQUEST']._serialized_start=1365
-  _globals['_RESUMEJOBREQUEST']._serialized_end=1416
-  _globals['_RESUMEJOBRESPONSE']._serialized_start=1418
-  _globals['_RESUMEJOBRESPONSE']._serialized_end=1476
-  _globals['_DELETEJOBREQUEST']._serialized_start=1478
-  _globals['_DELETEJOBREQUEST']._serialized_end=1529
-  _globals['_DELETEJOBRESPONSE']._serialized_start=1531
-  _globals['_DELETEJOBRESPONSE']._serialized_end=1550
-  _globals['_JOB']._serialized_start=1553
-  _globals['_JOB']._serialized_end=2280
-  _globals['_JOBSERVICE']._serialized_start=2394
-  _globals['_JOBSERVICE']._serialized_end=3681
+  _globals['_JOBSTATE']._serialized_start=2019
+  _globals['_JOBSTATE']._serialized_end=2128
+  _globals['_CREATEJOBREQUEST']._serialized_start=327
+  _globals['_CREATEJOBREQUEST']._serialized_end=401
+  _globals['_CREATEJOBRESPONSE']._serialized_start=403
+  _globals['_CREATEJOBRESPONSE']._serialized_end=476
+  _globals['_GETJOBREQUEST']._serialized_start=478
+  _globals['_GETJOBREQUEST']._serialized_end=526
+  _globals['_GETJOBRESPONSE']._serialized_start=528
+  _globals['_GETJOBRESPONSE']._serialized_end=583
+  _globals['_LISTJOBSREQUEST']._serialized_start=585
+  _globals['_LISTJOBSREQUEST']._serialized_end=658
+  _globals['_LISTJOBSRESPONSE']._serialized_start=660
+  _globals['_LISTJOBSRESPONSE']._serialized_end=743
+  _globals['_UPDATEJOBREQUEST']._serialized_start=746
+  _globals['_UPDATEJOBREQUEST']._serialized_end=914
+  _globals['_UPDATEJOBRESPONSE']._serialized_start=916
+  _globals['_UPDATEJOBRESPONSE']._serialized_end=989
+  _globals['_PAUSEJOBREQUEST']._serialized_start=991
+  _globals['_PAUSEJOBREQUEST']._serialized_end=1041
+  _globals['_PAUSEJOBRESPONSE']._serialized_start=1043
+  _globals['_PAUSEJOBRESPONSE']._serialized_end=1100
+  _globals['_RESUMEJOBREQUEST']._serialized_start=1102
+  _globals['_RESUMEJOBREQUEST']._serialized_end=1153
+  _globals['_RESUMEJOBRESPONSE']._serialized_start=1155
+  _globals['_RESUMEJOBRESPONSE']._serialized_end=1213
+  _globals['_DELETEJOBREQUEST']._serialized_start=1215
+  _globals['_DELETEJOBREQUEST']._serialized_end=1266
+  _globals['_DELETEJOBRESPONSE']._serialized_start=1268
+  _globals['_DELETEJOBRESPONSE']._serialized_end=1287
+  _globals['_JOB']._serialized_start=1290
+  _globals['_JOB']._serialized_end=2017
+  _globals['_JOBSERVICE']._serialized_start=2131
+  _globals['_JOBSERVICE']._serialized_end=3418
 # @@protoc_insertion_point(module_scope)

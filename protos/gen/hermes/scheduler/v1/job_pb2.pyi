@@ -60,79 +60,27 @@ class CreateJobRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    JOB_ID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
-    SCHEDULE_FIELD_NUMBER: _builtins.int
-    TIME_ZONE_FIELD_NUMBER: _builtins.int
-    PROMPT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    ORIGIN_FIELD_NUMBER: _builtins.int
-    SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
-    UNATTENDED_FIELD_NUMBER: _builtins.int
-    OPTIONS_FIELD_NUMBER: _builtins.int
-    IS_PAUSED_FIELD_NUMBER: _builtins.int
-    DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
-    job_id: _builtins.str
-    """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
     """Whose job it is; empty means "default"."""
-    schedule: _builtins.str
-    """When it runs: "every 2h", "every weekday at 9:00", "0 9 * * mon-fri", "in 20 minutes", an ISO
-    timestamp.
-    """
-    time_zone: _builtins.str
-    """IANA time zone of the schedule; empty means the one that is configured for the profile."""
-    prompt: _builtins.str
-    """What the agent is asked at each run, at most 64 KiB; may be empty where a script is the whole run."""
-    name: _builtins.str
-    """Name for people; empty means the start of the prompt."""
-    sandbox_template: _builtins.str
-    """The executor's template of which the sandboxes of its runs are made, at most 64 characters of
-    [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. A run with one that the executor
-    does not have fails.
-    """
-    unattended: _approval_pb2.UnattendedPolicy.ValueType
-    """What becomes of calls of its runs that a person would have to allow; unset means what the agent
-    has configured.
-    """
-    is_paused: _builtins.bool
-    """It is stored as a paused job."""
     @_builtins.property
-    def origin(self) -> _origin_pb2.Origin:
-        """Where it is asked for, and where the output goes unless the options say otherwise; unset means that
-        it is only stored.
-        """
-
-    @_builtins.property
-    def options(self) -> _job_options_pb2.JobOptions:
-        """How its runs are made; unset means the defaults."""
-
-    @_builtins.property
-    def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Slash commands that whoever asks for it may not say, such as "memory show", at most 200 of at most 64
-        characters: they are denied to its runs as StartTurn says. They are no part of what makes a request
-        another one. Empty means none.
+    def job(self) -> Global___Job:
+        """The job. Its id is chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]. It needs a schedule,
+        and a prompt unless a script is the whole run; with the state PAUSED it is stored as a paused one.
+        What the scheduler says of a job, such as its times, is not read. `denied_commands` are what whoever
+        asks for it may not say; they are no part of what makes a request another one.
         """
 
     def __init__(
         self,
         *,
-        job_id: _builtins.str = ...,
+        job: Global___Job | None = ...,
         profile: _builtins.str = ...,
-        schedule: _builtins.str = ...,
-        time_zone: _builtins.str = ...,
-        prompt: _builtins.str = ...,
-        name: _builtins.str = ...,
-        origin: _origin_pb2.Origin | None = ...,
-        sandbox_template: _builtins.str = ...,
-        unattended: _approval_pb2.UnattendedPolicy.ValueType = ...,
-        options: _job_options_pb2.JobOptions | None = ...,
-        is_paused: _builtins.bool = ...,
-        denied_commands: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "origin", b"origin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["denied_commands", b"denied_commands", "is_paused", b"is_paused", "job_id", b"job_id", "name", b"name", "options", b"options", "origin", b"origin", "profile", b"profile", "prompt", b"prompt", "sandbox_template", b"sandbox_template", "schedule", b"schedule", "time_zone", b"time_zone", "unattended", b"unattended"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -536,20 +484,23 @@ class Job(_message.Message):
     job_id: _builtins.str
     """The job's id."""
     name: _builtins.str
-    """Name for people."""
+    """Name for people, at most 200 characters; asked for, empty means the start of the prompt."""
     prompt: _builtins.str
-    """What the agent is asked at each run."""
+    """What the agent is asked at each run, at most 64 KiB; may be empty where a script is the whole run."""
     schedule: _builtins.str
-    """The schedule as it was written."""
+    """When it runs, as it was written: "every 2h", "every weekday at 9:00", "0 9 * * mon-fri", "in 20
+    minutes", an ISO timestamp.
+    """
     kind: _schedule_pb2.ScheduleKind.ValueType
     """How it repeats."""
     time_zone: _builtins.str
-    """IANA time zone of the schedule."""
+    """IANA time zone of the schedule; asked for, empty means the one that is configured for the profile."""
     state: Global___JobState.ValueType
     """Where it is in its life."""
     sandbox_template: _builtins.str
-    """The executor's template of which the sandboxes of its runs are made; empty means the one that the
-    agent has for jobs.
+    """The executor's template of which the sandboxes of its runs are made, at most 64 characters of
+    [A-Za-z0-9_.:-]; empty means the one that the agent has for jobs. A run with one that the executor
+    does not have fails.
     """
     unattended: _approval_pb2.UnattendedPolicy.ValueType
     """What becomes of calls of its runs that a person would have to allow; unset means what the agent
@@ -583,7 +534,7 @@ class Job(_message.Message):
 
     @_builtins.property
     def options(self) -> _job_options_pb2.JobOptions:
-        """How its runs are made; what has its default is left out."""
+        """How its runs are made; asked for, what is left out has its default."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
@@ -595,8 +546,9 @@ class Job(_message.Message):
 
     @_builtins.property
     def denied_commands(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Slash commands that are denied to its runs: what those who have made and changed it may not say. A
-        run that is shown other jobs' outputs has what is denied to those jobs as well.
+        """Slash commands that are denied to its runs, such as "memory show", at most 200 of at most 64
+        characters: what those who have made and changed it may not say. A run that is shown other jobs'
+        outputs has what is denied to those jobs as well.
         """
 
     def __init__(

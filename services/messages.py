@@ -1,0 +1,84 @@
+"""Messages as records whose fields are called the same, and back.
+
+An enum's value is its name in lower case without that of the enum: `only` of SCRIPT_MODE_ONLY. What
+a message does not set has the record's default, and what a record does not have is left out.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC
+from typing import Any, TypeVar, cast
+
+import msgspec
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct
+
+_M = TypeVar("_M", bound=Message)
+_T = TypeVar("_T")
+
+
+def record_of(message: Message, kind: type[_T]) -> _T:
+    """A message as a record; raises msgspec.ValidationError where it has values of no meaning."""
+    return msgspec.convert(_fields(message), kind)
+
+
+def message_of(record: Struct, kind: type[_M], /, **more: Any) -> _M:
+    """A record as a message, with more fields; times may be datetimes, and None is not set."""
+    return kind(**_values(record, cast("Descriptor", kind.DESCRIPTOR)), **more)
+
+
+def enum_word(kind: Any, number: int) -> str:
+    """The word of a value of an enum's descriptor: the number where it has none, empty where it is
+    unspecified."""
+    known = kind.values_by_number.get(number)
+    word = str(number) if known is None else known.name.removeprefix(_prefix(kind)).lower()
+    return "" if word == "unspecified" else word
+
+
+def _prefix(kind: Any) -> str:
+    # Protobuf's style: the values of ScriptMode begin with SCRIPT_MODE_.
+    return f"{re.sub(r'(?<=.)(?=[A-Z])', '_', kind.name).upper()}_"
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    return {
+        field.name: [_read(field, one) for one in value]
+        if field.is_repeated
+        else _read(field, value)
+        for field, value in message.ListFields()
+    }
+
+
+def _read(field: FieldDescriptor, value: Any) -> Any:
+    match value:
+        case Timestamp():
+            return value.ToDatetime(UTC)
+        case Duration():
+            return value.ToTimedelta()
+        case Message():
+            return _fields(value)
+        case _:
+            return value if field.enum_type is None else enum_word(field.enum_type, value)
+
+
+def _values(record: Struct, kind: Descriptor) -> dict[str, Any]:
+    named = ((name, getattr(record, name)) for name in record.__struct_fields__)
+    return {
+        name: [_written(kind.fields_by_name[name], one) for one in cast("Iterable[Any]", value)]
+        if kind.fields_by_name[name].is_repeated
+        else _written(kind.fields_by_name[name], value)
+        for name, value in named
+        if value is not None and value != ""
+    }
+
+
+def _written(field: FieldDescriptor, value: Any) -> Any:
+    if isinstance(value, Struct):
+        assert field.message_type is not None
+        return _values(value, field.message_type)
+    if field.enum_type is None:
+        return value
+    return f"{_prefix(field.enum_type)}{value.upper()}"
