@@ -52,5 +52,6 @@ def jobs(folder: Path) -> list[str]:
     """The schedules of all jobs that there are."""
     (path,) = folder.rglob("scheduler.db")
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute("SELECT json_extract(spec, '$.schedule') FROM job ORDER BY 1").fetchall()
+        asked = "SELECT json_extract(spec, '$.schedule') FROM job ORDER BY 1"
+        rows = database.execute(asked).fetchall()
     return [text for (text,) in rows]

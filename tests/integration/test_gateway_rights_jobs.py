@@ -18,7 +18,9 @@ platforms:
         allow: {8: [cron]}
         deny: {8: [memory]}
 """
-DENIED_TO = "SELECT json_extract(spec, '$.prompt'), json_extract(spec, '$.denied_commands') FROM job"
+DENIED_TO = """
+    SELECT json_extract(spec, '$.prompt'), json_extract(spec, '$.denied_commands') FROM job
+"""
 DENIED = "may not say /memory show here"
 KEEP = {"target": "memory", "action": "add", "content": "Likes tea"}
 REMEMBER = {
