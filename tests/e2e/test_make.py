@@ -1,6 +1,5 @@
 """Commands of the Makefile that the documentation tells of, as they are typed."""
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.deployment import LEAVE_NOTHING, model_at
-from tests.e2e.home import REPOSITORY, Home
+from tests.e2e.home import Home
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
@@ -39,18 +38,6 @@ def test_up_starts_hermes_and_opens_a_chat(model: ModelProcess, tmp_path: Path) 
         assert chat.wait_end() == 0
 
 
-def test_format_formats(tmp_path: Path) -> None:
-    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    ugly = tmp_path / "ugly.py"
-    ugly.write_text("import os\nimport abc\nNAMES =( abc,os )\n")
-    run_make("format", folder=tmp_path)
-    assert ugly.read_text() == "import abc\nimport os\n\nNAMES = (abc, os)\n"
-
-
 def test_test_runs_what_is_chosen() -> None:
     said = run_make("test", "ARGS=-q -p no:cacheprovider tests/unit/test_service_requirements.py")
     assert " passed" in said
-
-
-def test_alone_it_lists_what_there_is() -> None:
-    assert "make compose-up" in run_make()

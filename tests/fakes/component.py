@@ -69,16 +69,12 @@ class Turns(turn_pb2_grpc.TurnServiceServicer):
                 raise InvalidArgument("bad turn", fields={"turn_id": "is malformed"})
             case "limited":
                 raise LimitExceeded("too many turns", retry_after_s=1.5)
-            case "wordy":
-                raise NotFound("ü" * 100_000)
             case "bug":
                 raise ZeroDivisionError("the password is swordfish")
             case "alone":
                 metadata = grpc.aio.Metadata()
                 unavailable = grpc.StatusCode.UNAVAILABLE
                 raise grpc.aio.AioRpcError(unavailable, metadata, metadata, "10.0.0.1", None)
-            case "by hand":
-                await context.abort(grpc.StatusCode.OUT_OF_RANGE, "aborted by hand")
             case "slow":
                 self._seen.started.set()
                 try:

@@ -199,23 +199,6 @@ def _is_open(row: tuple[str, str, int], found: set[tuple[str, str, int]]) -> boo
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_either_end_alone_says_the_same(name: str) -> None:
-    chart = rendered_set(name)
-    open_to, inside = network(chart), pods(chart).values()
-    for source in inside:
-        for target in inside:
-            for port in (*CALLS.values(), METRICS, DATABASE):
-                own = port in CALLS.values() or target.name == "postgresql"
-                enters = open_to.enters(source, target, port)
-                assert not own or enters == open_to.leaves(source, target, port), (
-                    source.name,
-                    target.name,
-                    port,
-                )
-                assert own or not enters, (source.name, target.name, port)
-
-
-@pytest.mark.parametrize("name", SETS)
 def test_sandboxes_reach_nobody_and_nobody_reaches_them(name: str) -> None:
     chart = rendered_set(name)
     if chart.config["executor"]["backend"] != "kubernetes":
@@ -231,17 +214,6 @@ def test_names_are_resolved_by_udp_too() -> None:
     for place in pods(chart).values():
         assert network(chart).lets(place, RESOLVER, DNS, "UDP")
         assert not network(chart).lets(place, INTERNET, DNS, "UDP")
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_all_pods_are_closed_both_ways(name: str) -> None:
-    chart = rendered_set(name)
-    (deny,) = [p for p in chart.of("NetworkPolicy") if p["metadata"]["name"] == "hermes-deny-all"]
-    assert not {"ingress", "egress"} & deny["spec"].keys()
-    alone = Network([deny])
-    for place in pods(chart).values():
-        assert not alone.lets(place, RESOLVER, DNS)
-        assert not alone.lets(PROMETHEUS, place, METRICS)
 
 
 def test_names_take_the_place_of_addresses_with_cilium() -> None:

@@ -36,9 +36,7 @@ from tests.helm.charts import (
     Rendered,
     containers_of,
     pod_template,
-    rendered,
     rendered_set,
-    values_of,
 )
 from tests.helm.network import selects
 from tests.helm.test_network import CALLERS
@@ -146,6 +144,8 @@ def _check_service(chassis: ServiceConfig, settings: Settings, container: Json) 
     assert chassis.listen == TcpAddress("0.0.0.0", CALLS[service])
     assert chassis.metrics.host == "0.0.0.0"
     assert chassis.instance == "hermes-x-0"
+    paths = {container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("liveness", "readiness")}
+    assert {path.partition("?")[0] for path in paths} == {"/livez", "/readyz"}
     for each, port in CALLS.items():
         found = chassis.addresses.of(each, settings.home)
         assert found == TcpAddress(f"hermes-{each}.{NAMESPACE}.svc", port)
@@ -322,15 +322,6 @@ def test_whoever_makes_certificates_may_write_these_secrets_and_no_others() -> N
         if volume["name"] == "tls"
     }
     assert mounted == kept - {"hermes-ca-tls"}
-
-
-def test_ipv6_addresses_are_written_as_such(tmp_path: Path) -> None:
-    chart = rendered({**values_of("minimal"), "listenHost": "::"})
-    container = pod_template(chart.service("agent"))["spec"]["containers"][0]
-    environ = environment(container)
-    assert parse_address(environ["HERMES_LISTEN"]) == TcpAddress("::", 7401)
-    assert environ["HERMES_METRICS_HOST"] == "::"
-    assert environ["HERMES_AGENT_ENDPOINT"].startswith("[10.0.0.7]:7401#")
 
 
 def test_an_operator_outside_finds_what_the_page_names() -> None:

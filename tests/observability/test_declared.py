@@ -2,17 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from prometheus_client import CollectorRegistry
 
 from agent_service.calls import PendingCall
-from agent_service.events import Decision, Outcome, TurnFinished
+from agent_service.events import Outcome, TurnFinished
 from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
 from agent_service.models.metered import ModelMetrics
-from agent_service.storage.approvals import ApprovalInfo
 from agent_service.usage import Usage as TurnUsage
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import Rule
@@ -104,25 +102,3 @@ def test_inventions_of_models_and_callers_share_a_name() -> None:
     assert turns is not None
     assert turns > INVENTIONS - 100
     assert series(registry) < 3000, "all of them together"
-
-
-def test_names_that_are_known_and_come_first_are_kept() -> None:
-    values = LabelValues(2, lambda name: name != "x")
-    assert [values.of(name) for name in ("x", "a", "b", "c", "a", "")] == [
-        *("other", "a", "b", "other", "a", "other")
-    ]
-
-
-@pytest.mark.parametrize(("tool", "counted"), [("terminal", 1), ("clarify", 0)])
-def test_decisions_are_counted_and_timed(tool: str, counted: int) -> None:
-    registry = CollectorRegistry()
-    metrics = AgentMetrics.create(Meter(registry), ())
-    now = datetime.now(UTC)
-    asked = ApprovalInfo(
-        "apr_1", "t", "s", tool, "", now - timedelta(seconds=40), now, None, "", "", "cli"
-    )
-    metrics.decided(asked, Decision.DENY, now)
-    value = registry.get_sample_value
-    assert value("hermes_approvals_total", {"decision": "deny"}) == counted
-    assert value("hermes_approvals_total", {"decision": "expired"}) == 0
-    assert value("hermes_approval_wait_seconds_sum") == counted * 40
