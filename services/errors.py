@@ -25,12 +25,12 @@ gets an exception class back.
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import ClassVar, cast
+from typing import ClassVar, Self, cast
 
-import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
 from msgspec import Struct
 
 DOMAIN = "hermes"
@@ -39,80 +39,59 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Reason(StrEnum):
-    """The names of `hermes.common.v1.ErrorReason` without their prefix, as `ErrorInfo.reason`."""
+    """Why a call failed, and the gRPC status that this travels with.
 
-    INTERNAL = "INTERNAL"
-    INVALID_ARGUMENT = "INVALID_ARGUMENT"
-    NOT_FOUND = "NOT_FOUND"
-    ALREADY_EXISTS = "ALREADY_EXISTS"
-    UNAUTHENTICATED = "UNAUTHENTICATED"
-    PERMISSION_DENIED = "PERMISSION_DENIED"
-    DRAINING = "DRAINING"
-    DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
-    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
-    STALE_EPOCH = "STALE_EPOCH"
-    LEASE_INVALID = "LEASE_INVALID"
-    BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE"
-    POOL_EXHAUSTED = "POOL_EXHAUSTED"
-    SANDBOX_LOST = "SANDBOX_LOST"
-    PATH_INVALID = "PATH_INVALID"
-    DIGEST_MISMATCH = "DIGEST_MISMATCH"
-    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
-    MODEL_NOT_CONFIGURED = "MODEL_NOT_CONFIGURED"
-    MODEL_AUTH = "MODEL_AUTH"
-    MODEL_BILLING = "MODEL_BILLING"
-    MODEL_RATE_LIMITED = "MODEL_RATE_LIMITED"
-    MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE"
-    MODEL_CONTEXT_OVERFLOW = "MODEL_CONTEXT_OVERFLOW"
-    MODEL_CONTENT_POLICY = "MODEL_CONTENT_POLICY"
-    MODEL_BAD_RESPONSE = "MODEL_BAD_RESPONSE"
-    SCHEDULE_INVALID = "SCHEDULE_INVALID"
-    FAILED_PRECONDITION = "FAILED_PRECONDITION"
-    POISON = "POISON"
-    APPROVAL_REQUIRED = "APPROVAL_REQUIRED"
-    SCRIPT_FAILED = "SCRIPT_FAILED"
+    The names are those of `hermes.common.v1.ErrorReason` without their prefix, as
+    `ErrorInfo.reason`.
+    """
 
+    _value_: str
+    status: StatusCode
 
-STATUS: Mapping[Reason, grpc.StatusCode] = {
-    Reason.INTERNAL: grpc.StatusCode.INTERNAL,
-    Reason.INVALID_ARGUMENT: grpc.StatusCode.INVALID_ARGUMENT,
-    Reason.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-    Reason.ALREADY_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
-    Reason.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
-    Reason.PERMISSION_DENIED: grpc.StatusCode.PERMISSION_DENIED,
-    Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
-    Reason.DATABASE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Reason.SERVICE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Reason.STALE_EPOCH: grpc.StatusCode.ABORTED,
-    Reason.LEASE_INVALID: grpc.StatusCode.PERMISSION_DENIED,
-    Reason.BACKEND_UNAVAILABLE: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.POOL_EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    def __new__(cls, name: str, status: StatusCode) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.status = status
+        return member
+
+    INTERNAL = "INTERNAL", StatusCode.INTERNAL
+    INVALID_ARGUMENT = "INVALID_ARGUMENT", StatusCode.INVALID_ARGUMENT
+    NOT_FOUND = "NOT_FOUND", StatusCode.NOT_FOUND
+    ALREADY_EXISTS = "ALREADY_EXISTS", StatusCode.ALREADY_EXISTS
+    UNAUTHENTICATED = "UNAUTHENTICATED", StatusCode.UNAUTHENTICATED
+    PERMISSION_DENIED = "PERMISSION_DENIED", StatusCode.PERMISSION_DENIED
+    DRAINING = "DRAINING", StatusCode.UNAVAILABLE
+    DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE", StatusCode.UNAVAILABLE
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE", StatusCode.UNAVAILABLE
+    STALE_EPOCH = "STALE_EPOCH", StatusCode.ABORTED
+    LEASE_INVALID = "LEASE_INVALID", StatusCode.PERMISSION_DENIED
+    BACKEND_UNAVAILABLE = "BACKEND_UNAVAILABLE", StatusCode.FAILED_PRECONDITION
+    POOL_EXHAUSTED = "POOL_EXHAUSTED", StatusCode.RESOURCE_EXHAUSTED
     # Not UNAVAILABLE: the same call can never succeed, another sandbox must be acquired.
-    Reason.SANDBOX_LOST: grpc.StatusCode.ABORTED,
-    Reason.PATH_INVALID: grpc.StatusCode.INVALID_ARGUMENT,
-    Reason.DIGEST_MISMATCH: grpc.StatusCode.INVALID_ARGUMENT,
-    Reason.LIMIT_EXCEEDED: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Reason.MODEL_NOT_CONFIGURED: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.MODEL_AUTH: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.MODEL_BILLING: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.MODEL_RATE_LIMITED: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Reason.MODEL_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Reason.MODEL_CONTEXT_OVERFLOW: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.MODEL_CONTENT_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.MODEL_BAD_RESPONSE: grpc.StatusCode.INTERNAL,
-    Reason.SCHEDULE_INVALID: grpc.StatusCode.INVALID_ARGUMENT,
-    Reason.FAILED_PRECONDITION: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.POISON: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.APPROVAL_REQUIRED: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.SCRIPT_FAILED: grpc.StatusCode.FAILED_PRECONDITION,
-}
-"""The one table that says which gRPC status a reason travels with."""
+    SANDBOX_LOST = "SANDBOX_LOST", StatusCode.ABORTED
+    PATH_INVALID = "PATH_INVALID", StatusCode.INVALID_ARGUMENT
+    DIGEST_MISMATCH = "DIGEST_MISMATCH", StatusCode.INVALID_ARGUMENT
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED", StatusCode.RESOURCE_EXHAUSTED
+    MODEL_NOT_CONFIGURED = "MODEL_NOT_CONFIGURED", StatusCode.FAILED_PRECONDITION
+    MODEL_AUTH = "MODEL_AUTH", StatusCode.FAILED_PRECONDITION
+    MODEL_BILLING = "MODEL_BILLING", StatusCode.FAILED_PRECONDITION
+    MODEL_RATE_LIMITED = "MODEL_RATE_LIMITED", StatusCode.RESOURCE_EXHAUSTED
+    MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE", StatusCode.UNAVAILABLE
+    MODEL_CONTEXT_OVERFLOW = "MODEL_CONTEXT_OVERFLOW", StatusCode.FAILED_PRECONDITION
+    MODEL_CONTENT_POLICY = "MODEL_CONTENT_POLICY", StatusCode.FAILED_PRECONDITION
+    MODEL_BAD_RESPONSE = "MODEL_BAD_RESPONSE", StatusCode.INTERNAL
+    SCHEDULE_INVALID = "SCHEDULE_INVALID", StatusCode.INVALID_ARGUMENT
+    FAILED_PRECONDITION = "FAILED_PRECONDITION", StatusCode.FAILED_PRECONDITION
+    POISON = "POISON", StatusCode.FAILED_PRECONDITION
+    APPROVAL_REQUIRED = "APPROVAL_REQUIRED", StatusCode.FAILED_PRECONDITION
+    SCRIPT_FAILED = "SCRIPT_FAILED", StatusCode.FAILED_PRECONDITION
+
 
 UNREACHABLE = frozenset(
     {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
+        StatusCode.UNAVAILABLE,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.CANCELLED,
     }
 )
 """What a call to which no service has answered ends with."""
@@ -255,7 +234,7 @@ class ErrorDetails(Struct, frozen=True):
 
 def to_status(error: HermesError) -> status_pb2.Status:
     """Returns the `google.rpc.Status` that carries the error over the wire."""
-    code: int = STATUS[error.reason].value[0]
+    code: int = error.reason.status.value[0]
     message = error.message
     if len(message) > MAX_MESSAGE_CHARS:
         message = message[: MAX_MESSAGE_CHARS - 1] + "…"

@@ -22,7 +22,6 @@ from services.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds, Metadat
 from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
 from services.errors import (
     DETAILS_KEY,
-    STATUS,
     UNREACHABLE,
     Draining,
     HermesError,
@@ -255,7 +254,7 @@ class _Call:
 
     def _status(self, error: BaseException | None, failure: HermesError | None) -> grpc.StatusCode:
         if failure is not None:
-            return STATUS[failure.reason]
+            return failure.reason.status
         if error is None or isinstance(error, grpc.aio.AbortError):
             return cast("grpc.StatusCode | None", self._context.code()) or grpc.StatusCode.OK
         return grpc.StatusCode.CANCELLED
@@ -264,7 +263,7 @@ class _Call:
 async def _abort(context: _Context, failure: HermesError) -> None:
     status = to_status(failure)
     details = ((DETAILS_KEY, status.SerializeToString()),)
-    await context.abort(STATUS[failure.reason], status.message, details)
+    await context.abort(failure.reason.status, status.message, details)
 
 
 async def _unimplemented(_request: Any, context: _Context) -> None:

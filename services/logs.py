@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 from services.config_models import LogConfig
 from services.home import HomeError
-from services.redact import MASK, Redactor, changed_texts
+from services.redact import Redactor, changed_texts
 
 # Lines that may wait to be written; more are dropped and counted.
 _MAX_WAITING = 10_000
@@ -165,16 +165,9 @@ class JsonFormatter(logging.Formatter):
         self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
+        # Part by part: in the whole line a secret may begin or end inside an escape.
         fields = fields_of(record, self._service)
-        line = json.dumps(fields)
-        clean = self._redactor.redact(line)
-        if clean == line or _is_json(clean):
-            return clean
-        # Something was found that begins or ends inside an escape: part by part, then.
-        clean = self._redactor.redact(json.dumps(changed_texts(fields, self._redactor.redact)))
-        if _is_json(clean):
-            return clean
-        return json.dumps({"time": fields["time"], "level": fields["level"], "event": MASK})
+        return json.dumps(changed_texts(fields, self._redactor.redact))
 
 
 class TextFormatter(logging.Formatter):
@@ -234,14 +227,6 @@ def _message(record: logging.LogRecord) -> str:
         return record.getMessage()
     except (AttributeError, KeyError, TypeError, ValueError):
         return f"{record.msg} {record.args!r}"
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
 
 
 class _QuietStream(logging.StreamHandler[TextIO]):

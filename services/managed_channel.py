@@ -1,6 +1,6 @@
 """A channel that adds what every call needs and connects anew when its certificate changes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -14,10 +14,6 @@ from services.calls import CallObserver, Metadata, outgoing_ids
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import ServiceUnavailable
 from services.streams import SentStream, at_once
-
-_Codec = Callable[[Any], Any] | None
-# Method, serializer, deserializer and whether generated code registers the method.
-_Signature = tuple[str, _Codec, _Codec, bool | None]
 
 
 class Connection(Struct, frozen=True):
@@ -82,45 +78,17 @@ class ManagedChannel(grpc.aio.Channel):
             self._dialer.retire(self._connection.channel)
             self._connection = None
 
-    def unary_unary(
-        self,
-        method: str,
-        request_serializer: _Codec = None,
-        response_deserializer: _Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        signature = (method, request_serializer, response_deserializer, _registered_method)
-        return _Method(self, "unary_unary", signature, DEFAULT_UNARY_S)
+    def unary_unary(self, *signature: Any, **registered: Any) -> Any:
+        return _Method(self, "unary_unary", signature, registered, DEFAULT_UNARY_S)
 
-    def unary_stream(
-        self,
-        method: str,
-        request_serializer: _Codec = None,
-        response_deserializer: _Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        signature = (method, request_serializer, response_deserializer, _registered_method)
-        return _Method(self, "unary_stream", signature)
+    def unary_stream(self, *signature: Any, **registered: Any) -> Any:
+        return _Method(self, "unary_stream", signature, registered)
 
-    def stream_unary(
-        self,
-        method: str,
-        request_serializer: _Codec = None,
-        response_deserializer: _Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        signature = (method, request_serializer, response_deserializer, _registered_method)
-        return _Method(self, "stream_unary", signature)
+    def stream_unary(self, *signature: Any, **registered: Any) -> Any:
+        return _Method(self, "stream_unary", signature, registered)
 
-    def stream_stream(
-        self,
-        method: str,
-        request_serializer: _Codec = None,
-        response_deserializer: _Codec = None,
-        _registered_method: bool | None = False,
-    ) -> Any:
-        signature = (method, request_serializer, response_deserializer, _registered_method)
-        return _Method(self, "stream_stream", signature)
+    def stream_stream(self, *signature: Any, **registered: Any) -> Any:
+        return _Method(self, "stream_stream", signature, registered)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
         return self.current().get_state(try_to_connect)
@@ -156,12 +124,16 @@ class _Method:
         self,
         channel: ManagedChannel,
         kind: str,
-        signature: _Signature,
+        signature: tuple[Any, ...],
+        registered: Mapping[str, Any],
         default_timeout_s: float | None = None,
     ) -> None:
+        """Take what generated code gives: the method's name, how to write and read its messages."""
         self._channel = channel
         self._kind = kind
         self._signature = signature
+        self._registered = registered
+        self._method: str = signature[0]
         self._default_timeout_s = default_timeout_s
         self._bound_to: grpc.aio.Channel | None = None
         self._call: Callable[..., Any] = _unbound
@@ -175,9 +147,9 @@ class _Method:
     ) -> Any:
         connection = self._channel.current()
         if connection is not self._bound_to:
-            self._call = getattr(connection, self._kind)(*self._signature)
+            self._call = getattr(connection, self._kind)(*self._signature, **self._registered)
             self._bound_to = connection
-        extras, span = self._channel.extras, tracing.calling(self._signature[0])
+        extras, span = self._channel.extras, tracing.calling(self._method)
         call = self._call(
             request,
             timeout=self._default_timeout_s if timeout is None else timeout,
@@ -192,38 +164,26 @@ class _Method:
         if self._kind.startswith("stream"):
             call = SentStream(call)
         if span is not tracing.NOTHING:
-            call.add_done_callback(_Traced(span))
+            call.add_done_callback(_ending(span))
         if extras.observer is not None:
-            call.add_done_callback(_Observation(extras.observer, self._signature[0]))
+            call.add_done_callback(_counted(extras.observer, self._method))
         return call
 
 
-class _Traced:
-    """Ends the span of a call when it is done."""
-
-    __slots__ = ("_span",)
-
-    def __init__(self, span: tracing.Span) -> None:
-        self._span = span
-
-    def __call__(self, call: grpc.aio.Call) -> None:
-        tracing.end_call(self._span, at_once(call.code()))
+def _ending(span: tracing.Span) -> Callable[[grpc.aio.Call], None]:
+    """Return what ends the span of a call when it is done."""
+    return lambda call: tracing.end_call(span, at_once(call.code()))
 
 
-class _Observation:
-    """Counts a call now, and again when it is done."""
+def _counted(observer: CallObserver, method: str) -> Callable[[grpc.aio.Call], None]:
+    """Count a call now, and return what counts it again when it is done."""
+    observer.started(method)
+    started = monotonic()
 
-    __slots__ = ("_method", "_observer", "_started")
+    def done(call: grpc.aio.Call) -> None:
+        observer.observe(method, at_once(call.code()).name, monotonic() - started)
 
-    def __init__(self, observer: CallObserver, method: str) -> None:
-        self._observer = observer
-        self._method = method
-        self._started = monotonic()
-        observer.started(method)
-
-    def __call__(self, call: grpc.aio.Call) -> None:
-        elapsed = monotonic() - self._started
-        self._observer.observe(self._method, at_once(call.code()).name, elapsed)
+    return done
 
 
 def _unbound(*_arguments: object, **_options: object) -> Awaitable[object]:

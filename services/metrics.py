@@ -15,7 +15,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Self
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
@@ -240,8 +240,7 @@ async def _answer(
 
 
 async def _response(collector: Collector, checks: Checks, head: str) -> bytes:
-    request, *lines = head.split("\r\n")
-    method, _, target = request.partition(" ")
+    method, _, target = head.partition("\r\n")[0].partition(" ")
     path, _, query = target.partition(" ")[0].partition("?")
     if method not in ("GET", "HEAD"):
         return _http("405 Method Not Allowed", "text/plain", b"GET only\n")
@@ -252,23 +251,15 @@ async def _response(collector: Collector, checks: Checks, head: str) -> bytes:
         return _http(status, "text/plain", body, with_body=method == "GET")
     if path != "/metrics":
         return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
-    headers = dict(_headers(lines))
-    encode, content_type = choose_encoder(headers.get("accept", ""))
     # Thousands of series take milliseconds, which the event loop has better uses for.
-    body = await asyncio.to_thread(encode, collector)
-    return _http("200 OK", content_type, body, with_body=method == "GET")
+    body = await asyncio.to_thread(generate_latest, collector)
+    return _http("200 OK", CONTENT_TYPE_PLAIN_0_0_4, body, with_body=method == "GET")
 
 
 def _why_not(checks: Checks, query: str) -> str:
     left_out = parse_qs(query).get("exclude", ())
     reports = (check() for name, check in checks.items() if name not in left_out)
     return "; ".join(filter(None, reports))
-
-
-def _headers(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        name, _, value = line.partition(":")
-        yield name.strip().lower(), value.strip()
 
 
 def _http(status: str, content_type: str, body: bytes, *, with_body: bool = True) -> bytes:

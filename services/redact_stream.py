@@ -2,8 +2,8 @@
 
 What may go on to be a secret is held back until it is whole: the last word if it has digits or
 marks, and what a known value begins with. Ordinary words are passed on at once.
-Digits of a known value that spaces or lines keep apart are passed on: to hold back each number would
-hold back tables, and the whole text, which replaces this one, is redacted anew.
+Digits of a known value that spaces or lines keep apart are passed on: to hold back each number
+would hold back tables, and the whole text, which replaces this one, is redacted anew.
 """
 
 import re

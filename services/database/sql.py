@@ -1,7 +1,7 @@
 """The few things that SQLite and PostgreSQL say differently, so that statements need not.
 
-Build a statement once, as a constant with `bindparam`: putting one together costs about 70 µs,
-running one that exists about 15.
+Build a statement that each turn runs once, as a constant with `bindparam`: putting one together
+costs about 70 µs, running one that exists about 15.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,9 @@ from tests.architecture.source import (
 )
 
 MARK = "contracts"
-SQL = re.compile(r"\b(ALTER\s+TABLE|DROP\s+TABLE|TRUNCATE|DELETE\s+FROM|CREATE\s+UNIQUE)\b", re.IGNORECASE)
+SQL = re.compile(
+    r"\b(ALTER\s+TABLE|DROP\s+TABLE|TRUNCATE|DELETE\s+FROM|CREATE\s+UNIQUE)\b", re.IGNORECASE
+)
 """Changes to tables that are made with Alembic's operations, at which this can look."""
 CALLS = re.compile(
     r"drop_(?!index)\w+|rename_\w+|alter_column|batch_alter_table|delete"

@@ -9,7 +9,7 @@ import grpc.aio
 from executor_service.errors import SandboxLost
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, sandbox_pb2, sandbox_pb2_grpc
 from services.addresses import Address
-from services.errors import DETAILS_KEY, STATUS, HermesError, ServiceUnavailable, to_status
+from services.errors import DETAILS_KEY, HermesError, ServiceUnavailable, to_status
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -64,4 +64,4 @@ async def forgetful_executor(address: Address) -> AsyncGenerator[ForgetfulExecut
 async def _fail(context: _Context, error: HermesError) -> None:
     status = to_status(error)
     details = ((DETAILS_KEY, status.SerializeToString()),)
-    await context.abort(STATUS[error.reason], status.message, details)
+    await context.abort(error.reason.status, status.message, details)

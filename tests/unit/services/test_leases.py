@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from services.database import Database
-from services.errors import STATUS, Reason
+from services.errors import Reason
 from services.leases import Fenced, Lease, new_owner
 from tests.fakes.clock import ManualClock
 from tests.sample.leases import LEASES, ONE, OTHER, Work, metadata
@@ -80,7 +80,7 @@ async def test_a_fence_lets_the_holder_write_and_refuses_everybody_else(table: W
         with pytest.raises(Fenced) as caught:
             await table.database.write(lambda c, late=late: late(c, lease, state="BROKEN"))
         assert caught.value.reason is Reason.STALE_EPOCH
-        assert STATUS[caught.value.reason].name == "ABORTED"
+        assert caught.value.reason.status.name == "ABORTED"
     assert (await table.row("w1")).state == "RUNNING"
 
 
