@@ -24,6 +24,7 @@ from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
 _HOUR_S = 3600
+_SSH_PORT = 22
 
 
 class DockerConfig(ConfigModel):
@@ -120,7 +121,7 @@ class SshConfig(ConfigModel):
         Field(ge=1, le=65_535),
         Yaml("executor.ssh.port", "terminal.ssh_port"),
         Env("HERMES_SSH_PORT"),
-    ] = 22
+    ] = _SSH_PORT
     """Port of its SSH server."""
     user: Annotated[str, Yaml("executor.ssh.user", "terminal.ssh_user"), Env("HERMES_SSH_USER")] = (
         ""
@@ -141,6 +142,16 @@ class SshConfig(ConfigModel):
         "~/.hermes-executor"
     )
     """Folder there for the supervisor, the boxes' records and the workspaces."""
+
+    @property
+    def name(self) -> str:
+        """The machine for messages."""
+        return self.host if self.port == _SSH_PORT else f"{self.host}:{self.port}"
+
+    @property
+    def known_name(self) -> str:
+        """The machine as known_hosts has it."""
+        return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
 
 
 class ModalConfig(ConfigModel):

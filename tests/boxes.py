@@ -24,12 +24,13 @@ from executor_service.backends.base import (
     WorkspacePlace,
 )
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.local import LocalBackend, LocalOptions
-from executor_service.backends.modal.account import ModalOptions
+from executor_service.backends.modal.account import ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
 from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.ssh.backend import SshBackend
+from executor_service.config import DockerConfig
 from executor_service.errors import ExecutorError
 from executor_service.link import (
     Exit,
@@ -42,7 +43,7 @@ from executor_service.link import (
 )
 from executor_service.supervisor_zipapp import build_zipapp
 from tests import apptainer
-from tests.fakes.modal.service import modal_service
+from tests.fakes.modal.service import ModalService, modal_service
 from tests.kubernetes_cluster import backend_of, cluster
 from tests.requirements import require
 from tests.ssh_server import ssh_server
@@ -61,12 +62,12 @@ async def _bubblewrap(_folder: Path) -> AsyncGenerator[Make]:
 
 @asynccontextmanager
 async def _docker(_folder: Path) -> AsyncGenerator[Make]:
-    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), DockerOptions())
+    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), DockerConfig())
 
 
 @asynccontextmanager
 async def _gvisor(_folder: Path) -> AsyncGenerator[Make]:
-    options = DockerOptions(runtime="runsc")
+    options = DockerConfig(runtime="runsc")
     yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), options)
 
 
@@ -140,8 +141,15 @@ async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
 async def _modal(folder: Path) -> AsyncGenerator[Make]:
     async with modal_service(folder / "cloud") as service:
         require("modal", not service.obstacle, service.obstacle)
-        options = ModalOptions(*service.token, service.url)
+        options = modal_config(service)
         yield lambda owner, folder: ModalBackend(owner, folder, build_zipapp(), options)
+
+
+def modal_config(service: ModalService, **changes: Any) -> ModalConfig:
+    """The settings of an account of the service."""
+    token_id, token_secret = service.token
+    known = {"token_id": token_id, "token_secret": token_secret, "server_url": service.url}
+    return ModalConfig.model_validate({**known, **changes})
 
 
 BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {

@@ -12,9 +12,9 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from executor_service.backends.base import Box
-from executor_service.backends.kubernetes.api import ClusterAddress, Json
+from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
-from executor_service.backends.kubernetes.pod import KubernetesOptions
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BoxLost, LinkClosed
 from executor_service.link import SupervisorLink
 from executor_service.supervisor_zipapp import build_zipapp
@@ -55,19 +55,22 @@ def cluster(folder: Path, applied: Mapping[str, Json] | None = None) -> Generato
         yield stand_in
 
 
-def options_of(stand_in: StandIn, **chosen: object) -> KubernetesOptions:
+def options_of(stand_in: StandIn, **chosen: object) -> KubernetesConfig:
     """What an operator would choose for it."""
     known: dict[str, object] = {
-        "address": ClusterAddress(str(stand_in.kubeconfig)),
+        "kubeconfig": str(stand_in.kubeconfig),
         "node_limits_pids": True,
         "start_timeout_s": 30.0,
     }
-    return KubernetesOptions(**{**known, **chosen})  # pyright: ignore[reportArgumentType]
+    return KubernetesConfig(**{**known, **chosen})  # pyright: ignore[reportArgumentType]
 
 
-def backend_of(stand_in: StandIn, owner: str, **chosen: object) -> KubernetesBackend:
+def backend_of(
+    stand_in: StandIn, owner: str, abandoned_after_s: float = 600.0, **chosen: object
+) -> KubernetesBackend:
     """A backend of the cluster."""
-    return KubernetesBackend(owner, _supervisor(), options_of(stand_in, **chosen))
+    options = options_of(stand_in, **chosen)
+    return KubernetesBackend(owner, _supervisor(), options, abandoned_after_s=abandoned_after_s)
 
 
 async def until_lost(

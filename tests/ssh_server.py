@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from executor_service.backends.ssh.connection import SshOptions
+from executor_service.config import SshConfig
 from executor_service.supervisor.processes import Process, descendants_of
 from tests.ports import free_port
 from tests.requirements import require
@@ -40,13 +40,13 @@ class SshServer:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
-    def options(self) -> SshOptions:
+    def options(self) -> SshConfig:
         """An account of this machine, as if it were another."""
-        return SshOptions(
+        return SshConfig(
             host="127.0.0.1",
             port=self.port,
             user=self.account.pw_name,
-            key_file=str(self.folder / "user_key"),
+            key=str(self.folder / "user_key"),
             known_hosts=str(self.folder / "known_hosts"),
             folder=str(self.folder / "kept"),
         )
@@ -59,7 +59,7 @@ class SshServer:
             "HERMES_SSH_HOST": options.host,
             "HERMES_SSH_PORT": str(options.port),
             "HERMES_SSH_USER": options.user,
-            "HERMES_SSH_KEY": options.key_file,
+            "HERMES_SSH_KEY": options.key,
             "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
             "HERMES_SSH_FOLDER": options.folder,
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import Backend, Isolation
+from executor_service.backends.base import Backend
 from executor_service.config import ExecutorConfig
 
 _READY_S = 3600
@@ -27,32 +27,19 @@ class Site(Struct, frozen=True):
 
 
 def _docker(site: Site) -> Backend:
-    from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-    from executor_service.backends.docker.engine import EngineAddress
+    from executor_service.backends.docker.backend import DockerBackend
 
-    docker = site.config.docker
-    address = EngineAddress(docker.host, docker.ca, docker.certificate, docker.key)
-    options = DockerOptions(address, docker.image, docker.runtime)
-    return DockerBackend(site.owner, site.folder / "docker", site.supervisor, options)
+    return DockerBackend(site.owner, site.folder / "docker", site.supervisor, site.config.docker)
 
 
 def _modal(site: Site) -> Backend:
-    from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalOptions
+    from executor_service.backends.modal.account import LONGEST_LIFE_S
     from executor_service.backends.modal.backend import ModalBackend
 
-    modal = site.config.modal
-    options = ModalOptions(
-        modal.token_id.get_secret_value(),
-        modal.token_secret.get_secret_value(),
-        modal.server_url,
-        modal.app,
-        modal.environment,
-        modal.region,
-        modal.image,
-        # A sandbox may have been kept ready for a while before its session's time began.
-        lifetime_s=min(LONGEST_LIFE_S, int(site.config.max_age_s) + _READY_S),
-    )
-    return ModalBackend(site.owner, site.folder / "modal", site.supervisor, options)
+    # A sandbox may have been kept ready for a while before its session's time began.
+    lifetime_s = min(LONGEST_LIFE_S, int(site.config.max_age_s) + _READY_S)
+    folder = site.folder / "modal"
+    return ModalBackend(site.owner, folder, site.supervisor, site.config.modal, lifetime_s)
 
 
 def _bubblewrap(site: Site) -> Backend:
@@ -62,30 +49,11 @@ def _bubblewrap(site: Site) -> Backend:
 
 
 def _kubernetes(site: Site) -> Backend:
-    from executor_service.backends.kubernetes.api import ClusterAddress
     from executor_service.backends.kubernetes.backend import KubernetesBackend
-    from executor_service.backends.kubernetes.pod import KubernetesOptions
 
-    chosen = site.config.kubernetes
-    options = KubernetesOptions(
-        address=ClusterAddress(chosen.kubeconfig, chosen.context),
-        namespace=chosen.namespace,
-        release=chosen.release,
-        image=chosen.image,
-        pull_secrets=chosen.pull_secrets,
-        runtime_class=chosen.runtime_class,
-        isolation=Isolation(chosen.isolation),
-        host_users=chosen.host_users,
-        node_limits_pids=chosen.node_limits_pids,
-        seccomp_profile=chosen.seccomp_profile,
-        node_selector=chosen.node_selector,
-        tolerations=chosen.tolerations,
-        workspace_claim=chosen.workspace_claim,
-        # A box may have waited as long as it may live before it is claimed.
-        max_age_s=2 * site.config.max_age_s,
-        start_timeout_s=chosen.start_timeout_s,
-    )
-    return KubernetesBackend(site.owner, site.supervisor, options)
+    # A box may have waited as long as it may live before it is claimed.
+    lifetime_s = 2 * site.config.max_age_s
+    return KubernetesBackend(site.owner, site.supervisor, site.config.kubernetes, lifetime_s)
 
 
 def _local(site: Site) -> Backend:
@@ -97,22 +65,15 @@ def _local(site: Site) -> Backend:
 
 def _ssh(site: Site) -> Backend:
     from executor_service.backends.ssh.backend import SshBackend
-    from executor_service.backends.ssh.connection import SshOptions
 
-    ssh = site.config.ssh
-    options = SshOptions(
-        ssh.host, ssh.port, ssh.user, ssh.key, ssh.known_hosts, ssh.fingerprint, ssh.folder
-    )
-    return SshBackend(site.owner, site.supervisor, options)
+    return SshBackend(site.owner, site.supervisor, site.config.ssh)
 
 
 def _singularity(site: Site) -> Backend:
-    from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
+    from executor_service.backends.singularity.backend import SingularityBackend
 
-    singularity = site.config.singularity
-    options = SingularityOptions(singularity.image, singularity.program)
     folder = site.folder / "singularity"
-    return SingularityBackend(site.owner, folder, site.supervisor, options)
+    return SingularityBackend(site.owner, folder, site.supervisor, site.config.singularity)
 
 
 BACKENDS: Mapping[str, Callable[[Site], Backend]] = {

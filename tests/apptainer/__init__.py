@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
-from executor_service.backends.singularity.backend import SingularityOptions
+from executor_service.config import SingularityConfig
 
 
-def options() -> SingularityOptions:
+def options() -> SingularityConfig:
     """Its program and image, whether they are there or not."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "hermes-tests" / "apptainer"
-    return SingularityOptions(str(folder / "sandbox.sif"), str(folder / "bin" / "apptainer"))
+    return SingularityConfig(
+        image=str(folder / "sandbox.sif"), program=str(folder / "bin" / "apptainer")
+    )

@@ -27,9 +27,9 @@ from executor_service.backends.base import (
     Isolation,
     Limits,
 )
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-from executor_service.backends.docker.engine import EngineAddress
+from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.supervisor_volume import supervisor_volume
+from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
@@ -71,7 +71,7 @@ def spec(owner: str, tmp_path: Path) -> BoxSpec:
 async def backend(
     engine: docker.DockerClient, owner: str, notes: Path, supervisor: bytes
 ) -> AsyncIterator[DockerBackend]:
-    backend = DockerBackend(owner, notes, supervisor, DockerOptions())
+    backend = DockerBackend(owner, notes, supervisor, DockerConfig())
     yield backend
     for box in await backend.list_boxes():
         await backend.destroy(box)
@@ -105,7 +105,7 @@ async def test_another_owner_neither_sees_nor_removes_a_box(
     backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec, tmp_path: Path
 ) -> None:
     box = await backend.create(spec)
-    stranger = DockerBackend("somebody-else", tmp_path, b"", DockerOptions())
+    stranger = DockerBackend("somebody-else", tmp_path, b"", DockerConfig())
     assert box.key not in [found.key for found in await stranger.list_boxes()]
     await stranger.destroy(box)
     await stranger.close()
@@ -133,7 +133,7 @@ async def test_a_later_process_finds_the_box_with_all_that_it_needs(
     backend: DockerBackend, spec: BoxSpec, notes: Path
 ) -> None:
     box = await backend.create(spec)
-    later = DockerBackend(spec.owner, notes, b"", DockerOptions())
+    later = DockerBackend(spec.owner, notes, b"", DockerConfig())
     (found,) = await later.list_boxes()
     assert found == box
     assert found.workspace == spec.workspace
@@ -217,7 +217,7 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
 async def test_what_fails_at_the_start_is_removed(
     engine: docker.DockerClient, spec: BoxSpec, notes: Path, supervisor: bytes
 ) -> None:
-    options = DockerOptions(runtime="no-such-runtime")
+    options = DockerConfig(runtime="no-such-runtime")
     backend = DockerBackend(spec.owner, notes, supervisor, options)
     with pytest.raises(BoxCreateFailed, match="no-such-runtime"):
         await backend.create(spec)
@@ -269,17 +269,18 @@ async def test_the_supervisor_need_not_be_compiled_in_a_box(
 
 
 async def test_probe_tells_what_is_missing(engine: docker.DockerClient, notes: Path) -> None:
-    async def reason(options: DockerOptions) -> str:
+    async def reason(options: DockerConfig) -> str:
         backend = DockerBackend("probe", notes, b"", options)
         capabilities = await backend.probe()
         await backend.close()
         assert not capabilities.available
         return capabilities.reason
 
-    nowhere = EngineAddress("unix:///nonexistent/docker.sock")
-    assert "no Docker engine answers" in await reason(DockerOptions(nowhere))
-    assert "make sandbox-image" in await reason(DockerOptions(image="hermes-no-such:1"))
-    assert "no runtime no-such" in await reason(DockerOptions(runtime="no-such"))
+    assert "no Docker engine answers" in await reason(
+        DockerConfig(host="unix:///nonexistent/docker.sock")
+    )
+    assert "make sandbox-image" in await reason(DockerConfig(image="hermes-no-such:1"))
+    assert "no runtime no-such" in await reason(DockerConfig(runtime="no-such"))
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def image_without_python(engine: docker.DockerClient) -> Iterator[str]:
 async def test_probe_refuses_an_image_without_python(
     image_without_python: str, notes: Path
 ) -> None:
-    backend = DockerBackend("probe", notes, b"", DockerOptions(image=image_without_python))
+    backend = DockerBackend("probe", notes, b"", DockerConfig(image=image_without_python))
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available

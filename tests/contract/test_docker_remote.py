@@ -19,12 +19,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.container import WORKSPACE, volume_of
 from executor_service.backends.docker.engine import Engine, EngineAddress
+from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
@@ -123,22 +123,22 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 @pytest.fixture
-async def over_tls(certificates: Certificates) -> AsyncIterator[EngineAddress]:
+async def over_tls(certificates: Certificates) -> AsyncIterator[DockerConfig]:
     """The real engine behind TLS that demands a certificate of its clients."""
     context = certificates.server_context
     server = await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    yield EngineAddress(
-        f"tcp://127.0.0.1:{port}",
-        ca_file=str(certificates.authority),
-        cert_file=str(certificates.client),
-        key_file=str(certificates.client.with_suffix(".key")),
+    yield DockerConfig(
+        host=f"tcp://127.0.0.1:{port}",
+        ca=str(certificates.authority),
+        certificate=str(certificates.client),
+        key=str(certificates.client.with_suffix(".key")),
     )
     server.close()
 
 
 @pytest.fixture
-def over_ssh(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineAddress]:
+def over_ssh(monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerConfig]:
     """The real engine behind a real ssh server with a key and a known host of its own."""
     with ssh_to_engine() as server:
         wrapper = server.folder / "bin" / "ssh"
@@ -146,7 +146,7 @@ def over_ssh(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineAddress]:
         wrapper.write_text(f'#!/bin/sh\nexec {server.ssh} -F {server.folder}/config "$@"\n')
         wrapper.chmod(0o755)
         monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
-        yield EngineAddress(server.url)
+        yield DockerConfig(host=server.url)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def supervisor() -> bytes:
 
 
 async def test_boxes_over_tls(
-    engine: docker.DockerClient, supervisor: bytes, over_tls: EngineAddress, tmp_path: Path
+    engine: docker.DockerClient, supervisor: bytes, over_tls: DockerConfig, tmp_path: Path
 ) -> None:
     assert await use_boxes(engine, supervisor, over_tls, tmp_path / "notes") == ["", "kept"]
 
@@ -183,7 +183,7 @@ async def test_without_ssh_it_says_what_to_install(
 
 
 async def test_boxes_over_ssh(
-    engine: docker.DockerClient, supervisor: bytes, over_ssh: EngineAddress, tmp_path: Path
+    engine: docker.DockerClient, supervisor: bytes, over_ssh: DockerConfig, tmp_path: Path
 ) -> None:
     assert await use_boxes(engine, supervisor, over_ssh, tmp_path / "notes") == ["", "kept"]
 
@@ -193,12 +193,12 @@ class TestWorkspaces(WorkspaceSuite):
 
     @pytest.fixture
     async def yard(
-        self, engine: docker.DockerClient, over_tls: EngineAddress, tmp_path: Path
+        self, engine: docker.DockerClient, over_tls: DockerConfig, tmp_path: Path
     ) -> AsyncIterator[Yard]:
         zipapp = await to_thread(build_zipapp)
 
         def make(owner: str, folder: Path) -> DockerBackend:
-            return DockerBackend(owner, folder, zipapp, DockerOptions(over_tls))
+            return DockerBackend(owner, folder, zipapp, over_tls)
 
         opened = await Yard.open(make, f"test-{uuid.uuid4().hex}", tmp_path)
         yield opened
@@ -229,13 +229,13 @@ class TestWorkspaces(WorkspaceSuite):
 
 
 async def test_no_volumes_pile_up_there(
-    engine: docker.DockerClient, over_tls: EngineAddress, tmp_path: Path
+    engine: docker.DockerClient, over_tls: DockerConfig, tmp_path: Path
 ) -> None:
     environ = {
-        "DOCKER_HOST": over_tls.url,
-        "HERMES_DOCKER_CA": over_tls.ca_file,
-        "HERMES_DOCKER_CERTIFICATE": over_tls.cert_file,
-        "HERMES_DOCKER_KEY": over_tls.key_file,
+        "DOCKER_HOST": over_tls.host,
+        "HERMES_DOCKER_CA": over_tls.ca,
+        "HERMES_DOCKER_CERTIFICATE": over_tls.certificate,
+        "HERMES_DOCKER_KEY": over_tls.key,
         "HERMES_WARM_POOL_SIZE": "1",
     }
     settings = await to_thread(executor_settings, tmp_path, "docker", **environ)
@@ -272,9 +272,9 @@ async def test_no_volumes_pile_up_there(
     assert await there() == {fork}
 
 
-async def test_an_unknown_host_is_refused(over_ssh: EngineAddress, tmp_path: Path) -> None:
-    known_by_another_name = EngineAddress(over_ssh.url.replace("127.0.0.1", "localhost"))
-    backend = DockerBackend("o", tmp_path, b"", DockerOptions(known_by_another_name))
+async def test_an_unknown_host_is_refused(over_ssh: DockerConfig, tmp_path: Path) -> None:
+    known_by_another_name = DockerConfig(host=over_ssh.host.replace("127.0.0.1", "localhost"))
+    backend = DockerBackend("o", tmp_path, b"", known_by_another_name)
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available
@@ -282,12 +282,12 @@ async def test_an_unknown_host_is_refused(over_ssh: EngineAddress, tmp_path: Pat
 
 
 async def use_boxes(
-    engine: docker.DockerClient, supervisor: bytes, address: EngineAddress, notes: Path
+    engine: docker.DockerClient, supervisor: bytes, config: DockerConfig, notes: Path
 ) -> list[str]:
     """What two boxes of one workspace, one after the other, say about a file of the first."""
     said: list[str] = []
     owner = f"test-{uuid.uuid4().hex}"
-    backend = DockerBackend(owner, notes, supervisor, DockerOptions(address))
+    backend = DockerBackend(owner, notes, supervisor, config)
     limits = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
     workspace = Path("/seen/by/nobody", owner)
     try:
@@ -311,12 +311,12 @@ async def use_boxes(
         await backend.close()
 
 
-@pytest.mark.parametrize("lacking", ["ca_file", "cert_file"])
+@pytest.mark.parametrize("lacking", ["ca", "certificate"])
 async def test_tls_is_checked_both_ways(
-    engine: docker.DockerClient, over_tls: EngineAddress, lacking: str, tmp_path: Path
+    engine: docker.DockerClient, over_tls: DockerConfig, lacking: str, tmp_path: Path
 ) -> None:
-    address = replace(over_tls, **{lacking: ""})
-    backend = DockerBackend("o", tmp_path, b"", DockerOptions(address))
+    config = over_tls.model_copy(update={lacking: ""})
+    backend = DockerBackend("o", tmp_path, b"", config)
     capabilities = await backend.probe()
     await backend.close()
     assert not capabilities.available

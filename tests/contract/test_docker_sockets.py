@@ -16,8 +16,9 @@ import docker
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.sockets import BoxSockets
+from executor_service.config import DockerConfig
 from executor_service.errors import BoxLost
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
@@ -27,8 +28,8 @@ from tests.docker_engine import docker_client, run_in
 from tests.requirements import require
 
 BACKEND = """
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-def Backend(*made_of): return DockerBackend(*made_of, DockerOptions())
+from executor_service.backends.docker.backend import DockerBackend
+def Backend(*made_of): return DockerBackend(*made_of, DockerConfig())
 """
 SLOWER = "boxes are reached through the engine, which is slower"
 LONG_AGO = 1_000_000_000
@@ -164,7 +165,7 @@ async def test_a_box_may_take_its_time(
     yard: Yard, engine: docker.DockerClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor = await to_thread(slow_supervisor)
-    slow = DockerBackend(yard.owner, yard.folder / "slow", supervisor, DockerOptions())
+    slow = DockerBackend(yard.owner, yard.folder / "slow", supervisor, DockerConfig())
     box = await slow.create(await to_thread(yard.spec))
     async with open_console(slow, box) as console:
         assert await console.output("echo here") == "here"

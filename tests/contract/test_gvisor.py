@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from executor_service.backends.base import GIB, Isolation
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
+from executor_service.config import DockerConfig
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from tests.boxes import SMALL, Yard, open_console, open_yard
 from tests.executors import executor_settings, serving
@@ -39,7 +40,7 @@ async def test_it_is_told_from_a_runtime_that_shares_the_kernel(yard: Yard) -> N
     assert yard.capabilities.isolation is Isolation.USERSPACE_KERNEL
     assert "runtime runsc, which is gVisor" in yard.capabilities.reason
     for runtime in ("", "runc"):
-        other = DockerBackend("probe", yard.folder, b"", DockerOptions(runtime=runtime))
+        other = DockerBackend("probe", yard.folder, b"", DockerConfig(runtime=runtime))
         found = await other.probe()
         await other.close()
         assert (found.available, found.isolation) == (True, Isolation.NAMESPACE), found.reason

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.kubernetes.api import Cluster, ClusterAddress, Json
+from executor_service.backends.kubernetes.api import Cluster, Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
-from executor_service.backends.kubernetes.pod import KubernetesOptions, pod_name
+from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.backends.kubernetes.pods import Abandoned, Pods
+from executor_service.config import KubernetesConfig
 from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster
@@ -21,6 +22,7 @@ from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 0.3
+RELEASE = "hermes-sandboxes"
 MINE, OTHER = "executor-mine", "executor-other"
 
 
@@ -128,7 +130,7 @@ async def test_what_has_changed_since_it_was_seen_stays(
     pod = stand_in.cluster.store.get("pods", pod_name(box.key))
     seen = deepcopy(pod)
     await stand_in.tell(lambda there: there.store.touch(pod))
-    api = Cluster(ClusterAddress(str(stand_in.kubeconfig)))
+    api = Cluster(KubernetesConfig(kubeconfig=str(stand_in.kubeconfig)))
     await Pods(api, NAMESPACE).discard(seen)
     assert "deletionTimestamp" not in pod["metadata"]
     await Pods(api, NAMESPACE).discard(pod)
@@ -144,10 +146,10 @@ def a_pod(phase: str, uid: str = "u", owner: str = OTHER) -> Json:
 
 
 def test_only_what_does_nothing_for_long_is_abandoned() -> None:
-    at_once = Abandoned(MINE, KubernetesOptions(abandoned_after_s=-1))
+    at_once = Abandoned(MINE, RELEASE, -1)
     assert at_once.among([a_pod("Running")]) == []
     assert at_once.among([a_pod("Failed", owner=MINE)]) == []
     ended, unbegun = a_pod("Succeeded", "a"), a_pod("Pending", "b")
     assert at_once.among([ended, unbegun]) == [ended, unbegun]
-    patient = Abandoned(MINE, KubernetesOptions())
+    patient = Abandoned(MINE, RELEASE, 600)
     assert patient.among([ended, unbegun]) == patient.among([ended, unbegun]) == []

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
-from executor_service.backends.kubernetes.api import ClusterAddress, Json
+from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
-from executor_service.backends.kubernetes.pod import SELECTED, KubernetesOptions
+from executor_service.backends.kubernetes.pod import SELECTED
+from executor_service.config import KubernetesConfig
 from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of, cluster
@@ -120,27 +121,29 @@ async def test_an_ailing_server_is_told(changed: StandIn) -> None:
 
 
 @pytest.fixture
-def broken(stand_in: StandIn, tmp_path: Path) -> dict[str, ClusterAddress]:
+def broken(stand_in: StandIn, tmp_path: Path) -> dict[str, KubernetesConfig]:
     """Addresses at which nobody can be asked, and what is said of them."""
     text = stand_in.kubeconfig.read_text()
     url = text.partition('"server": "')[2].partition('"')[0]
 
-    def changed(name: str, old: str, new: str) -> ClusterAddress:
+    def changed(name: str, old: str, new: str) -> KubernetesConfig:
         (tmp_path / name).write_text(text.replace(old, new))
-        return ClusterAddress(str(tmp_path / name))
+        return KubernetesConfig(kubeconfig=str(tmp_path / name))
 
     return {
-        "executor.kubernetes.kubeconfig": ClusterAddress(),
-        f"there is no file {tmp_path}/none": ClusterAddress(str(tmp_path / "none")),
-        "Expected object with name no-such": ClusterAddress(str(stand_in.kubeconfig), "no-such"),
+        "executor.kubernetes.kubeconfig": KubernetesConfig(),
+        f"there is no file {tmp_path}/none": KubernetesConfig(kubeconfig=str(tmp_path / "none")),
+        "Expected object with name no-such": KubernetesConfig(
+            kubeconfig=str(stand_in.kubeconfig), context="no-such"
+        ),
         "no Kubernetes API server answers": changed("silent", url, "https://127.0.0.1:9"),
         "CERTIFICATE_VERIFY_FAILED": changed("untrusted", "certificate-authority", "ignored"),
     }
 
 
-async def test_nobody_there_is_told(broken: dict[str, ClusterAddress]) -> None:
-    for complaint, address in broken.items():
-        backend = KubernetesBackend("probe", b"", KubernetesOptions(address))
+async def test_nobody_there_is_told(broken: dict[str, KubernetesConfig]) -> None:
+    for complaint, config in broken.items():
+        backend = KubernetesBackend("probe", b"", config)
         found = await backend.probe()
         await backend.close()
         assert not found.available

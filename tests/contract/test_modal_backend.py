@@ -16,12 +16,12 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.modal.account import ModalOptions
+from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Recorder, new_spec, open_console
+from tests.boxes import Recorder, modal_config, new_spec, open_console
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.requirements import require
 
@@ -54,11 +54,15 @@ async def make(cloud: ModalService, owner: str, tmp_path: Path) -> AsyncIterator
     made: list[ModalBackend] = []
 
     def make(
-        whose: str = owner, folder: Path | None = None, supervisor: bytes = b"", **options: Any
+        whose: str = owner,
+        folder: Path | None = None,
+        supervisor: bytes = b"",
+        lifetime_s: int = LONGEST_LIFE_S,
+        **changes: Any,
     ) -> ModalBackend:
-        chosen = replace(ModalOptions(*cloud.token, cloud.url), **options)
+        chosen = modal_config(cloud, **changes)
         sent = supervisor or build_zipapp()
-        made.append(ModalBackend(whose, folder or tmp_path / "notes", sent, chosen))
+        made.append(ModalBackend(whose, folder or tmp_path / "notes", sent, chosen, lifetime_s))
         return made[-1]
 
     yield make
@@ -88,11 +92,15 @@ async def test_a_token_that_is_refused_is_told_and_not_shown(make: Make) -> None
     found = await backend.probe()
     assert not found.available
     assert "does not accept the token" in found.reason
-    assert "canary" not in f"{found} {ModalOptions('id', 'as-canary-7f3a')}"
+    assert (
+        "canary" not in f"{found} {ModalConfig.model_validate({'token_secret': 'as-canary-7f3a'})}"
+    )
 
 
 async def test_a_server_that_is_not_there_is_told(spec: BoxSpec) -> None:
-    options = ModalOptions("id", "secret", "http://127.0.0.1:9")
+    options = ModalConfig.model_validate(
+        {"token_id": "id", "token_secret": "secret", "server_url": "http://127.0.0.1:9"}
+    )
     backend = ModalBackend(spec.owner, spec.workspace, b"", options)
     found = await backend.probe()
     await backend.close()

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from executor_service.backends.base import Capabilities, Enforcement, Isolation
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
-from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
+from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.singularity.start import Mount, check_walls
+from executor_service.config import SingularityConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.processes import MARKER_VARIABLE
 from executor_service.supervisor_zipapp import build_zipapp
@@ -29,8 +30,9 @@ pytestmark = pytest.mark.slow
 OPTIONS = apptainer.options()
 BACKEND = f"""
 from functools import partial
-from executor_service.backends.singularity.backend import SingularityBackend, SingularityOptions
-options = SingularityOptions({OPTIONS.image!r}, {OPTIONS.program!r})
+from executor_service.backends.singularity.backend import SingularityBackend
+from executor_service.config import SingularityConfig
+options = SingularityConfig(image={OPTIONS.image!r}, program={OPTIONS.program!r})
 Backend = partial(SingularityBackend, options=options)
 """
 
@@ -189,7 +191,7 @@ def test_a_process_without_walls_is_no_box() -> None:
         check_walls(os.getpid())
 
 
-async def probe(folder: Path, options: SingularityOptions) -> Capabilities:
+async def probe(folder: Path, options: SingularityConfig) -> Capabilities:
     zipapp = await asyncio.to_thread(build_zipapp)
     backend = SingularityBackend("me", folder / uuid.uuid4().hex, zipapp, options)
     found = await backend.probe()
@@ -202,7 +204,7 @@ async def probe(folder: Path, options: SingularityOptions) -> Capabilities:
 
 async def test_what_is_missing_is_one_clear_line(yard: Yard) -> None:
     async def reason(**changes: str) -> str:
-        found = await probe(yard.folder, replace(OPTIONS, **changes))
+        found = await probe(yard.folder, OPTIONS.model_copy(update=changes))
         assert not found.available
         assert "\n" not in found.reason
         return found.reason
@@ -237,7 +239,7 @@ def folder_image(yard: Yard) -> Iterator[Path]:
 
 
 async def test_an_image_may_be_a_folder_and_needs_python(yard: Yard, folder_image: Path) -> None:
-    options = replace(OPTIONS, image=str(folder_image))
+    options = OPTIONS.model_copy(update={"image": str(folder_image)})
     assert (await probe(yard.folder, options)).available
     zipapp = await asyncio.to_thread(build_zipapp)
     backend = SingularityBackend("me", yard.folder / "other", zipapp, options)

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from paramiko.pipe import PosixPipe
 
 from executor_service.backends.base import Backend
@@ -70,7 +69,7 @@ async def yard(server: SshServer, tmp_path: Path) -> AsyncIterator[Yard]:
 
 async def backend_of(server: SshServer, **options: str | int) -> SshBackend:
     """A backend that reaches the server with other options."""
-    changed = replace(server.options, **options)
+    changed = server.options.model_copy(update=options)
     return SshBackend("test", await to_thread(build_zipapp), changed)
 
 
@@ -153,10 +152,10 @@ async def test_a_fingerprint_is_enough(server: SshServer) -> None:
 
 async def test_a_key_that_opens_nothing_is_one_clear_line(server: SshServer) -> None:
     key = str(server.folder / "other_user_key")
-    reason = await why_not(server, key_file=key)
+    reason = await why_not(server, key=key)
     assert f"does not let {server.account.pw_name} in with {key}" in reason
     assert "authorized_keys" in reason
-    assert "/nonexistent" in await why_not(server, key_file="/nonexistent")
+    assert "/nonexistent" in await why_not(server, key="/nonexistent")
 
 
 # ---- what there is on the machine

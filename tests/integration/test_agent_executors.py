@@ -113,7 +113,7 @@ def variables_of(server: SshServer) -> dict[str, str]:
         "HERMES_SSH_HOST": options.host,
         "HERMES_SSH_PORT": str(options.port),
         "HERMES_SSH_USER": options.user,
-        "HERMES_SSH_KEY": options.key_file,
+        "HERMES_SSH_KEY": options.key,
         "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
         "HERMES_SSH_FOLDER": options.folder,
     }

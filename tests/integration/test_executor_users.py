@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import BoxSpec
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
-from executor_service.backends.docker.engine import EngineAddress
+from executor_service.backends.docker.backend import DockerBackend
+from executor_service.config import DockerConfig
 from executor_service.errors import BoxCreateFailed
 from hermes.executor.v1 import exec_pb2
 from tests.boxes import odd_seconds
@@ -135,7 +135,7 @@ async def test_what_belongs_to_somebody_else_is_not_taken(
     remapping: OwnEngine, tmp_path: Path
 ) -> None:
     await to_thread(os.chown, tmp_path, UID, UID)
-    options = DockerOptions(EngineAddress(remapping.host))
+    options = DockerConfig(host=remapping.host)
     backend = DockerBackend("test", tmp_path / "backend", b"", options)
     with pytest.raises(BoxCreateFailed, match=f"chown -R {REMAPPED}:{REMAPPED}"):
         await backend.create(BoxSpec("box", "test", "p", tmp_path))
@@ -152,7 +152,7 @@ async def test_an_engine_of_an_ordinary_user(rootless: OwnEngine, users_home: Pa
 
 
 async def test_a_rootless_engine_of_somebody_else(rootless: OwnEngine, tmp_path: Path) -> None:
-    options = DockerOptions(EngineAddress(rootless.host))
+    options = DockerConfig(host=rootless.host)
     backend = DockerBackend("test", tmp_path / "backend", b"", options)
     found = await backend.probe()
     await backend.close()

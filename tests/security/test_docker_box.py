@@ -11,7 +11,8 @@ import docker
 import pytest
 
 from executor_service.backends.base import MIB, Box, BoxSpec, Limits
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
+from executor_service.config import DockerConfig
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client, run_in
 
@@ -52,14 +53,14 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     owner = f"test-{uuid.uuid4().hex}"
 
     async def create() -> Box:
-        backend = DockerBackend(owner, notes, build_zipapp(), DockerOptions())
+        backend = DockerBackend(owner, notes, build_zipapp(), DockerConfig())
         box = await backend.create(BoxSpec(f"b{uuid.uuid4().hex}", owner, "p", workspace, LIMITS))
         await (await backend.connect(box)).close()
         await backend.close()
         return box
 
     async def destroy(box: Box) -> None:
-        backend = DockerBackend(owner, notes, b"", DockerOptions())
+        backend = DockerBackend(owner, notes, b"", DockerConfig())
         await backend.destroy(box)
         await backend.close()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from executor_service.backends.base import Backend
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
-from executor_service.backends.docker.backend import DockerBackend, DockerOptions
+from executor_service.backends.docker.backend import DockerBackend
+from executor_service.config import DockerConfig
 from tests.boxes import Yard
 from tests.requirements import require
 
@@ -18,7 +19,7 @@ async def yard_with(name: str, folder: Path, supervisor: bytes) -> AsyncGenerato
 
     def make(owner: str, notes: Path) -> Backend:
         if name == "docker":
-            return DockerBackend(owner, notes, supervisor, DockerOptions())
+            return DockerBackend(owner, notes, supervisor, DockerConfig())
         return BubblewrapBackend(owner, notes, supervisor)
 
     yard = await Yard.open(make, f"test-{uuid.uuid4().hex}", folder)

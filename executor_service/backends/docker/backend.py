@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import (
@@ -38,6 +37,7 @@ from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
+from executor_service.config import DockerConfig
 from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,
@@ -63,29 +63,21 @@ _BIRTH_PATIENCE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class DockerOptions(Struct, frozen=True):
-    """What an operator may choose."""
-
-    address: EngineAddress = EngineAddress()
-    image: str = "hermes-sandbox:latest"
-    """Image of boxes that do not name one; needs Python 3.8 or newer and a folder /workspace."""
-    runtime: str = ""
-    """OCI runtime, for example runsc for gVisor; empty is the engine's default."""
-
-
 class DockerBackend:
     """Makes boxes with a Docker engine, one container each."""
 
-    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: DockerOptions) -> None:
+    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: DockerConfig) -> None:
         self._owner = owner
         self._sockets = BoxSockets(folder / "boxes")
-        self._takes_sockets = options.address.is_local
+        address = EngineAddress(options.host, options.ca, options.certificate, options.key)
+        self._is_local = address.is_local
+        self._takes_sockets = address.is_local
         """Whether boxes can be reached by a socket of this machine, as far as is known."""
         self._supervisor = supervisor
         self._options = options
-        self._engine = Engine(options.address)
-        user = ordinary_user(os.geteuid() if options.address.is_local else 0)
-        self._walls = Walls(user, options.runtime, options.address.is_local)
+        self._engine = Engine(address)
+        user = ordinary_user(os.geteuid() if address.is_local else 0)
+        self._walls = Walls(user, options.runtime, address.is_local)
         self._is_probed = False
         self._volumes = VolumeStore(
             owner, self._engine, options.image, supervisor, lambda: self._walls
@@ -94,7 +86,7 @@ class DockerBackend:
     @property
     def workspace_store(self) -> VolumeStore | None:
         """The volumes of workspaces, where the engine does not see this machine's folders."""
-        return None if self._options.address.is_local else self._volumes
+        return None if self._is_local else self._volumes
 
     async def probe(self) -> Capabilities:
         """What the engine can do and really enforces."""
@@ -160,7 +152,7 @@ class DockerBackend:
     def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, birth: Path | None) -> Box:
         from docker.errors import APIError
 
-        if self._options.address.is_local:
+        if self._is_local:
             self._walls.user.take(spec.workspace)
         secret = secrets.token_hex(32)
         image = spec.image or self._options.image

@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from executor_service.backends.kubernetes.stream import PROTOCOLS, ExecStream
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 from services.discreet import Discreet
 
@@ -48,40 +49,6 @@ RAW = {
 """Keyword arguments of every call: the answer as it came, within a deadline."""
 
 
-class ClusterAddress(Struct, frozen=True):
-    """Which cluster, and who asks it."""
-
-    kubeconfig: str = ""
-    """File that says where the API server is; empty, without a context, is the cluster around
-    this process."""
-    context: str = ""
-    """Context in that file; empty is the file's current one."""
-
-    def client(self) -> "ApiClient":
-        """A client of its own. Imports and reads files."""
-        from kubernetes import config
-        from kubernetes.client import ApiClient, Configuration
-
-        named = self.kubeconfig.split(os.pathsep)
-        if self.kubeconfig and not any(Path(file).expanduser().is_file() for file in named):
-            raise BackendUnavailable(
-                f"executor.kubernetes.kubeconfig: there is no file {self.kubeconfig}"
-            )
-        # Else a proxy that the environment names would come between.
-        configuration = Configuration(proxy="", no_proxy="", retries=cast("Any", False))
-        loaders = cast("Any", config)
-        if self.kubeconfig or self.context:
-            loaders.load_kube_config(
-                self.kubeconfig or None,
-                self.context or None,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        else:
-            loaders.load_incluster_config(client_configuration=configuration)
-        return ApiClient(configuration)
-
-
 class Apis(Struct, frozen=True):
     """The parts of the API that boxes need."""
 
@@ -94,8 +61,8 @@ class Apis(Struct, frozen=True):
 class Cluster:
     """One API server; owns the threads that its client runs in."""
 
-    def __init__(self, address: ClusterAddress) -> None:
-        self._address = address
+    def __init__(self, config: KubernetesConfig) -> None:
+        self._config = config
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kubernetes")
         self._lock = threading.Lock()
         self._client: ApiClient | None = None
@@ -144,7 +111,7 @@ class Cluster:
         with self._lock:
             if self._client is None:
                 try:
-                    self._client = self._address.client()
+                    self._client = _open_client(self._config)
                 except ConfigException as error:
                     raise BackendUnavailable(_no_cluster(str(error))) from error
             return self._client
@@ -193,6 +160,31 @@ class Cluster:
         if self._client is not None:
             cast("Any", self._client).rest_client.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _open_client(chosen: KubernetesConfig) -> "ApiClient":
+    """A client of the cluster that is named. Imports and reads files."""
+    from kubernetes import config
+    from kubernetes.client import ApiClient, Configuration
+
+    named = chosen.kubeconfig.split(os.pathsep)
+    if chosen.kubeconfig and not any(Path(file).expanduser().is_file() for file in named):
+        raise BackendUnavailable(
+            f"executor.kubernetes.kubeconfig: there is no file {chosen.kubeconfig}"
+        )
+    # Else a proxy that the environment names would come between.
+    configuration = Configuration(proxy="", no_proxy="", retries=cast("Any", False))
+    loaders = cast("Any", config)
+    if chosen.kubeconfig or chosen.context:
+        loaders.load_kube_config(
+            chosen.kubeconfig or None,
+            chosen.context or None,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    else:
+        loaders.load_incluster_config(client_configuration=configuration)
+    return ApiClient(configuration)
 
 
 def _silent(why: str) -> BackendUnavailable:

@@ -20,7 +20,6 @@ from executor_service.backends.kubernetes.pod import (
     SELECTED,
     SOCKET,
     SUPERVISOR,
-    KubernetesOptions,
     box_of,
     is_box_of,
     manifest,
@@ -46,6 +45,7 @@ from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.backends.kubernetes.watch import PodWatch
 from executor_service.backends.making import made
+from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -64,13 +64,23 @@ log = logging.getLogger(__name__)
 class KubernetesBackend:
     """Makes boxes in a Kubernetes cluster, one pod each."""
 
-    def __init__(self, owner: str, supervisor: bytes, options: KubernetesOptions) -> None:
+    def __init__(
+        self,
+        owner: str,
+        supervisor: bytes,
+        options: KubernetesConfig,
+        lifetime_s: float = 48 * 3600.0,
+        abandoned_after_s: float = 600.0,
+    ) -> None:
+        """The cluster ends pods after their lifetime; those of another executor that have ended
+        are removed after a time."""
         self._owner = owner
         self._supervisor = supervisor
         self._options = options
-        self._cluster = Cluster(options.address)
+        self._lifetime_s = lifetime_s
+        self._cluster = Cluster(options)
         self._pods = Pods(self._cluster, options.namespace)
-        self._abandoned = Abandoned(owner, options)
+        self._abandoned = Abandoned(owner, options.release, abandoned_after_s)
         self._store = claim_store(self._cluster, options, owner, supervisor)
         self._watch = PodWatch(self._pods, owned_by(owner))
 
@@ -93,7 +103,8 @@ class KubernetesBackend:
         secret = secrets.token_hex(32)
         try:
             objects = await ensure_objects(self._cluster, self._options, self._supervisor)
-            pod = await self._pods.create(manifest(spec, self._options, objects, secret))
+            wanted = manifest(spec, self._options, objects, secret, self._lifetime_s)
+            pod = await self._pods.create(wanted)
             try:
                 await keep_secret(self._cluster, pod, secret)
             except BackendError:

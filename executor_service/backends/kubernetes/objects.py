@@ -13,9 +13,9 @@ from executor_service.backends.kubernetes.api import RAW, Cluster, Json, part, p
 from executor_service.backends.kubernetes.pod import (
     PROGRAM,
     SELECTED,
-    KubernetesOptions,
     Objects,
 )
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 from services.task_groups import ungrouped
 
@@ -23,9 +23,7 @@ _MAX_CONFIG_MAP_BYTES = 1024 * 1024
 _SECRET_KEY = "secret"  # noqa: S105
 
 
-async def ensure_objects(
-    cluster: Cluster, options: KubernetesOptions, supervisor: bytes
-) -> Objects:
+async def ensure_objects(cluster: Cluster, options: KubernetesConfig, supervisor: bytes) -> Objects:
     """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
     owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
     reference = _reference(owner)

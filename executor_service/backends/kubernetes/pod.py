@@ -1,16 +1,16 @@
 """The pod that is a box: how it is walled in, named and found again."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from executor_service.backends.base import MIB, Box, BoxSpec, Isolation, Limits
+from executor_service.backends.base import MIB, Box, BoxSpec, Limits
 from executor_service.backends.docker.container import tmpfs_sizes
-from executor_service.backends.kubernetes.api import ClusterAddress, Json, part
+from executor_service.backends.kubernetes.api import Json, part
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BoxCreateFailed
 
 NAME = "kubernetes"
@@ -32,39 +32,9 @@ SOCKET = "@hermes-supervisor"
 UID = 1000
 GRACE_S = 1
 _DEFAULT_CPU_COUNT = 1.0
+_LIFETIME_S = 48 * 3600.0
 _LOG_BYTES = 64 * MIB
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-
-
-class KubernetesOptions(Struct, frozen=True):
-    """What an operator may choose."""
-
-    address: ClusterAddress = field(default_factory=ClusterAddress)
-    namespace: str = "hermes-sandboxes"
-    """Where boxes are, and nothing else."""
-    release: str = "hermes-sandboxes"
-    """Name of the ConfigMap that owns them: with it they are removed."""
-    image: str = "hermes-sandbox:latest"
-    pull_secrets: Sequence[str] = ()
-    runtime_class: str = ""
-    isolation: Isolation = Isolation.NAMESPACE
-    """What the runtime class makes of it, as the operator says; nobody else can know."""
-    host_users: bool = True
-    """False gives each pod a user namespace of its own."""
-    node_limits_pids: bool = False
-    """Whether the nodes limit the processes of a pod, as the operator says."""
-    seccomp_profile: str = ""
-    """File below the nodes' seccomp folder; empty is the runtime's default."""
-    node_selector: Mapping[str, str] = field(default_factory=dict[str, str])
-    tolerations: Sequence[Mapping[str, Any]] = ()
-    workspace_claim: str = ""
-    """PersistentVolumeClaim that holds the workspaces; without one they end with their boxes."""
-    max_age_s: float = 48 * 3600.0
-    """After which the cluster itself ends a box."""
-    start_timeout_s: float = 120.0
-    """How long a pod may take until its supervisor answers."""
-    abandoned_after_s: float = 600.0
-    """How long another executor's pod may have ended before its object is removed."""
 
 
 class Objects(Struct, frozen=True):
@@ -103,8 +73,14 @@ def owned_by(owner: str) -> str:
     return selecting({**SELECTED, OWNER: label(owner)})
 
 
-def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret: str) -> Json:
-    """The pod, as the API wants it."""
+def manifest(
+    spec: BoxSpec,
+    options: KubernetesConfig,
+    objects: Objects,
+    secret: str,
+    lifetime_s: float = _LIFETIME_S,
+) -> Json:
+    """The pod, as the API wants it; the cluster itself ends it after its lifetime."""
     if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
         raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
     return {
@@ -124,6 +100,7 @@ def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret
         },
         "spec": {
             **_placement(options),
+            "activeDeadlineSeconds": max(1, round(lifetime_s)),
             "containers": [_container(spec, options, secret)],
             "volumes": _volumes(spec, options, objects),
             "securityContext": {
@@ -138,10 +115,9 @@ def manifest(spec: BoxSpec, options: KubernetesOptions, objects: Objects, secret
     }
 
 
-def _placement(options: KubernetesOptions) -> Json:
+def _placement(options: KubernetesConfig) -> Json:
     chosen: Json = {
         "restartPolicy": "Never",
-        "activeDeadlineSeconds": max(1, round(options.max_age_s)),
         "terminationGracePeriodSeconds": GRACE_S,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -163,7 +139,7 @@ def _placement(options: KubernetesOptions) -> Json:
     return chosen
 
 
-def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
+def _container(spec: BoxSpec, options: KubernetesConfig, secret: str) -> Json:
     limits = spec.limits
     digest = sha256(secret.encode()).hexdigest()
     command = [*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key, "--secret-sha256", digest]
@@ -200,11 +176,11 @@ def _container(spec: BoxSpec, options: KubernetesOptions, secret: str) -> Json:
     }
 
 
-def _disk_bytes(limits: Limits, options: KubernetesOptions) -> int:
+def _disk_bytes(limits: Limits, options: KubernetesConfig) -> int:
     return _LOG_BYTES + (0 if options.workspace_claim else limits.workspace_bytes)
 
 
-def _volumes(spec: BoxSpec, options: KubernetesOptions, objects: Objects) -> list[Json]:
+def _volumes(spec: BoxSpec, options: KubernetesConfig, objects: Objects) -> list[Json]:
     workspace: Json = {"emptyDir": {"sizeLimit": str(spec.limits.workspace_bytes)}}
     if options.workspace_claim:
         workspace = {"persistentVolumeClaim": {"claimName": options.workspace_claim}}

@@ -13,7 +13,7 @@ from executor_service.backends.kubernetes.api import (
     part,
     parts,
 )
-from executor_service.backends.kubernetes.pod import GRACE_S, OWNER, KubernetesOptions
+from executor_service.backends.kubernetes.pod import GRACE_S, OWNER
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 
 FIRST_POLL_S = 0.05
@@ -115,13 +115,14 @@ class Abandoned:
     so that no clock of the cluster has to agree with this machine's.
     """
 
-    def __init__(self, owner: str, options: KubernetesOptions) -> None:
+    def __init__(self, owner: str, release: str, after_s: float) -> None:
+        """`after_s` is how long a pod may have ended before its object is removed."""
         self._owner = owner
-        self._release = options.release
+        self._release = release
         self._patience_s = {
-            "Succeeded": options.abandoned_after_s,
-            "Failed": options.abandoned_after_s,
-            "Pending": _UNBEGUN_FACTOR * options.abandoned_after_s,
+            "Succeeded": after_s,
+            "Failed": after_s,
+            "Pending": _UNBEGUN_FACTOR * after_s,
         }
         self._since: dict[tuple[str, str], float] = {}
 

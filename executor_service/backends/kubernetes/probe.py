@@ -7,6 +7,7 @@ from executor_service.backends.base import (
     BoxSpec,
     Capabilities,
     Enforcement,
+    Isolation,
     LimitSupport,
     WorkspacePlace,
 )
@@ -15,11 +16,11 @@ from executor_service.backends.kubernetes.pod import (
     BOX,
     NAME,
     POOL,
-    KubernetesOptions,
     Objects,
     labels_of,
     manifest,
 )
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.task_groups import all_of
 
@@ -40,7 +41,7 @@ _VARYING = frozenset({BOX, POOL})
 _DIRECTIONS = {"Ingress": "ingress", "Egress": "egress"}
 
 
-async def probe(cluster: Cluster, options: KubernetesOptions, owner: str) -> Capabilities:
+async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capabilities:
     """Ask the cluster; a "no" says what to do about it."""
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
@@ -56,7 +57,7 @@ async def probe(cluster: Cluster, options: KubernetesOptions, owner: str) -> Cap
     return _capabilities(reason, options, available=True)
 
 
-async def _check_rights(cluster: Cluster, options: KubernetesOptions) -> None:
+async def _check_rights(cluster: Cluster, options: KubernetesConfig) -> None:
     """All are asked for at the same time; the first that is missing is told."""
     answers = await all_of(_has_right(cluster, options, right) for right in RIGHTS)
     for (_, resource, sub, verb), is_given in zip(RIGHTS, answers, strict=True):
@@ -67,7 +68,7 @@ async def _check_rights(cluster: Cluster, options: KubernetesOptions) -> None:
             )
 
 
-async def _has_right(cluster: Cluster, options: KubernetesOptions, right: Right) -> bool:
+async def _has_right(cluster: Cluster, options: KubernetesConfig, right: Right) -> bool:
     group, resource, sub, verb = right
     asked = {
         "namespace": options.namespace,
@@ -88,7 +89,7 @@ async def _has_right(cluster: Cluster, options: KubernetesOptions, right: Right)
 
 
 async def _check_policies(
-    cluster: Cluster, options: KubernetesOptions, labels: Mapping[str, str]
+    cluster: Cluster, options: KubernetesConfig, labels: Mapping[str, str]
 ) -> None:
     found = await cluster.call(
         lambda api: api.networking.list_namespaced_network_policy(options.namespace, **RAW)
@@ -101,7 +102,7 @@ async def _check_policies(
         )
 
 
-async def _check_admission(cluster: Cluster, options: KubernetesOptions, spec: BoxSpec) -> None:
+async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec) -> None:
     """Have a box judged by the cluster that is not made."""
     wanted = manifest(spec, options, Objects({}, "none"), "")
     del wanted["metadata"]["ownerReferences"]
@@ -115,7 +116,7 @@ async def _check_admission(cluster: Cluster, options: KubernetesOptions, spec: B
         raise BackendUnavailable(f"the cluster admits no sandbox: {error}") from error
 
 
-def _capabilities(reason: str, options: KubernetesOptions, *, available: bool) -> Capabilities:
+def _capabilities(reason: str, options: KubernetesConfig, *, available: bool) -> Capabilities:
     def held(how: Enforcement = Enforcement.ENFORCED, *, where: bool = True) -> Enforcement:
         return how if available and where else Enforcement.NONE
 
@@ -124,7 +125,7 @@ def _capabilities(reason: str, options: KubernetesOptions, *, available: bool) -
         name=NAME,
         available=available,
         reason=reason,
-        isolation=options.isolation,
+        isolation=Isolation(options.isolation),
         limits=LimitSupport(
             memory=held(),
             cpu=held(),
@@ -137,7 +138,7 @@ def _capabilities(reason: str, options: KubernetesOptions, *, available: bool) -
     )
 
 
-def _describe(version: Json, host: str, options: KubernetesOptions) -> str:
+def _describe(version: Json, host: str, options: KubernetesConfig) -> str:
     """One line on how boxes run here, with what an operator should know."""
     notes = [
         f"Kubernetes {version['gitVersion']} at {host}",

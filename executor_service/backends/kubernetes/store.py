@@ -21,12 +21,12 @@ from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SELECTED,
     SUPERVISOR,
-    KubernetesOptions,
     manifest,
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
+from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -41,7 +41,7 @@ _READ_BYTES = 64 * 1024
 
 
 def claim_store(
-    cluster: Cluster, options: KubernetesOptions, owner: str, supervisor: bytes
+    cluster: Cluster, options: KubernetesConfig, owner: str, supervisor: bytes
 ) -> FolderStore:
     """The workspaces of a claim."""
     pods = Pods(cluster, options.namespace)

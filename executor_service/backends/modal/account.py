@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from executor_service.backends.modal import start as modal_start
 from executor_service.backends.modal.stream import Calls, Failures
+from executor_service.config import ModalConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 from executor_service.supervisor_zipapp import install_supervisor
-from services.discreet import Discreet
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:
@@ -45,25 +45,6 @@ _PACKAGES = (
 """What an image of our own has beyond Debian's smallest and Python."""
 
 
-class ModalOptions(Discreet, frozen=True):
-    """What an operator may choose."""
-
-    unshown = ("token_secret",)
-
-    token_id: str = ""
-    token_secret: str = ""
-    server_url: str = "https://api.modal.com"
-    app: str = "hermes-sandboxes"
-    environment: str = ""
-    """Empty is the account's default."""
-    region: str = ""
-    """Empty leaves it to Modal."""
-    image: str = ""
-    """A registry's reference or an id `im-…`; empty is Debian with Python and a few tools."""
-    lifetime_s: int = LONGEST_LIFE_S
-    """When Modal ends a sandbox whatever happens."""
-
-
 class Opened(Struct, frozen=True):
     """What is needed for every call."""
 
@@ -84,7 +65,7 @@ class Built(Struct, frozen=True):
 class ModalAccount:
     """One client of Modal, opened by the first call that needs it."""
 
-    def __init__(self, options: ModalOptions, supervisor: bytes, folder: Path) -> None:
+    def __init__(self, options: ModalConfig, supervisor: bytes, folder: Path) -> None:
         self.options = options
         self.failures: Failures = (OSError,)
         """What the SDK may raise; complete once it is loaded."""
@@ -108,7 +89,8 @@ class ModalAccount:
 
     async def _open(self) -> Opened:
         options = self.options
-        if not (options.token_id and options.token_secret):
+        token = (options.token_id.get_secret_value(), options.token_secret.get_secret_value())
+        if not all(token):
             raise BackendUnavailable(
                 "no token of Modal: make one at modal.com/settings/tokens and set MODAL_TOKEN_ID "
                 "and MODAL_TOKEN_SECRET"
@@ -125,7 +107,6 @@ class ModalAccount:
         async with self.answering(_HELLO_DEADLINE_S):
             if self._client is None:
                 # Client.from_credentials would take the server from the environment.
-                token = (options.token_id, options.token_secret)
                 opening = Client(options.server_url, CLIENT_TYPE_CLIENT, token)
                 await opening.__aenter__()
                 self._client = opening

@@ -29,14 +29,15 @@ from executor_service.backends.base import (
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.modal.account import (
     CALL_DEADLINE_S,
+    LONGEST_LIFE_S,
     PLACE,
     Built,
     ModalAccount,
-    ModalOptions,
 )
 from executor_service.backends.modal.records import Record, Records
 from executor_service.backends.modal.store import VolumeStore, volume_name
 from executor_service.backends.modal.stream import ModalStream
+from executor_service.config import ModalConfig
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -70,9 +71,18 @@ _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 class ModalBackend:
     """Makes boxes at Modal and keeps their records below one folder."""
 
-    def __init__(self, owner: str, folder: Path, supervisor: bytes, options: ModalOptions) -> None:
+    def __init__(
+        self,
+        owner: str,
+        folder: Path,
+        supervisor: bytes,
+        options: ModalConfig,
+        lifetime_s: int = LONGEST_LIFE_S,
+    ) -> None:
+        """Modal itself ends a sandbox after its lifetime."""
         self._owner = owner
         self._options = options
+        self._lifetime_s = lifetime_s
         self._account = ModalAccount(options, supervisor, folder)
         self._records = Records(folder / "boxes")
         self._store = VolumeStore(owner, self._account)
@@ -126,7 +136,7 @@ class ModalBackend:
                 app=opened.app,
                 tags={_OWNER: self._owner, _BOX: record.key},
                 image=built.image,
-                timeout=options.lifetime_s,
+                timeout=self._lifetime_s,
                 idle_timeout=_IDLE_S,
                 workdir="/",
                 region=options.region or None,

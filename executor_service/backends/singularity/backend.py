@@ -9,7 +9,6 @@ import os
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation, LimitSupport
@@ -19,16 +18,8 @@ from executor_service.backends.process_backend import ProcessBackend, system_cal
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Start
 from executor_service.backends.singularity.probe import Found, find_program, look_at
 from executor_service.backends.singularity.start import Parts, start_box
+from executor_service.config import SingularityConfig
 from executor_service.supervisor_zipapp import install_supervisor
-
-
-class SingularityOptions(Struct, frozen=True):
-    """What an operator may choose."""
-
-    image: str
-    """A SIF file, or a folder with a root file system; needs Python 3.8 or newer."""
-    program: str = ""
-    """Path or name of the program; empty is apptainer, else singularity."""
 
 
 class SingularityBackend(ProcessBackend[Parts]):
@@ -37,7 +28,7 @@ class SingularityBackend(ProcessBackend[Parts]):
     name = "singularity"
 
     def __init__(
-        self, owner: str, folder: Path, supervisor: bytes, options: SingularityOptions
+        self, owner: str, folder: Path, supervisor: bytes, options: SingularityConfig
     ) -> None:
         super().__init__(owner, folder, supervisor)
         self._options = options

@@ -25,8 +25,9 @@ from executor_service.backends.base import (
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, read_answer, socket_of
-from executor_service.backends.ssh.connection import Answer, SshOptions
+from executor_service.backends.ssh.connection import Answer
 from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
+from executor_service.config import SshConfig
 from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.supervisor.install import ANSWER, OLDEST
 from executor_service.supervisor.keeper import WORKSPACES
@@ -42,7 +43,7 @@ _MAX_SHOWN_CHARACTERS = 500
 class SshBackend:
     """Makes boxes of processes on another machine."""
 
-    def __init__(self, owner: str, supervisor: bytes, options: SshOptions) -> None:
+    def __init__(self, owner: str, supervisor: bytes, options: SshConfig) -> None:
         self._supervisor = supervisor
         self._options = options
         self._machine = Machine(options)
@@ -172,7 +173,7 @@ class _Place(Struct, frozen=True):
     """Empty as long as it is not there."""
 
     @classmethod
-    def read(cls, said: str, options: SshOptions) -> Self:
+    def read(cls, said: str, options: SshConfig) -> Self:
         """From what the installation said; BackendUnavailable when it cannot be used."""
         answer = read_answer(said, ANSWER)
         python = ".".join(map(str, answer["python"]))
@@ -191,7 +192,7 @@ class _Place(Struct, frozen=True):
         return cls(answer["host"], python, answer["folder"], answer["supervisor"] or "")
 
 
-def _complaint(options: SshOptions, answer: Answer) -> str:
+def _complaint(options: SshConfig, answer: Answer) -> str:
     """Why a program of ours did not run there."""
     if answer.status == _COMMAND_NOT_FOUND:
         return f"{options.name} has no python3: install Python 3.8 or newer there"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 
 from executor_service.backends.ssh.pump import Pump
+from executor_service.config import SshConfig
 from executor_service.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -25,37 +26,8 @@ _SESSION_DEADLINE_S = 8.0
 _KEEPALIVE_S = 15
 _SILENCE_MS = 20_000
 """How long what was sent may stay unconfirmed until the connection counts as broken."""
-_SSH_PORT = 22
 _READ_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
-
-
-class SshOptions(Struct, frozen=True):
-    """Which account of which machine, and how both sides are proven."""
-
-    host: str
-    port: int = _SSH_PORT
-    user: str = ""
-    """Empty is the name of the user who runs the executor."""
-    key_file: str = ""
-    """Private key, with its certificate in `…-cert.pub` if there is one; empty takes the agent's
-    keys and the user's usual ones."""
-    known_hosts: str = "~/.ssh/known_hosts"
-    """File that the machine's key stands in."""
-    fingerprint: str = ""
-    """`SHA256:…` of the machine's key; with it known_hosts is not looked at."""
-    folder: str = "~/.hermes-executor"
-    """Where everything is kept on the machine."""
-
-    @property
-    def name(self) -> str:
-        """The machine for messages."""
-        return self.host if self.port == _SSH_PORT else f"{self.host}:{self.port}"
-
-    @property
-    def known_name(self) -> str:
-        """The machine as known_hosts has it."""
-        return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
 
 
 class Answer(Struct, frozen=True):
@@ -80,7 +52,7 @@ class Connection:
         self._pump = Pump()
 
     @classmethod
-    def open(cls, options: SshOptions) -> Self:
+    def open(cls, options: SshConfig) -> Self:
         """Connect and prove who both sides are; BackendUnavailable says what is wrong."""
         import paramiko
 
@@ -154,10 +126,10 @@ def _read_all(receive: Callable[[int], bytes], channel: "Channel", give_up_at: f
     raise ConnectionError("the answer is too long")
 
 
-def _connect(client: "SSHClient", options: SshOptions) -> "Transport":
+def _connect(client: "SSHClient", options: SshConfig) -> "Transport":
     import paramiko
 
-    key_file = _expanded(options.key_file)
+    key_file = _expanded(options.key)
     if key_file and not Path(key_file).is_file():
         raise BackendUnavailable(f"executor.ssh.key: there is no file {key_file}")
     try:
@@ -167,8 +139,8 @@ def _connect(client: "SSHClient", options: SshOptions) -> "Transport":
             options.port,
             username=options.user or None,
             key_filename=key_file or None,
-            allow_agent=not options.key_file,
-            look_for_keys=not options.key_file,
+            allow_agent=not options.key,
+            look_for_keys=not options.key,
             timeout=_CONNECT_DEADLINE_S,
             banner_timeout=_CONNECT_DEADLINE_S,
             auth_timeout=_CONNECT_DEADLINE_S,
@@ -182,7 +154,7 @@ def _connect(client: "SSHClient", options: SshOptions) -> "Transport":
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise BackendUnavailable(
-            f"the key {options.key_file or 'of this user'} needs a passphrase: load it into an "
+            f"the key {options.key or 'of this user'} needs a passphrase: load it into an "
             "agent and leave executor.ssh.key out, or use a key without"
         ) from error
     except (paramiko.SSHException, EOFError) as error:
@@ -198,7 +170,7 @@ def _connect(client: "SSHClient", options: SshOptions) -> "Transport":
     return transport
 
 
-def _socket(options: SshOptions) -> socket.socket:
+def _socket(options: SshConfig) -> socket.socket:
     sock = socket.create_connection((options.host, options.port), _CONNECT_DEADLINE_S)
     # Small frames go back and forth, and waiting to fill packets doubles the time of each.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -207,7 +179,7 @@ def _socket(options: SshOptions) -> socket.socket:
     return sock
 
 
-def _pin(client: "SSHClient", options: SshOptions) -> None:
+def _pin(client: "SSHClient", options: SshConfig) -> None:
     """Believe nobody but the machine whose key is configured."""
     policy: Any = _Fingerprint(options) if options.fingerprint else _Unknown(options)
     client.set_missing_host_key_policy(policy)
@@ -225,7 +197,7 @@ def _pin(client: "SSHClient", options: SshOptions) -> None:
 class _Unknown:
     """Refuses every machine that is not in known_hosts."""
 
-    def __init__(self, options: SshOptions) -> None:
+    def __init__(self, options: SshConfig) -> None:
         self._options = options
 
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
@@ -260,11 +232,11 @@ def _shown(key: "PKey") -> str:
     return f"the key {key.get_name()} {_fingerprint(key)}"
 
 
-def _why_refused(options: SshOptions, error: Exception) -> str:
+def _why_refused(options: SshConfig, error: Exception) -> str:
     import paramiko
 
     if isinstance(error, paramiko.AuthenticationException):
-        key = options.key_file or "the agent's and the user's usual keys"
+        key = options.key or "the agent's and the user's usual keys"
         return (
             f"{options.name} does not let {options.user or 'this user'} in with {key} "
             f"({error}): add the public key to ~/.ssh/authorized_keys there"

@@ -17,8 +17,8 @@ from executor_service.backends.ssh.connection import (
     Answer,
     Connection,
     SessionRefused,
-    SshOptions,
 )
+from executor_service.config import SshConfig
 from executor_service.errors import BackendUnavailable
 from executor_service.link.socket_stream import SocketStream
 
@@ -32,7 +32,7 @@ _MAX_CONNECTIONS = 16
 class Machine:
     """One account of one machine; owns the connections and the threads that wait for them."""
 
-    def __init__(self, options: SshOptions) -> None:
+    def __init__(self, options: SshConfig) -> None:
         self.options = options
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ssh")
         self._opening = threading.Lock()

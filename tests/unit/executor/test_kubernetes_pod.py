@@ -7,7 +7,6 @@ import pytest
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.kubernetes.pod import (
-    KubernetesOptions,
     Objects,
     box_of,
     is_box_of,
@@ -22,6 +21,7 @@ from executor_service.backends.kubernetes.status import (
     why_gone,
     why_hopeless,
 )
+from executor_service.config import KubernetesConfig
 from executor_service.errors import BoxCreateFailed
 from tests.fakes.kubernetes.admission import admit, validate
 from tests.fakes.kubernetes.errors import Refused
@@ -36,7 +36,7 @@ LABELS = {"app.kubernetes.io/name": "hermes-sandbox", "org.hermes.owner": "me"}
 
 
 def pod_of(**chosen: Any) -> Json:
-    return manifest(SPEC, KubernetesOptions(**chosen), OBJECTS, "a-secret")
+    return manifest(SPEC, KubernetesConfig(**chosen), OBJECTS, "a-secret")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_all_memory_volumes_fit_into_the_memory() -> None:
     assert sum(sizes) < LIMITS.memory_bytes
     small = BoxSpec("b", "o", "p", Path("/w"), Limits(memory_bytes=64 * MIB))
     with pytest.raises(BoxCreateFailed, match="memory limit must exceed"):
-        manifest(small, KubernetesOptions(), OBJECTS, "")
+        manifest(small, KubernetesConfig(), OBJECTS, "")
 
 
 def without(field: str) -> Json:
@@ -142,7 +142,7 @@ def test_what_is_documented_is_valid() -> None:
 @pytest.mark.parametrize("key", ["box_1", "_", "a_", "sbx_06h03r", "x" * 64])
 def test_each_key_has_a_pod_of_its_own(key: str) -> None:
     spec = BoxSpec(key, "o", "p", Path("/w"), LIMITS)
-    pod = manifest(spec, KubernetesOptions(), OBJECTS, "")
+    pod = manifest(spec, KubernetesConfig(), OBJECTS, "")
     validate(pod)
     pod["metadata"]["uid"] = "uid"
     assert is_box_of(pod, "o")

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from executor_service.backends.kubernetes.api import Cluster, ClusterAddress
-from executor_service.backends.kubernetes.pod import KubernetesOptions
+from executor_service.backends.kubernetes.api import Cluster
 from executor_service.backends.kubernetes.probe import probe
+from executor_service.config import KubernetesConfig
 
 CONFIG = """
 apiVersion: v1
@@ -42,8 +42,8 @@ async def test_a_question_that_fails_leaves_no_others_waiting(tmp_path: Path) ->
         config = tmp_path / "kubeconfig"
         port = server.sockets[0].getsockname()[1]
         await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
-        cluster = Cluster(ClusterAddress(str(config)))
-        found = await probe(cluster, KubernetesOptions(), "test")
+        cluster = Cluster(KubernetesConfig(kubeconfig=str(config)))
+        found = await probe(cluster, KubernetesConfig(), "test")
         left = [task for task in asyncio.all_tasks() if "_has_right" in repr(task.get_coro())]
         over.set()
         await cluster.close()
