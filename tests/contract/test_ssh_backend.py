@@ -295,6 +295,8 @@ async def test_what_a_killed_supervisor_has_left_is_ended(yard: Yard) -> None:
     async with yard.box() as box:
         async with open_console(yard.backend, box) as console:
             await console.shell(f"setsid sleep {seconds} & sleep {seconds}")
+            while len(await to_thread(find, f"sleep\0{seconds}")) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
             os.kill(int(box.native_id), signal.SIGKILL)
             await console.link.wait_ended()
         assert len(await to_thread(find, f"sleep\0{seconds}")) == 2
