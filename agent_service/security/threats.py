@@ -17,7 +17,6 @@ ENCODED = "encoded"
 _LONG_LINE = 300
 _MARGIN = 100
 """Characters that go with a match to each side, where neither a line nor a sentence ends."""
-_SPACE = re.compile(r"\s")
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
 
 
@@ -140,19 +139,7 @@ class _Lines:
         first, last = cuts[bisect_right(cuts, begin) - 1], cuts[bisect_left(cuts, end)]
         if last - first <= _LONG_LINE:
             return first, last
-        return max(first, self._word_after(begin)), min(last, self._word_before(end))
-
-    def _word_after(self, begin: int) -> int:
-        """Where the first whole word begins within the margin before a match."""
-        least = max(begin - _MARGIN, 0)
-        space = _SPACE.search(self._text, least, begin)
-        return least if space is None or least == 0 else space.end()
-
-    def _word_before(self, end: int) -> int:
-        """Where the last whole word ends within the margin behind a match."""
-        most = end + _MARGIN
-        spaces = [match.start() for match in _SPACE.finditer(self._text, end, most)]
-        return spaces[-1] if spaces else most
+        return max(first, begin - _MARGIN), min(last, end + _MARGIN)
 
 
 def _merged(threats: Sequence[Threat]) -> list[tuple[int, int, list[str]]]:

@@ -62,16 +62,10 @@ def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     args, reads, scripted = list(invocation.args), False, False
     while args:
         arg = args[0]
-        if arg in ("--rcfile", "--init-file") and len(args) > 1:
-            run_text(shell, shell.scene.read(args[1]), Pipes())
+        if arg in ("-o", "+o", "-O", "+O"):
             args = args[2:]
-        elif arg in ("-o", "+o", "-O", "+O"):
-            args = args[2:]
-        elif arg == "--":
-            args = args[1:]
-            break
         elif len(arg) > 1 and arg[0] in "-+":
-            scripted = scripted or (arg[1] != "-" and "c" in arg) or arg == "--command"
+            scripted = scripted or (arg[1] != "-" and "c" in arg)
             reads = reads or (arg[1] != "-" and "s" in arg)
             args = args[1:]
         else:
@@ -185,13 +179,6 @@ def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     return UNKNOWN
 
 
-def _hash(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    paths = invocation.value_of("-p")
-    if paths and invocation.operands:
-        shell.scene.aliases[invocation.operands[-1]] = paths[0]
-    return ""
-
-
 def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     """A copy of a program under another name, or of a file that the text wrote."""
     operands = invocation.operands
@@ -246,7 +233,6 @@ BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     "printf": _printf,
     "alias": _alias,
     "trap": _trap,
-    "hash": _hash,
     "cp": _copy,
     "ln": _copy,
     "mv": _copy,

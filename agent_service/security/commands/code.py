@@ -103,7 +103,7 @@ _WRITES = re.compile(
     r"appendFile|file_put_contents|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|"
     r"os\.(?:rename|replace|link|symlink)|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
     r"createWriteStream|\bspit\b|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
-    r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b",
+    r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b|urlretrieve|getstore|copy_stream",
 )
 _PATH = re.compile(
     # What an unknown name goes on with is kept, since it is no whole folder then.
@@ -122,24 +122,7 @@ _FORKS = re.compile(
 _SERVES = re.compile(
     r"http\.server|SimpleHTTPServer|WEBrick|HTTPServer|httpd|pyftpdlib|Plack::|uploadserver|HTTP::Server|HTTP::Daemon"
 )
-_SAVES = re.compile(
-    r"urlretrieve|getstore|copy_stream|File::Fetch|DownloadFile|transferFrom|OutFile|\bmirror\("
-)
-_READS = re.compile(r"open|read|file|getline|slurp|\bcat\b", re.IGNORECASE)
 _URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
-_HANDLED = re.compile(
-    r"(?:open|read|write|file|copy|path|store|retrieve|download|stream|\bcp)\w{0,20}+\s*\(?\s*"
-    r"(?:[^;\n()]|\([^()\n]{0,160}\)){0,160}?[\"'](/[^\"'\n]+)[\"']|-OutFile\s+[\"']?(/[^\s\"';]+)",
-    re.IGNORECASE,
-)
-_ENVIRON = re.compile(r"\benviron\b|\bgetenv\b|\bENV\[|process\.env")
-_OPENS_NAMED = re.compile(
-    r"(?<!url)open\w{0,20}\s*\(\s*(?:[\w.]*environ|e|[\w.]*getenv|ENV)\b\s*[\[(]"
-)
-_REBOOT = re.compile(
-    r"\b(?:os\.)?reboot\s*\(|RB_AUTOBOOT|Stop-Computer|Restart-Computer|ExitWindowsEx"
-)
-_SETUID = re.compile(r"setuid\s*\(\s*0\s*\)|\$[<>]\s*=\s*0|POSIX::setuid|Process::Sys\.setuid")
 _MODES = re.compile(
     r"chmod\w{0,20}\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)"
 )
@@ -185,7 +168,6 @@ def _literals(code: str) -> list[str]:
     ]
 
 
-_AWK_PIPES = re.compile(r"/inet6?/tcp/.*\|&|\|&.*/inet6?/tcp/", re.DOTALL)
 _ROWS = (
     ("remote-to-shell", _FETCH, _EVALUATES),
     ("decode-to-shell", _DECODES, _EVALUATES),
@@ -193,9 +175,6 @@ _ROWS = (
     ("upload", _SERVES),
     ("kill-all", _KILL),
     ("fork-bomb", _FORKS),
-    ("shutdown", _REBOOT),
-    ("privilege-flags", _SETUID, _RUNS),
-    ("privilege-flags", _SETUID, _SHELL),
     ("permissions", _MODES),
     (SENDS, _SOCKET),
 )
@@ -212,7 +191,7 @@ def _found(code: str) -> Iterator[Finding]:
         return
     is_shell, runs = _SHELL.search(code), _RUNS.search(code)
     hands_over = (is_shell or runs) and _HANDS_OVER.search(code)
-    if (is_shell and runs) or hands_over or _AWK_PIPES.search(code):
+    if (is_shell and runs) or hands_over:
         yield Finding("bind-shell" if _LISTENS.search(code) else "reverse-shell")
     elif _LISTENS.search(code) and _WRITES.search(code):
         yield Finding("download")
@@ -223,8 +202,11 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
     named = _PATH.finditer(_URL.sub(" ", code))
     paths += [match[0] for match in named if len(match[0]) > 4]
     writes = _WRITES.search(code)
+    fetches = any(each.search(code) for each in (_FETCH, _URL, _SOCKET))
     yield from _deletes(code, paths)
     for path in paths:
+        if fetches and is_outside(path):
+            yield Finding("download" if writes else "upload")
         if is_credential(path):
             yield Finding("credential-files")
             if code_requests.GIVES.search(code):
@@ -235,23 +217,6 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
             yield Finding("device-write")
         if family := written_family(path):
             yield Finding(family)
-    yield from _moved(code)
-
-
-def _moved(code: str) -> Iterator[Finding]:
-    """What the text sends out of files, or brings into them, beyond the workspace."""
-    is_fetch = _FETCH.search(code) or _URL.search(code)
-    if not (is_fetch or _SOCKET.search(code)):
-        return
-    handled = [next(filter(None, match.groups())) for match in _HANDLED.finditer(code)]
-    saves = _SAVES.search(code)
-    is_named_elsewhere = _OPENS_NAMED.search(code) or (saves and _ENVIRON.search(code))
-    if not is_named_elsewhere and not any(map(is_outside, handled)):
-        return
-    if saves or _WRITES.search(code):
-        yield Finding("download")
-    elif _READS.search(code):
-        yield Finding("upload")
 
 
 # What is deleted: which literals name what is removed, or walked and removed

@@ -1,14 +1,15 @@
 """One program as a command runs it, and how its options are read."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from agent_service.security.commands.marks import without_marks
 
 
-class Invocation(Struct, frozen=True):
+class Invocation(Struct, frozen=True, dict=True):
     """A program with its arguments, expanded as far as the text tells them."""
 
     name: str
@@ -28,22 +29,16 @@ class Invocation(Struct, frozen=True):
     """Whether anything is piped or redirected into it."""
     guesses: frozenset[str] = frozenset()
     """What stands for variables that the text does not tell, wherever it stands."""
-    _letters: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
-    _operands: list[list[str]] = field(default_factory=list[list[str]])
 
-    @property
+    @cached_property
     def letters(self) -> frozenset[str]:
         """The letters of its short options."""
-        if not self._letters:
-            self._letters.append(
-                frozenset(
-                    letter
-                    for arg in self.args[: self._ended()]
-                    if len(arg) > 1 and arg[0] == "-" and arg[1] != "-"
-                    for letter in without_marks(arg[1:])
-                )
-            )
-        return self._letters[0]
+        return frozenset(
+            letter
+            for arg in self.args[: self._ended()]
+            if len(arg) > 1 and arg[0] == "-" and arg[1] != "-"
+            for letter in without_marks(arg[1:])
+        )
 
     def short(self, letters: str) -> bool:
         """Whether one of these short options is given."""
@@ -64,22 +59,16 @@ class Invocation(Struct, frozen=True):
         """Whether one of the words is an argument."""
         return any(word in self.args for word in words)
 
-    @property
-    def operands(self) -> list[str]:
+    @cached_property
+    def operands(self) -> Sequence[str]:
         """The arguments that are no options."""
-        return list(self._told())
-
-    def _told(self) -> list[str]:
-        if not self._operands:
-            end = self._ended()
-            found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
-            self._operands.append([*found, *self.args[end + 1 :]])
-        return self._operands[0]
+        end = self._ended()
+        found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
+        return [*found, *self.args[end + 1 :]]
 
     def operand(self, number: int) -> str:
         """The operand at this place; empty where there are fewer."""
-        operands = self._told()
-        return operands[number] if number < len(operands) else ""
+        return self.operands[number] if number < len(self.operands) else ""
 
     def value_of(self, *options: str) -> list[str]:
         """The values of options, given as `-x value`, `-xvalue`, `--long value`, `--long=value`."""

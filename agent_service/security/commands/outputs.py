@@ -14,10 +14,6 @@ from agent_service.security.commands.scene import Scene
 
 _Teller = Callable[[Invocation, Callable[[str], str]], str]
 _LONGEST = 65_536
-_EDITED = 4_096
-"""Characters that sed's edits are followed on."""
-_EDITS = 100
-"""Characters that an edit looks at as fast as one of a word."""
 FETCHERS = listed(
     "curl wget fetch aria2c axel lynx links w3m http https httpie xh curlie nc ncat netcat socat "
     "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
@@ -36,11 +32,7 @@ _UNPACKING = listed(
     "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
     "hexdump base32 base64 openssl rev"
 )
-DECODERS = listed("base64 base32 xxd openssl rev")
-"""Programs that decode, and whose output is known where their input is."""
 _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
-_REPEATS = re.compile(r"[*+?|(){}]|\\[\w(){}+?|]")
-_SET = re.compile(r"s(.)((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gIi0-9]*)", re.DOTALL)
 
 
 def output_of(invocation: Invocation, scene: Scene) -> str:
@@ -49,8 +41,6 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
     if EVERY_PROCESS in invocation.stdin and _picks(invocation):
         some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
         invocation = replace(invocation, stdin=some)
-    if name == "sed":
-        scene.spend(len(invocation.stdin) * invocation.text.count("s") // _EDITS)
     teller = _TELLERS.get(name)
     if teller is not None:
         return teller(invocation, read)[:_LONGEST]
@@ -114,70 +104,23 @@ def _formatted(form: str, values: list[str]) -> tuple[int, str]:
             return "%"
         value = values[used] if used < len(values) else ""
         used += 1
-        if match[1] == "b":
-            return decode_escapes(value)
-        if match[1] == "c":
-            return value[:1]
-        if match[1] in "xX" and value.isdigit():
-            return format(int(value[:9]), match[1])
-        if match[1] == "o" and value.isdigit():
-            return format(int(value[:9]), "o")
-        return value
+        return decode_escapes(value) if match[1] == "b" else value
 
     return used, re.sub(r"%[-+ #0]*+\d*+(?:\.\d+)?([a-zA-Z%])", put, form)
 
 
-def _unbase64(text: str) -> bytes:
-    compact = re.sub(r"[^A-Za-z0-9+/_-]", "", text).replace("-", "+").replace("_", "/")
-    return base64.b64decode(compact + "=" * (-len(compact) % 4))
-
-
-def _unbase32(text: str) -> bytes:
-    compact = re.sub(r"[^A-Z2-7]", "", text.upper())
-    return base64.b32decode(compact + "=" * (-len(compact) % 8))
-
-
-def _unhex(text: str) -> bytes:
-    return bytes.fromhex(re.sub(r"\\x|0x|[^0-9a-fA-F]", "", text))
-
-
-def _decoder(letters: str, decode: Callable[[str], bytes]) -> _Teller:
-    """A program that decodes with one of these options, and else encodes."""
-
-    def tell(invocation: Invocation, read: Callable[[str], str]) -> str:
-        given = _given(invocation, read)
-        if not (invocation.short(letters) or invocation.long("decode")):
-            return marks(given) or UNKNOWN
-        return _decoded(given, decode)
-
-    return tell
-
-
-def _decoded(given: str, decode: Callable[[str], bytes]) -> str:
+def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
+    given = _given(invocation, read)
+    if not (invocation.short("dD") or invocation.long("decode")):
+        return marks(given) or UNKNOWN
     if not given or marks(given):
         return marks(given).replace(UNKNOWN, "") + DECODED
+    compact = re.sub(r"[^A-Za-z0-9+/_-]", "", given).replace("-", "+").replace("_", "/")
     try:
-        text = decode(given).decode("utf-8", "replace")
+        text = base64.b64decode(compact + "=" * (-len(compact) % 4)).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
         return DECODED
     return text if text.isprintable() or "\n" in text else DECODED
-
-
-def _openssl(invocation: Invocation, read: Callable[[str], str]) -> str:
-    if invocation.has("s_client"):
-        return REMOTE
-    if invocation.has("-d") or invocation.has("-D"):
-        if invocation.has("base64", "-base64", "-a"):
-            return _decoded(invocation.stdin, _unbase64)
-        return marks(invocation.stdin) + DECODED
-    return UNKNOWN
-
-
-def _rev(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = _given(invocation, read)
-    if marks(given) or not given:
-        return marks(given) + DECODED
-    return "\n".join(line[::-1] for line in given.split("\n"))
 
 
 def _tr(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -206,25 +149,6 @@ def _characters(spec: str) -> str:
         return "".join(chr(each) for each in range(low, min(high, low + 256) + 1))
 
     return re.sub(r"(.)-(.)", spread, spec, flags=re.DOTALL)
-
-
-def _sed(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = _given(invocation, read) if not invocation.stdin else invocation.stdin
-    if not given or marks(given) or len(given) > _EDITED:
-        return marks(given) or UNKNOWN
-    for script in invocation.value_of("-e", "--expression") or invocation.operands[:1]:
-        found = _SET.fullmatch(script.strip())
-        # Only patterns that stand for one text, or for single characters: others may take long.
-        if found is None or _REPEATS.search(found[2]) or re.search(r"\\\w|&", found[3]):
-            return UNKNOWN
-        if len(given) * len(found[3]) > _LONGEST * 16:
-            return UNKNOWN
-        to, count = re.sub(r"\\(.)", r"\1", found[3]), 0 if "g" in found[4] else 1
-        try:
-            given = re.sub(found[2], lambda _, to=to: to, given, count=count, flags=re.MULTILINE)
-        except re.error:
-            return UNKNOWN
-    return given
 
 
 def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
@@ -297,12 +221,7 @@ def _constant(text: str) -> _Teller:
 _TELLERS: Mapping[str, _Teller] = {
     "echo": _echo,
     "printf": _printf,
-    "base64": _decoder("dD", _unbase64),
-    "base32": _decoder("dD", _unbase32),
-    "xxd": _decoder("r", _unhex),
-    "openssl": _openssl,
-    "rev": _rev,
-    "sed": _sed,
+    "base64": _base64,
     "tr": _tr,
     "find": _find,
     "ls": _ls,

@@ -27,7 +27,7 @@ from agent_service.security.commands.interpreters import (
 )
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
-from agent_service.security.commands.outputs import DECODERS, FETCHERS, output_of
+from agent_service.security.commands.outputs import FETCHERS, output_of
 from agent_service.security.commands.paths import (
     is_below,
     is_credential,
@@ -189,7 +189,7 @@ class Programs:
         elif name not in _PLAIN and name not in self._rules:
             self._try_inner(shell, invocation, pipes)
         output = output_of(invocation, scene)
-        if name in DECODERS and is_known(output) and output.strip():
+        if name == "base64" and is_known(output) and output.strip():
             scene.decoded.add(output.strip())
         return output
 

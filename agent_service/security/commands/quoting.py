@@ -3,8 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 
-from agent_service.security.commands.marks import UNKNOWN
-
 _ESCAPES = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _ESCAPE = re.compile(
     r"\\(?:x\{?([0-9a-fA-F]{1,2})\}?|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(0?[0-7]{1,3})|"
@@ -168,14 +166,12 @@ def _alternatives(inner: str) -> list[str] | None:
 
 
 def _range(first: str, last: str) -> list[str] | None:
-    if first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
-        if len(first) > 9 or len(last) > 9:
-            return [UNKNOWN]
-        low, high = int(first), int(last)
-        step = 1 if high >= low else -1
-        return [str(each) for each in range(low, high + step, step)[:_MOST_WORDS]]
-    if len(first) == len(last) == 1 and first.isalpha() and last.isalpha():
-        low, high = ord(first), ord(last)
-        step = 1 if high >= low else -1
-        return [chr(each) for each in range(low, high + step, step)]
-    return None
+    if first.isalpha() and last.isalpha():
+        return [chr(each) for each in _steps(ord(first), ord(last))]
+    if first.isalpha() or last.isalpha():
+        return None
+    return [str(each) for each in _steps(int(first[:9]), int(last[:9]))[:_MOST_WORDS]]
+
+
+def _steps(low: int, high: int) -> range:
+    return range(low, high + 1) if high >= low else range(low, high - 1, -1)

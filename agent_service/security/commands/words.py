@@ -1,7 +1,7 @@
 """Expands a shell word to what the program would be given, as far as the text tells it."""
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
 from fnmatch import translate
 
 from msgspec import Struct, field
@@ -47,11 +47,6 @@ GIVEN = {
 _PORT = re.compile(r"(?:\w*_)?PORT\d*", re.IGNORECASE)
 
 
-def _given() -> Mapping[str, str]:
-    pairs = (each.partition("=") for each in _GIVEN.split())
-    return {"IFS": " ", **{name: value for name, _, value in pairs}}
-
-
 class Words(Struct):
     """Expands words with the variables that the text has set so far."""
 
@@ -64,7 +59,6 @@ class Words(Struct):
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
     fallbacks: set[str] = field(default_factory=set[str])
     """What stands for variables that the text does not tell."""
-    given: Mapping[str, str] = field(default_factory=_given)
     depth: int = 0
     is_set_elsewhere: bool = False
     """Whether text that is not told has been run, which may have set any variable."""
@@ -91,7 +85,7 @@ class Words(Struct):
     def value(self, name: str) -> str | None:
         """A variable's value; None when the text does not tell it."""
         found = self.variables.get(name)
-        return self.given.get(name) if found is None else found
+        return GIVEN.get(name) if found is None else found
 
     def untold(self, name: str) -> str:
         """What stands for a variable of which nothing is told."""
@@ -168,10 +162,6 @@ class Words(Struct):
         folded = {"^^": str.upper, ",,": str.lower, "@U": str.upper, "@L": str.lower}
         if rest[:2] in folded:
             return folded[rest[:2]](value)
-        if rest[0] in "^,":
-            return (value[:1].upper() if rest[0] == "^" else value[:1].lower()) + value[1:]
-        if rest[:2] in ("@P", "@E"):
-            return decode_escapes(value)
         return value
 
 
@@ -358,7 +348,4 @@ def _replaced(value: str, pattern: str, to: str, everywhere: bool) -> str:
         return value
     if not set(pattern) & set("*?["):
         return value.replace(pattern, to) if everywhere else value.replace(pattern, to, 1)
-    if len(value) > 1024 or len(pattern) > 64 or pattern.count("*") > 1:
-        return marks(value) or UNKNOWN
-    inner = translate(pattern).removeprefix("(?s:").removesuffix(r")\Z")
-    return re.sub(inner, lambda _: to, value, count=0 if everywhere else 1)
+    return marks(value) or UNKNOWN

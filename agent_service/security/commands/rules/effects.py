@@ -1,7 +1,7 @@
 """What a call does to files: what it deletes, writes, reads and carries elsewhere."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
@@ -45,7 +45,7 @@ def deletes_folders(call: Invocation) -> bool:
     return call.short("rR") or call.long("recursive", "no-preserve-root")
 
 
-def _deleted(call: Invocation) -> list[str]:
+def _deleted(call: Invocation) -> Sequence[str]:
     if call.name == "Remove-Item":
         return [*call.operands, *call.stdin.split()]
     return roots_of(call) if call.name == "find" else call.operands
