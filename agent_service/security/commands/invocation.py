@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 from msgspec import Struct
 
 from agent_service.security.commands.marks import without_marks
 
 
-class Invocation(Struct, frozen=True, dict=True):
+class Invocation(Struct, frozen=True):
     """A program with its arguments, expanded as far as the text tells them."""
 
     name: str
@@ -30,7 +29,7 @@ class Invocation(Struct, frozen=True, dict=True):
     guesses: frozenset[str] = frozenset()
     """What stands for variables that the text does not tell, wherever it stands."""
 
-    @cached_property
+    @property
     def letters(self) -> frozenset[str]:
         """The letters of its short options."""
         return frozenset(
@@ -59,7 +58,7 @@ class Invocation(Struct, frozen=True, dict=True):
         """Whether one of the words is an argument."""
         return any(word in self.args for word in words)
 
-    @cached_property
+    @property
     def operands(self) -> Sequence[str]:
         """The arguments that are no options."""
         end = self._ended()
@@ -68,7 +67,8 @@ class Invocation(Struct, frozen=True, dict=True):
 
     def operand(self, number: int) -> str:
         """The operand at this place; empty where there are fewer."""
-        return self.operands[number] if number < len(self.operands) else ""
+        operands = self.operands
+        return operands[number] if number < len(operands) else ""
 
     def value_of(self, *options: str) -> list[str]:
         """The values of options, given as `-x value`, `-xvalue`, `--long value`, `--long=value`."""
