@@ -11,18 +11,18 @@ import grpc.aio
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
 from scheduler_service.convert.jobs import check_job
-from scheduler_service.curator.desk import CuratorDesk
-from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.home.importer import HomeImporter, JobKeeper
 from scheduler_service.home.mover import JobMover
 from scheduler_service.home.profiles import homes_of
+from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.delivery import OutputFolders
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
-from scheduler_service.servicer.services import POLICY, CuratorServicer, JobServicer
+from scheduler_service.servicer.curator import CuratorServicer
+from scheduler_service.servicer.jobs import POLICY, JobServicer
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
@@ -78,7 +78,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     home_of = homes_of(settings)
     catalog = JobCatalog(database, clock, home_of, agent, redactor)
     timer = CuratorTimer(database, libraries, clock=clock, settings=curator, observer=curated)
-    desk = CuratorDesk(database, libraries, clock, curator)
     mover = JobMover(
         database,
         clock,
@@ -90,7 +89,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     keeper = JobKeeper(settings.home, config_url)
     importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
-    servicers = (JobServicer(catalog, mover, agent, keeper), CuratorServicer(desk))
+    servicers = (
+        JobServicer(catalog, mover, agent, keeper),
+        CuratorServicer(database, libraries, clock, curator),
+    )
     return SchedulerService(database, workers, (importer, planner, timer, stopper), servicers)
 
 

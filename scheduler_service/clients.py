@@ -36,7 +36,7 @@ from services.errors import (
     StaleEpoch,
     details_of,
 )
-from services.messages import record_of
+from services.messages import message_of, record_of
 
 _CALL_S = 10.0
 _CHANGE_S = 120.0
@@ -254,22 +254,13 @@ class CurationClient:
     async def plan(self, profile: str, job_skills: Collection[str]) -> str:
         """What a model wants consolidated; empty where there is nothing to ask."""
         request = curation_pb2.PlanConsolidationRequest(
-            profile=profile, ages=self._ages, job_skills=sorted(job_skills)
+            profile=profile, ages=self._ages, job_skills=job_skills
         )
         return (await _curating(self._stub.PlanConsolidation(request, timeout=_PLAN_S))).plan
 
     async def apply(self, order: Order) -> Report:
         """Do what the rules allow, once for each run."""
-        request = curation_pb2.ApplyCurationRequest(
-            profile=order.profile,
-            run_id=order.run_id,
-            epoch=order.epoch,
-            ages=self._ages,
-            plan=order.plan,
-            plan_failure=order.plan_failure,
-            job_skills=sorted(order.job_skills),
-            dry_run=order.dry_run,
-        )
+        request = message_of(order, curation_pb2.ApplyCurationRequest, ages=self._ages)
         answer = await _curating(self._stub.ApplyCuration(request, timeout=_CHANGE_S))
         return record_of(answer.report, Report)
 

@@ -1,6 +1,6 @@
 """How the curator stands, what came of its runs, and what it asks of the libraries of skills."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class Order(Struct, frozen=True):
     run_id: str
     epoch: int
     """Of the lease of the run."""
-    job_skills: Collection[str]
+    job_skills: Sequence[str]
     plan: str = ""
     plan_failure: str = ""
     dry_run: bool = False
@@ -114,7 +114,7 @@ class Libraries(Protocol):
         """Pause or resume it, or record that it was looked at for the first time."""
         ...
 
-    async def plan(self, profile: str, job_skills: Collection[str]) -> str:
+    async def plan(self, profile: str, job_skills: Sequence[str]) -> str:
         """What a model wants consolidated; empty where there is nothing to ask."""
         ...
 

@@ -15,7 +15,7 @@ _EARLY = (
     *(f"{name}_service.app" for name in ("agent", "executor", "gateway", "scheduler")),
     *(f"{name}_service.checks" for name in ("agent", "executor", "gateway")),
     # What they import when they first need it.
-    "apscheduler.schedulers.asyncio",
+    "apscheduler.triggers.cron",
     "executor_service.backends.bubblewrap.backend",
     "executor_service.backends.docker.backend",
     "httpx",

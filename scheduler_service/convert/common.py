@@ -9,6 +9,9 @@ from scheduler_service.schedule.schedule import Schedule
 from services.home import DEFAULT_PROFILE
 from services.messages import message_of
 
+MAX_RUN_ID_CHARS = 80
+"""A run's id is its turn's too, whose later attempts and deliveries have something behind it."""
+
 
 def profile_of(name: str) -> str:
     """Return the profile that an empty field means."""

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.home.values import list_of, part_of, text_of, time_of
 from scheduler_service.jobs import Job, JobSpec, JobState, LastRun, Origin, RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
 from scheduler_service.schedule.schedule import (
@@ -96,7 +95,7 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
     if not isinstance(given, dict):
         return ReadJob(f"number {number + 1}", None, ("it is no object with fields",))
     fields = cast("dict[str, Any]", given)
-    shown = text_of(fields, "name") or text_of(fields, "id") or f"number {number + 1}"
+    shown = _text_of(fields, "name") or _text_of(fields, "id") or f"number {number + 1}"
     notes: list[str] = []
     try:
         job = _job(fields, reading, notes)
@@ -109,29 +108,29 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
 
 
 def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
-    own = part_of(given, OPTIONS)
+    own = _part_of(given, OPTIONS)
     zone = _zone(own, reading.zone)
     schedule, text = _schedule(given, zone, reading)
     if isinstance(schedule, Cron):
         zone = schedule.zone
     options = _options(given, own, schedule, reading)
-    prompt = text_of(given, "prompt")
+    prompt = _text_of(given, "prompt")
     if not prompt.strip() and not options.script_only:
         raise _Problem("it has no prompt")
-    name = " ".join(text_of(given, "name").split())
+    name = " ".join(_text_of(given, "name").split())
     spec = JobSpec(
         name=name or " ".join((prompt or options.script).split())[:_NAME_CHARS],
         prompt=prompt,
         schedule=text,
         time_zone=zone,
         origin=_origin(given),
-        sandbox_template=text_of(own, "sandbox_template"),
+        sandbox_template=_text_of(own, "sandbox_template"),
         unattended=_unattended(own),
         options=options,
         denied_commands=_denied(own),
-        pause_reason=text_of(own, "pause_reason"),
+        pause_reason=_text_of(own, "pause_reason"),
     )
-    completed = part_of(given, "repeat").get("completed")
+    completed = _part_of(given, "repeat").get("completed")
     job = Job(
         id=_id(given, reading.profile, f"{spec.name}\0{prompt}\0{text}"),
         profile=reading.profile,
@@ -139,7 +138,7 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
         schedule=schedule,
         state=JobState.SCHEDULED,
         next_run_at=None,
-        created_at=time_of(given, "created_at", zone) or reading.now,
+        created_at=_time_of(given, "created_at", zone) or reading.now,
         run_count=completed if isinstance(completed, int) and completed > 0 else 0,
         last_run=_last_run(given, zone),
     )
@@ -148,19 +147,19 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
 
 def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[str]) -> Job:
     """The job with its state, and when it is due next."""
-    state = text_of(given, "state").lower() or "scheduled"
+    state = _text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
         raise _Problem(f'its state "{state}" is none of {", ".join(_STATES)}')
     over = 0 < job.spec.options.max_runs <= job.run_count
     if state == "completed" or over:
         return replace(job, state=JobState.COMPLETED)
-    reasons = [f"it asks for {name} {text_of(given, name)}" for name in ("provider", "base_url")]
+    reasons = [f"it asks for {name} {_text_of(given, name)}" for name in ("provider", "base_url")]
     why = [reason for reason in reasons if not reason.endswith(" ")]
     if why:
         why = [f"{' and '.join(why)}, which jobs cannot choose here; give it a model"]
     if state == "error":
         why.append("it had stopped with an error")
-    if state == "paused" and not why and (told := text_of(given, "paused_reason")):
+    if state == "paused" and not why and (told := _text_of(given, "paused_reason")):
         why.append(told)
     if why:
         job = replace(job, spec=replace(job.spec, pause_reason="; ".join(why)))
@@ -174,7 +173,7 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
 
 
 def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
-    known = time_of(given, "next_run_at", job.spec.time_zone)
+    known = _time_of(given, "next_run_at", job.spec.time_zone)
     schedule = job.schedule
     if known is not None and known > reading.now:
         due: datetime | None = known
@@ -198,26 +197,25 @@ def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
 def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
     """When it runs, and how that is written."""
     plain = given.get("schedule")
-    part = part_of(given, "schedule")
+    part = _part_of(given, "schedule")
     if isinstance(plain, str):
         return _parsed(plain, zone, reading), plain
-    kind, shown = text_of(part, "kind").lower(), text_of(part, "display")
+    kind, shown = _text_of(part, "kind").lower(), _text_of(part, "display")
     match kind:
         case "once":
-            at = time_of(part, "run_at", zone)
+            at = _time_of(part, "run_at", zone)
             if at is None:
-                raise _Problem(f'its time "{text_of(part, "run_at")}" is no ISO timestamp')
+                raise _Problem(f'its time "{_text_of(part, "run_at")}" is no ISO timestamp')
             schedule, text = Once(at), at.astimezone(ZoneInfo(zone)).isoformat()
         case "interval":
             schedule, text = _interval(part, given, reading)
         case "cron":
-            text = text_of(part, "expr")
+            text = _text_of(part, "expr")
             schedule = _parsed(text, zone, reading)
         case _:
             raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
-    # What we have written ourselves of a moment, such as "in 2 hours", is kept for people.
-    is_kept = kind == "once" and shown and OPTIONS in given
-    return schedule, shown if is_kept or _means(shown, schedule, zone, reading) else text
+    # What others show of a schedule may be no schedule, but its name.
+    return schedule, shown if shown and OPTIONS in given else text
 
 
 def _interval(
@@ -232,8 +230,8 @@ def _interval(
         raise _Problem(f"its interval of {minutes} minutes is too long") from None
     if not timedelta(minutes=1) <= every <= timedelta(days=3660):
         raise _Problem(f"its interval of {minutes} minutes is shorter than one, or too long")
-    own = part_of(given, OPTIONS)
-    anchors = (time_of(own, "anchor_at", "UTC"), time_of(given, "last_run_at", "UTC"))
+    own = _part_of(given, OPTIONS)
+    anchors = (_time_of(own, "anchor_at", "UTC"), _time_of(given, "last_run_at", "UTC"))
     anchor = next((at for at in anchors if at), reading.now).replace(microsecond=0)
     seconds = int(every.total_seconds())
     text = f"every {seconds}s" if seconds % 60 else f"every {seconds // 60}m"
@@ -247,17 +245,6 @@ def _parsed(text: str, zone: str, reading: Reading) -> Schedule:
         raise _Problem(str(error)) from None
 
 
-def _means(text: str, schedule: Schedule, zone: str, reading: Reading) -> bool:
-    """Whether what is shown to people of a schedule is that schedule, and not only its name."""
-    try:
-        found = parse(text, zone_of(text, zone), reading.now)
-    except ScheduleError:
-        return False
-    if isinstance(found, Interval) and isinstance(schedule, Interval):
-        return found.every == schedule.every
-    return found == schedule
-
-
 def _options(
     given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: Reading
 ) -> JobOptions:
@@ -267,19 +254,19 @@ def _options(
     except msgspec.ValidationError as error:
         raise _Problem(f"its options are not understood: {error}") from None
     script = _script(given, own, reading)
-    times = part_of(given, "repeat").get("times")
+    times = _part_of(given, "repeat").get("times")
     if isinstance(given.get("repeat"), int):
         times = given["repeat"]
     counts = not isinstance(schedule, Once) and isinstance(times, int) and times > 0
     return replace(
         options,
-        skills=tuple(dict.fromkeys([*list_of(given, "skills"), *list_of(given, "skill")])),
-        model=text_of(given, "model"),
+        skills=tuple(dict.fromkeys([*_list_of(given, "skills"), *_list_of(given, "skill")])),
+        model=_text_of(given, "model"),
         script=script,
         script_mode="only" if script and given.get("no_agent") is True else "",
-        context_job_ids=tuple(dict.fromkeys(list_of(given, "context_from"))),
-        toolsets=tuple(list_of(given, "enabled_toolsets")),
-        workdir=text_of(given, "workdir"),
+        context_job_ids=tuple(dict.fromkeys(_list_of(given, "context_from"))),
+        toolsets=tuple(_list_of(given, "enabled_toolsets")),
+        workdir=_text_of(given, "workdir"),
         max_runs=times if counts else options.max_runs,
         deliver_to=options.deliver_to or _targets(given),
     ).at_home(reading.channels)
@@ -287,7 +274,7 @@ def _options(
 
 def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) -> str:
     """The text of its script, which is a file of the home's `scripts` in most homes."""
-    named = text_of(given, "script")
+    named = _text_of(given, "script")
     if not named.strip():
         if given.get("no_agent") is True:
             raise _Problem("it asks no agent and has no script")
@@ -316,38 +303,38 @@ def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
 
 def _places(given: Mapping[str, Any]) -> list[str]:
     found = given.get("deliver")
-    parts = found.split(",") if isinstance(found, str) else list_of(given, "deliver")
+    parts = found.split(",") if isinstance(found, str) else _list_of(given, "deliver")
     return [part.strip() for part in parts if part.strip()]
 
 
 def _origin(given: Mapping[str, Any]) -> Origin | None:
-    origin = part_of(given, "origin")
-    platform, chat = text_of(origin, "platform"), text_of(origin, "chat_id")
+    origin = _part_of(given, "origin")
+    platform, chat = _text_of(origin, "platform"), _text_of(origin, "chat_id")
     if not (platform and chat):
         return None
     return Origin(
         platform,
         chat,
-        *(text_of(origin, name) for name in ("thread_id", "user_id", "user_name", "chat_type")),
+        *(_text_of(origin, name) for name in ("thread_id", "user_id", "user_name", "chat_type")),
     )
 
 
 def _last_run(given: Mapping[str, Any], zone: str) -> LastRun | None:
-    at = time_of(given, "last_run_at", zone)
-    error, undelivered = text_of(given, "last_error"), text_of(given, "last_delivery_error")
+    at = _time_of(given, "last_run_at", zone)
+    error, undelivered = _text_of(given, "last_error"), _text_of(given, "last_delivery_error")
     if at is None:
         return None
-    good = not error and not undelivered and text_of(given, "last_status").lower() != "error"
+    good = not error and not undelivered and _text_of(given, "last_status").lower() != "error"
     return LastRun(at, RunState.SUCCEEDED if good else RunState.FAILED, error, undelivered)
 
 
 def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
-    named = text_of(given, "id")
+    named = _text_of(given, "id")
     return named if _ID.fullmatch(named) else stable_id(profile, named or otherwise)
 
 
 def _unattended(own: Mapping[str, Any]) -> str:
-    named = text_of(own, "unattended")
+    named = _text_of(own, "unattended")
     if named not in ("", "deny", "wait", "halt"):
         raise _Problem(f'its "unattended" is {named!r}, and none of deny, wait, halt')
     return named
@@ -355,7 +342,7 @@ def _unattended(own: Mapping[str, Any]) -> str:
 
 def _denied(own: Mapping[str, Any]) -> tuple[str, ...]:
     """What is denied to its runs, none of which may be lost."""
-    listed = list_of(own, "denied_commands")
+    listed = _list_of(own, "denied_commands")
     if listed != own.get("denied_commands", []):
         raise _Problem('its "denied_commands" is no list of names')
     try:
@@ -365,8 +352,43 @@ def _denied(own: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _zone(own: Mapping[str, Any], otherwise: str) -> str:
-    named = text_of(own, "time_zone")
+    named = _text_of(own, "time_zone")
     try:
         return check_zone(named) if named else otherwise
     except ValueError as error:
         raise _Problem(str(error)) from None
+
+
+# ---- values: what is not as expected is as if it was not there
+
+
+def _time_of(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
+    """A time as such files have it, in UTC; one that names no zone is by the clock of `zone`."""
+    try:
+        at = datetime.fromisoformat(_text_of(part, name))
+        return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _part_of(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The object of that name; empty where there is none."""
+    found = given.get(name)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _text_of(part: Mapping[str, Any], name: str) -> str:
+    """The text of that name; empty where there is none."""
+    found = part.get(name)
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)  # as some platforms' chats are written
+    return found.replace("\0", "") if isinstance(found, str) else ""
+
+
+def _list_of(part: Mapping[str, Any], name: str) -> list[str]:
+    """The texts of that name, which may also be one with commas."""
+    found = part.get(name)
+    if isinstance(found, str):
+        return [each.strip() for each in found.split(",") if each.strip()]
+    listed: Iterable[object] = cast("list[object]", found) if isinstance(found, list) else ()
+    return [each for each in listed if isinstance(each, str) and each.strip()]

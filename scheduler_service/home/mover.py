@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct, field
@@ -17,7 +16,7 @@ from scheduler_service.home.jobs import Reading, ReadJob, read_document
 from scheduler_service.home.profiles import HomeOf
 from scheduler_service.jobs import Job, notes_on, without_secrets
 from scheduler_service.runs.planner import CHANNEL
-from scheduler_service.runs.prompts import own_words
+from scheduler_service.runs.prompts import Scanner, own_words
 from scheduler_service.schedule.schedule import check_zone
 from scheduler_service.storage import imports
 from scheduler_service.storage.imports import Inserted
@@ -28,14 +27,6 @@ from services.redact import Redactor
 
 MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
 _SCANNED_TOGETHER = 50
-
-
-class Scanner(Protocol):
-    """Who judges prompts. Raises Unavailable."""
-
-    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        """Return for each text the kinds of attacks that it looks like."""
-        ...
 
 
 class JobFile(Struct, frozen=True):

@@ -7,11 +7,10 @@ is; of what is claimed, each takes up as much as it has room for.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,10 +25,6 @@ from services.database import Database, DatabaseUnavailable, Hint
 from services.leases import Fenced, Lease, LeaseKeeper
 from services.lifecycle import Workers
 from services.logs import bind
-
-if TYPE_CHECKING:
-    from apscheduler.job import Job as TimerJob
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 CHANNEL = "jobs"
 """Where a change of jobs or runs is hinted at, to the planners of all replicas."""
@@ -77,57 +72,6 @@ class Runs(Protocol):
         ...
 
 
-class WakeUp:
-    """Calls a function again and again while it is open, the next time when it was last told.
-
-    APScheduler counts the time and nothing else: which jobs are due is for the database to say,
-    as none of APScheduler's stores can be shared by several schedulers.
-    """
-
-    def __init__(self, wake: Callable[[], None], at_least_every_s: float) -> None:
-        self._wake = wake
-        self._at_least_every_s = at_least_every_s
-        self._scheduler: AsyncIOScheduler | None = None
-        self._job: TimerJob | None = None
-
-    async def __aenter__(self) -> Self:
-        self._scheduler = await asyncio.to_thread(_scheduler)
-        self._scheduler.start()
-        self._job = self._scheduler.add_job(
-            self._wake,
-            "interval",
-            seconds=self._at_least_every_s,
-            id="wake-up",
-            misfire_grace_time=None,
-            coalesce=True,
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._scheduler is not None:
-            self._scheduler.shutdown(wait=False)
-
-    def be_in(self, seconds: float) -> None:
-        """Let the next time be in so many seconds, if it were later otherwise."""
-        assert self._job is not None
-        seconds = min(seconds, self._at_least_every_s)
-        # By the clock that APScheduler goes by.
-        self._job.modify(next_run_time=datetime.now(UTC) + timedelta(seconds=seconds))
-
-
-def _scheduler() -> "AsyncIOScheduler":
-    from apscheduler.executors.debug import DebugExecutor
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
-    # This executor calls the function where it stands, without a thread or task.
-    return AsyncIOScheduler(timezone=UTC, executors={"default": DebugExecutor()})
-
-
 class Planner:
     """Claims due runs of all profiles and starts them as workers."""
 
@@ -164,9 +108,8 @@ class Planner:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
         await self._clear_earlier_boots()
-        wake_up = WakeUp(self._hint.give, self._timing.sleep_s)
-        async with wake_up, asyncio.TaskGroup() as parts:
-            parts.create_task(self._plan(wake_up), name="planner")
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._plan(), name="planner")
             parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
@@ -192,12 +135,11 @@ class Planner:
             else:
                 return
 
-    async def _plan(self, wake_up: WakeUp) -> None:
+    async def _plan(self) -> None:
         while True:
             looked_at, wait_s = self._clock.monotonic(), await self._next_look_in_s()
             if wait_s > 0:
-                wake_up.be_in(wait_s)
-                await self._hint.wait(self._timing.sleep_s)
+                await self._hint.wait(wait_s)
                 early_s = looked_at + _BETWEEN_LOOKS_S - self._clock.monotonic()
                 await self._clock.sleep(max(0.0, early_s))
 

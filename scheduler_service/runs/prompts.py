@@ -1,6 +1,7 @@
 """What a run asks the agent, and what its answer means; pure functions."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -21,6 +22,14 @@ _BLOCKED = (
     "What the job “{name}” came to last is kept from you: it looks like an attack ({families})."
 )
 _NO_CONTEXT = "The job “{name}” has come to nothing yet."
+
+
+class Scanner(Protocol):
+    """Who judges prompts. Raises Unavailable."""
+
+    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
+        """Return for each text the kinds of attacks that it looks like."""
+        ...
 
 
 class Output(Struct, frozen=True):

@@ -67,12 +67,8 @@ class TurnWatch(Protocol):
         ...
 
 
-class Agent(Protocol):
+class Agent(prompts.Scanner, Protocol):
     """Where the turns of runs are worked on. Raises Unavailable and CallRefused."""
-
-    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        """Return for each text the kinds of attacks that it looks like."""
-        ...
 
     async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
         """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has

@@ -73,20 +73,10 @@ def next_after(schedule: Schedule, after: datetime) -> datetime | None:
     match schedule:
         case Once(at):
             return at if at > after else None
-        case Interval():
-            return _next_multiple(schedule, after)
+        case Interval(every, anchor):
+            return anchor + max(1, (after - anchor) // every + 1) * every
         case Cron(expression, zone):
             return crontab.next_firing(expression, ZoneInfo(zone), after)
-
-
-def _next_multiple(interval: Interval, after: datetime) -> datetime | None:
-    from apscheduler.triggers.interval import IntervalTrigger
-
-    trigger = IntervalTrigger(
-        seconds=interval.every // _SECOND, start_date=interval.anchor + interval.every, timezone=UTC
-    )
-    # The trigger counts in floating-point seconds, which are exact as long as they are whole.
-    return trigger.get_next_fire_time(None, after.replace(microsecond=0) + _SECOND)
 
 
 def parse(text: str, zone: str, now: datetime) -> Schedule:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from functools import partial
 from typing import Protocol
@@ -27,6 +27,7 @@ from scheduler_service.jobs import (
 )
 from scheduler_service.runs import stopper as stopping
 from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.runs.prompts import Scanner
 from scheduler_service.schedule.schedule import Schedule, next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
@@ -45,12 +46,8 @@ _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
 
 
-class Agent(Protocol):
-    """Who judges prompts and keeps budgets. Raises Unavailable."""
-
-    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        """Return for each text the kinds of attacks that it looks like."""
-        ...
+class Agent(Scanner, Protocol):
+    """Who also keeps budgets. Raises Unavailable."""
 
     async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
         """Hold the runs of a job to its budget, or to none of its own."""

@@ -141,17 +141,13 @@ def report_of(output: str) -> Report | None:
     return msgspec.json.decode(output, type=Outcome).report if output else None
 
 
-def skills_of_jobs(connection: sa.Connection, profile: str) -> frozenset[str]:
+def skills_of_jobs(connection: sa.Connection, profile: str) -> list[str]:
     """Return the skills that jobs of a profile use, by their names alone."""
-    rows = connection.execute(_jobs_of(profile))
-    return frozenset(
-        _bare(name) for row in rows for name in jobs.spec_of_text(row.spec).options.skills
-    )
+    specs = (jobs.spec_of_text(row.spec) for row in connection.execute(_jobs_of(profile)))
+    return sorted({_bare(name) for spec in specs for name in spec.options.skills})
 
 
-def skills_of_jobs_held(
-    connection: sa.Connection, leases: LeaseTable, claim: Claim
-) -> frozenset[str]:
+def skills_of_jobs_held(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> list[str]:
     """Return the skills that jobs use at this moment, to the holder of a run; raises Fenced."""
     leases.fence(connection, claim.lease)
     return skills_of_jobs(connection, claim.job.profile)

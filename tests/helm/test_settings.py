@@ -16,7 +16,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.servicer.services import POLICY as EXECUTOR
 from gateway_service.app import POLICY as GATEWAY
 from gateway_service.config import GatewayConfig
-from scheduler_service.servicer.services import POLICY as SCHEDULER
+from scheduler_service.servicer.jobs import POLICY as SCHEDULER
 from services import deadlines
 from services.addresses import TcpAddress, parse_address
 from services.auth import Identity

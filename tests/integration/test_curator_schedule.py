@@ -12,14 +12,15 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from hermes.scheduler.v1 import curator_pb2
 from scheduler_service.curation import Change, Curation, CuratorSettings, Order, Report
-from scheduler_service.curator.desk import CuratorDesk
-from scheduler_service.curator.runs import CuratorRuns, CuratorTimer
 from scheduler_service.jobs import JobSpec, Run, RunState
 from scheduler_service.options import JobOptions
+from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Helpers, Runner
+from scheduler_service.servicer.curator import CuratorServicer
 from scheduler_service.storage import curation as stored
 from scheduler_service.storage import jobs
 from scheduler_service.storage import runs as stored_runs
@@ -159,8 +160,19 @@ async def schedulers(
             await asyncio.wait(tasks)
 
 
-def desk(database: Database, libraries: Libraries) -> CuratorDesk:
-    return CuratorDesk(database, libraries, SystemClock(), SOON)
+class Desk:
+    """What people ask of the curator."""
+
+    def __init__(self, database: Database, libraries: Libraries) -> None:
+        self._servicer = CuratorServicer(database, libraries, SystemClock(), SOON)
+        self._context = cast("Any", None)
+
+    async def begin(self, run_id: str, *, dry_run: bool = False) -> curator_pb2.CuratorRun:
+        request = curator_pb2.RunCuratorRequest(run_id=run_id, dry_run=dry_run)
+        return (await self._servicer.RunCurator(request, self._context)).run
+
+    async def roll_back(self, run_id: str) -> None:
+        await self._servicer.RollBack(curator_pb2.RollBackRequest(run_id=run_id), self._context)
 
 
 async def runs(database: Database, profile: str = "default") -> list[Run]:
@@ -216,14 +228,14 @@ async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database
     async with schedulers(database, libraries, settings=OFF):
         await libraries.looked()
         assert await runs(database) == []
-        asked = await desk(database, libraries).begin("default", "asked", dry_run=False)
-        assert asked.state is RunState.CLAIMED
+        asked = await Desk(database, libraries).begin("asked")
+        assert not asked.HasField("finish_time")
         (run,) = await ended(database)
         assert (run.id, run.state) == ("asked", RunState.SUCCEEDED)
-        again = await desk(database, libraries).begin("default", "asked", dry_run=False)
-        assert again == run
+        again = await Desk(database, libraries).begin("asked")
+        assert (again.run_id, again.HasField("finish_time")) == ("asked", True)
         with pytest.raises(AlreadyExists):
-            await desk(database, libraries).begin("default", "asked", dry_run=True)
+            await Desk(database, libraries).begin("asked", dry_run=True)
 
 
 async def test_a_stale_look_does_not_repeat_a_run(database: Database) -> None:
@@ -258,7 +270,7 @@ async def test_epochs_grow_over_the_runs_and_over_what_the_library_knows(
     libraries = Libraries(due(epoch=7))
     async with schedulers(database, libraries, settings=OFF, lease_s=30):
         for number in range(3):
-            await desk(database, libraries).begin("default", f"run-{number}", dry_run=number == 1)
+            await Desk(database, libraries).begin(f"run-{number}", dry_run=number == 1)
             await ended(database, number + 1)
     assert [order.epoch for order in libraries.orders] == [8, 9, 10]
     assert [order.dry_run for order in libraries.orders] == [False, True, False]
@@ -306,9 +318,9 @@ async def test_a_run_that_waits_says_what_for_until_it_has_ended(database: Datab
                 await asyncio.sleep(0.02)
         assert (found[0].finished_at, found[0].error) == (None, libraries.failure.message)
         with pytest.raises(FailedPrecondition, match="at work"):
-            await desk(database, libraries).begin("default", "more", dry_run=False)
+            await Desk(database, libraries).begin("more")
         with pytest.raises(FailedPrecondition, match="at work"):
-            await desk(database, libraries).roll_back("default", "back", "")
+            await Desk(database, libraries).roll_back("back")
         libraries.failure = None
         (run,) = await ended(database)
         assert (run.state, run.error) == (RunState.SUCCEEDED, "")
@@ -338,11 +350,11 @@ async def test_jobs_follow_a_merge_and_a_rollback_however_often_it_is_asked_for(
     assert await skills() == ("mail", "old")
     libraries.failure = ServiceUnavailable("changes of the skills are half made")
     with pytest.raises(ServiceUnavailable):
-        await desk(database, libraries).roll_back("default", "back", "")
+        await Desk(database, libraries).roll_back("back")
     assert await skills() == ("mail", "old")
     libraries.failure = None
     for request_id in ("back", "again"):
-        await desk(database, libraries).roll_back("default", request_id, "")
+        await Desk(database, libraries).roll_back(request_id)
         assert await skills() == ("notes/mail-send", "old")
 
 

@@ -95,7 +95,7 @@ class CuratorRuns:
         except (CallRefused, FailedPrecondition) as error:
             plan, failure = "", str(error)
         order = Order(
-            profile, claim.run_id, claim.lease.epoch, (), plan, failure, dry_run=claim.dry_run
+            profile, claim.run_id, claim.lease.epoch, of_jobs, plan, failure, dry_run=claim.dry_run
         )
         return await self._call(claim, partial(self._apply, claim, order))
 

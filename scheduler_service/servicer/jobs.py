@@ -4,18 +4,15 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import (
-    curator_pb2,
-    curator_pb2_grpc,
     job_file_pb2,
     job_pb2,
     job_pb2_grpc,
     run_pb2,
     schedule_pb2,
 )
-from scheduler_service.convert import curator
 from scheduler_service.convert.common import (
+    MAX_RUN_ID_CHARS,
     kind_to_wire,
     profile_of,
     run_to_wire,
@@ -29,10 +26,10 @@ from scheduler_service.convert.jobs import (
     position_to_token,
     spec_of,
 )
-from scheduler_service.curator.desk import CuratorDesk
 from scheduler_service.home.importer import JobKeeper
-from scheduler_service.home.mover import JobMover, Scanner
+from scheduler_service.home.mover import JobMover
 from scheduler_service.jobs import notes_on
+from scheduler_service.runs.prompts import Scanner
 from scheduler_service.servicer.catalog import JobCatalog
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
@@ -73,10 +70,6 @@ POLICY = {
 
 _JOBS_PER_PAGE = 100
 _RUNS_PER_PAGE = 50
-# A run's id is its turn's too, whose later attempts and deliveries have something behind it.
-_MAX_RUN_ID_CHARS = 80
-_REPORTS_PER_PAGE = 20
-_MAX_REPORTS = 100
 _DUE_TIMES = 5
 _MAX_DUE_TIMES = 100
 
@@ -159,7 +152,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self, request: run_pb2.RunJobRequest, context: "Context"
     ) -> run_pb2.RunJobResponse:
         """Run a job now."""
-        check_id("run_id", request.run_id, _MAX_RUN_ID_CHARS)
+        check_id("run_id", request.run_id, MAX_RUN_ID_CHARS)
         profile = profile_of(request.profile)
         run = await self._catalog.run_now(profile, request.job_id, request.run_id)
         return run_pb2.RunJobResponse(run=run_to_wire(run))
@@ -233,65 +226,3 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         """Return a profile's jobs as a file."""
         document, count = await self._mover.give(profile_of(request.profile))
         return job_file_pb2.ExportJobsResponse(document=document, job_count=count)
-
-
-class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
-    """Shows, runs, pauses and rolls back the curator."""
-
-    def __init__(self, desk: CuratorDesk) -> None:
-        self._desk = desk
-
-    def register(self, server: "grpc.aio.Server") -> None:
-        """Add the service to a server."""
-        curator_pb2_grpc.add_CuratorServiceServicer_to_server(self, server)
-
-    async def GetCurator(
-        self, request: curator_pb2.GetCuratorRequest, context: "Context"
-    ) -> curator_pb2.GetCuratorResponse:
-        """Return how it stands."""
-        found = await self._desk.standing(profile_of(request.profile))
-        return curator_pb2.GetCuratorResponse(curator=curator.standing_to_wire(found))
-
-    async def RunCurator(
-        self, request: curator_pb2.RunCuratorRequest, context: "Context"
-    ) -> curator_pb2.RunCuratorResponse:
-        """Begin a run."""
-        check_id("run_id", request.run_id, _MAX_RUN_ID_CHARS)
-        run = await self._desk.begin(
-            profile_of(request.profile), request.run_id, dry_run=request.dry_run
-        )
-        return curator_pb2.RunCuratorResponse(run=curator.run_to_wire(run))
-
-    async def PauseCurator(
-        self, request: curator_pb2.PauseCuratorRequest, context: "Context"
-    ) -> curator_pb2.PauseCuratorResponse:
-        """Let it begin by itself no more."""
-        found = await self._desk.pause(profile_of(request.profile), is_paused=True)
-        return curator_pb2.PauseCuratorResponse(curator=curator.standing_to_wire(found))
-
-    async def ResumeCurator(
-        self, request: curator_pb2.ResumeCuratorRequest, context: "Context"
-    ) -> curator_pb2.ResumeCuratorResponse:
-        """Let it begin by itself again."""
-        found = await self._desk.pause(profile_of(request.profile), is_paused=False)
-        return curator_pb2.ResumeCuratorResponse(curator=curator.standing_to_wire(found))
-
-    async def ListReports(
-        self, request: curator_pb2.ListReportsRequest, context: "Context"
-    ) -> curator_pb2.ListReportsResponse:
-        """List reports."""
-        most = page_size(request.page_size, _REPORTS_PER_PAGE, _MAX_REPORTS)
-        found = await self._desk.reports(profile_of(request.profile), most)
-        return curator_pb2.ListReportsResponse(
-            reports=[message_of(each, CurationReport) for each in found]
-        )
-
-    async def RollBack(
-        self, request: curator_pb2.RollBackRequest, context: "Context"
-    ) -> curator_pb2.RollBackResponse:
-        """Go back to before a run."""
-        check_id("run_id", request.run_id)
-        report = await self._desk.roll_back(
-            profile_of(request.profile), request.run_id, request.backup_id
-        )
-        return curator_pb2.RollBackResponse(report=message_of(report, CurationReport))

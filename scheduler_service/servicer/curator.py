@@ -1,0 +1,143 @@
+"""CuratorService over gRPC: what people ask of the curator, each of that of its profile."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hermes.common.v1.curation_pb2 import CurationReport
+from hermes.scheduler.v1 import curator_pb2 as pb
+from hermes.scheduler.v1 import curator_pb2_grpc
+from scheduler_service.convert.common import MAX_RUN_ID_CHARS, profile_of
+from scheduler_service.curation import Curation, CuratorSettings, Libraries
+from scheduler_service.jobs import Run
+from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.storage import curation, runs
+from services.clock import Clock
+from services.database import Database
+from services.errors import AlreadyExists, FailedPrecondition, NotFound
+from services.messages import message_of
+from services.validation import check_id, page_size
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+_REPORTS_PER_PAGE = 20
+_MAX_REPORTS = 100
+
+
+class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
+    """Shows, runs, pauses and rolls back the curator."""
+
+    def __init__(
+        self, database: Database, libraries: Libraries, clock: Clock, settings: CuratorSettings
+    ) -> None:
+        self._database = database
+        self._libraries = libraries
+        self._clock = clock
+        self._settings = settings
+
+    def register(self, server: "grpc.aio.Server") -> None:
+        """Add the service to a server."""
+        curator_pb2_grpc.add_CuratorServiceServicer_to_server(self, server)
+
+    async def GetCurator(
+        self, request: pb.GetCuratorRequest, context: "Context"
+    ) -> pb.GetCuratorResponse:
+        """Return how it stands."""
+        return pb.GetCuratorResponse(curator=await self._standing(profile_of(request.profile)))
+
+    async def PauseCurator(
+        self, request: pb.PauseCuratorRequest, context: "Context"
+    ) -> pb.PauseCuratorResponse:
+        """Let it begin by itself no more."""
+        profile = profile_of(request.profile)
+        await self._libraries.update(profile, is_paused=True)
+        return pb.PauseCuratorResponse(curator=await self._standing(profile))
+
+    async def ResumeCurator(
+        self, request: pb.ResumeCuratorRequest, context: "Context"
+    ) -> pb.ResumeCuratorResponse:
+        """Let it begin by itself again."""
+        profile = profile_of(request.profile)
+        await self._libraries.update(profile, is_paused=False)
+        return pb.ResumeCuratorResponse(curator=await self._standing(profile))
+
+    async def RunCurator(
+        self, request: pb.RunCuratorRequest, context: "Context"
+    ) -> pb.RunCuratorResponse:
+        """Begin a run, or return the one that was begun by the same request."""
+        check_id("run_id", request.run_id, MAX_RUN_ID_CHARS)
+        profile, run_id = profile_of(request.profile), request.run_id
+        run = await self._database.read(partial(runs.find_run, run_id=run_id))
+        if run is None:
+            found, now = await self._curation(profile), self._clock.now()
+            wanted = curation.Wanted(profile, run_id, now, found.epoch, dry_run=request.dry_run)
+            begin = partial(curation.begin, wanted=wanted)
+            run = await self._database.write(begin, notify=CHANNEL)
+        same = (curation.job_id_of(profile), request.dry_run)
+        if run is None or (run.job_id, run.dry_run) != same:
+            raise AlreadyExists(f"the run id {run_id} was used before for another run")
+        return pb.RunCuratorResponse(run=_run_to_wire(run))
+
+    async def ListReports(
+        self, request: pb.ListReportsRequest, context: "Context"
+    ) -> pb.ListReportsResponse:
+        """List what came of earlier runs, the latest first."""
+        most = page_size(request.page_size, _REPORTS_PER_PAGE, _MAX_REPORTS)
+        found = await self._curation(profile_of(request.profile))
+        reports = await self._libraries.reports(found.profile, most)
+        return pb.ListReportsResponse(reports=[message_of(it, CurationReport) for it in reports])
+
+    async def RollBack(
+        self, request: pb.RollBackRequest, context: "Context"
+    ) -> pb.RollBackResponse:
+        """Give the library what it had before a run, and jobs the names of its skills then."""
+        check_id("run_id", request.run_id)
+        profile = profile_of(request.profile)
+        await self._database.read(partial(curation.check_idle, profile=profile))
+        report = await self._libraries.restore(profile, request.run_id, request.backup_id)
+        backup_id = report.restored_backup_id
+        if not backup_id:
+            raise FailedPrecondition("nothing was restored under this id; roll back with a new one")
+        # Only now: where the library has not got its skills back, jobs must not name them.
+        now = self._clock.now()
+        undo = partial(curation.undo_names, profile=profile, backup_id=backup_id, now=now)
+        await self._database.write(undo)
+        return pb.RollBackResponse(report=message_of(report, CurationReport))
+
+    async def _curation(self, profile: str) -> Curation:
+        found = await self._libraries.curations(profile)
+        if not found:
+            raise NotFound(f"there is no profile {profile}")
+        return found[0]
+
+    async def _standing(self, profile: str) -> pb.Curator:
+        found = await self._curation(profile)
+        find = partial(runs.list_runs, job_id=curation.job_id_of(profile), limit=1)
+        latest = next(iter(await self._database.read(find)), None)
+        values: dict[str, Any] = {
+            "is_enabled": self._settings.is_enabled,
+            "is_paused": found.is_paused,
+            "last_run_time": found.last_run_time,
+            "next_run_time": found.next_run_at(self._settings),
+            "run_count": found.run_count,
+            "last_summary": found.last_summary,
+            "last_report_path": found.last_report_path,
+            "latest_run": latest and _run_to_wire(latest),
+            "backup_ids": found.backup_ids,
+        }
+        return pb.Curator(**values)
+
+
+def _run_to_wire(run: Run) -> pb.CuratorRun:
+    report = curation.report_of(run.output) if run.finished_at else None
+    values: dict[str, Any] = {
+        "run_id": run.id,
+        "dry_run": run.dry_run,
+        "create_time": run.claimed_at,
+        "finish_time": run.finished_at,
+        "error": run.error,
+        "report": report and message_of(report, CurationReport),
+    }
+    return pb.CuratorRun(**values)
