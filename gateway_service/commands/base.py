@@ -254,8 +254,3 @@ def dollars(micro_usd: int) -> str:
     """An amount as people read it: cents, and more of it where there is less."""
     usd = micro_usd / 1_000_000
     return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"
-
-
-def counted(count: int, noun: str) -> str:
-    """So many of something."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

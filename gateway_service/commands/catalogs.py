@@ -13,12 +13,12 @@ from gateway_service.commands.base import (
     Tools,
     Verb,
     code,
-    dollars,
     listed,
     plain,
     wrong,
 )
 from hermes.agent.v1 import model_catalog_pb2, session_change_pb2, tool_catalog_pb2
+from services.amounts import dollars
 
 SHOWN = 20
 CONFIGURED = ("default", "none")

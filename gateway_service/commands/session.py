@@ -14,8 +14,6 @@ from gateway_service.commands.base import (
     Tools,
     Verb,
     code,
-    counted,
-    dollars,
     listed,
     mistake,
     moment,
@@ -28,6 +26,7 @@ from gateway_service.resets import RESUME, ask_to_look_back
 from gateway_service.storage import chats, inbox
 from hermes.agent.v1 import catalog_pb2, session_change_pb2, session_pb2, usage_pb2
 from hermes.common.v1.usage_pb2 import Usage
+from services.amounts import dollars, plural
 from services.ids import new_session_id
 
 SHOWN = 10
@@ -182,7 +181,7 @@ async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
         return Answer("That is the session of this chat already.")
     return Answer(
         f"This chat goes on with “{shortened(found.title, TITLE_CHARS)}” "
-        f"(`{found.session_id}`, {counted(found.message_count, 'message')}).",
+        f"(`{found.session_id}`, {plural(found.message_count, 'message')}).",
         found.session_id,
     )
 
@@ -253,7 +252,7 @@ def _used(used: Usage) -> str:
         return "nothing yet"
     cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
     return (
-        f"{dollars(used.cost_micro_usd)}, {counted(used.call_count, 'call')}, "
+        f"{dollars(used.cost_micro_usd)}, {plural(used.call_count, 'call')}, "
         f"{used.prompt_tokens:,} tokens sent{cached}, {used.completion_tokens:,} received"
     )
 

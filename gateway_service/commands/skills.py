@@ -12,12 +12,12 @@ from gateway_service.commands.base import (
     Group,
     Tools,
     Verb,
-    counted,
     listed,
     shortened,
     wrong,
 )
 from hermes.agent.v1 import skill_pb2
+from services.amounts import plural
 from services.errors import HermesError
 
 MAX_CHARS = 32
@@ -127,7 +127,7 @@ async def _view(tools: Tools, chat: Chat, arguments: str) -> Answer:
     skill, text, usage = found.skill, found.text, found.skill.usage
     facts = [
         f"`/{command_name(skill.name, tools.commands)}`",
-        f"used {counted(usage.use_count, 'time')}, read {counted(usage.view_count, 'time')}",
+        f"used {plural(usage.use_count, 'time')}, read {plural(usage.view_count, 'time')}",
         *(["stale"] if usage.state == skill_pb2.SKILL_STATE_STALE else []),
         *(["pinned"] if usage.is_pinned else []),
     ]

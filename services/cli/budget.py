@@ -4,10 +4,11 @@ import argparse
 
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
+from services.amounts import dollars
 from services.cli.arguments import MOST, micro_usd, up_to
 from services.cli.command import JSON_LIST, Action, Command, Context, arg, flag
 from services.cli.console import say
-from services.cli.output import Column, dollars
+from services.cli.output import Column
 from services.errors import InvalidArgument
 
 EXAMPLES = """\

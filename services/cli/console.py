@@ -39,11 +39,6 @@ def complain(text: str) -> None:
     sys.stderr.write(f"hermes: {printable(text)}\n")
 
 
-def plural(number: int, one: str, many: str = "") -> str:
-    """A number of things, such as `1 file` and `2 files`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

@@ -14,9 +14,10 @@ from hermes.common.v1.approval_pb2 import UNATTENDED_POLICY_UNSPECIFIED
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
 from services.cli.command import Context
 from services.cli.connection import has_services, start_command
-from services.cli.console import complain, plural, print_json, printable, say
+from services.cli.console import complain, print_json, printable, say
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.job_options import CLEARED, given_options, target_text, unattended

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Context, arg, flag
 from services.cli.connection import has_services, start_command
-from services.cli.console import EXIT_FAILURE, complain, plural, print_json, printable, say
+from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.output import Column, describe
 from services.cli.standard_input import STANDARD, read_up_to
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument

@@ -8,9 +8,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.scheduler.v1 import job_options_pb2 as options_pb
 from hermes.scheduler.v1 import job_pb2, run_pb2
+from services.amounts import dollars
 from services.cli.console import printable, say
 from services.cli.job_options import duration_text, target_text
-from services.cli.output import NOTHING, Column, dollars, duration, field_value, print_one
+from services.cli.output import NOTHING, Column, duration, field_value, print_one
 
 _DAY_IS_CLEAR = timedelta(hours=12)
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from services import messages
+from services.amounts import dollars
 from services.cli.console import print_json, printable, say
 
 if TYPE_CHECKING:
@@ -201,12 +202,6 @@ def size(size_bytes: int | None) -> str:
         return NOTHING
     sizes = (f"{size_bytes / unit:.1f} {name}" for name, unit in _SIZES if size_bytes >= unit)
     return next(sizes, f"{size_bytes} B")
-
-
-def dollars(micro_usd: int) -> str:
-    """An amount with cents, and with more digits below a dollar."""
-    usd = micro_usd / 1_000_000
-    return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"
 
 
 # ---- tables

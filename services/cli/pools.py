@@ -5,9 +5,10 @@ from functools import partial
 
 from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
+from services.amounts import plural
 from services.cli.arguments import INT32, up_to
 from services.cli.command import YES, Action, Argument, Command, Context, arg, flag
-from services.cli.console import plural, say
+from services.cli.console import say
 from services.cli.executors import TELL_S, Executor, Executors, at_executors
 from services.cli.output import Column, print_list
 

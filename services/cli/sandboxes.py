@@ -9,8 +9,9 @@ import grpc.aio
 from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.amounts import plural
 from services.cli.command import JSON_LIST, YES, Action, Command, Context, arg, flag
-from services.cli.console import complain, plural, printable, say
+from services.cli.console import complain, printable, say
 from services.cli.exec_stream import ExecStream
 from services.cli.executors import TELL_S, Answers, Executor, Executors, at_executors, executors
 from services.cli.output import Column, age, duration, enum_word, local_time

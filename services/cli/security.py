@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
+from services.amounts import plural
 from services.cli.command import Action, Command, Context, flag
-from services.cli.console import complain, plural
+from services.cli.console import complain
 from services.cli.output import enum_word
 from services.cli.standard_input import arriving_lines
 from services.errors import InvalidArgument

@@ -11,10 +11,11 @@ from hermes.agent.v1 import home_pb2
 from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
 from hermes.scheduler.v1 import job_file_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
 from services.channels import Channels
 from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Command, Context, OneOf, arg, flag
 from services.cli.connection import connected, has_services
-from services.cli.console import complain, plural, print_json, say
+from services.cli.console import complain, print_json, say
 from services.cli.failures import explain
 from services.cli.home.folders import Source, Target
 from services.cli.job_files import is_here, note_of

@@ -3,9 +3,9 @@
 import pytest
 
 from hermes.agent.v1 import usage_pb2 as pb
+from services.amounts import dollars
 from services.cli.budget import change_request
 from services.cli.main import parser_of
-from services.cli.output import dollars
 from services.errors import InvalidArgument
 
 
