@@ -3,12 +3,12 @@
 Without a terminal, or with --no-chat, it serves until it is stopped."""
 
 import asyncio
-import sys
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import process
 from services.cli.banner import introduce
+from services.cli.chat.screen import can_talk
 from services.cli.chat.talk import Talk
 from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg, flag
 from services.cli.connection import connected, is_running
@@ -28,7 +28,7 @@ examples:
 def _run(context: Context) -> int:
     settings = context.settings
     settings.home.create()
-    talks = not context.given.no_chat and sys.stdin.isatty() and sys.stdout.isatty()
+    talks = not context.given.no_chat and can_talk(settings.environ)
 
     def up() -> int:
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):

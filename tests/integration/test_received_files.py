@@ -18,17 +18,20 @@ from tests.integration.scheduler_parts import Wire, fake_services
 DATA = bytes(range(256)) * 9
 
 
-def told(wire: Wire, name: str, stored: bytes = DATA) -> ConverseResponse.Reply:
+def told(
+    wire: Wire, name: str, delivery_id: str = "dlv_1", stored: bytes = DATA
+) -> ConverseResponse.Reply:
     """News of a file, with what the gateway has stored for it."""
     digest = hashlib.sha256(DATA).digest()
-    wire.deliveries.files["dlv_1", digest] = stored
+    wire.deliveries.files[delivery_id, digest] = stored
     file = Attachment(name=name, length_bytes=len(DATA), sha256=digest)
-    return ConverseResponse.Reply(attachment=file, delivery_id="dlv_1")
+    return ConverseResponse.Reply(attachment=file, delivery_id=delivery_id)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """The files below a folder, all of which came with news."""
+    """The files below a folder, all of which came with news; notes of them may be left, empty."""
     found = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    found = {path: data for path, data in found.items() if data}
     assert all(path.parent == folder / "received" for path in found)
     return found
 
@@ -45,13 +48,13 @@ async def test_a_file_stays_in_its_folder_and_replaces_nothing(tmp_path: Path) -
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
         downloads = Downloads(channel, "", home)
 
-        async def fetched(name: str) -> Path:
-            return await downloads.fetch(await downloads.note(told(wire, name)))
+        async def fetched(name: str, delivery_id: str) -> Path | None:
+            return await downloads.fetch(await downloads.note(told(wire, name, delivery_id)))
 
-        for name, stored in names.items():
-            assert await fetched(name) == home.received / stored
-        assert (await fetched("a.txt")).name == "a-2.txt"
-        assert (await fetched("a.txt")).name == "a-3.txt"
+        for number, (name, stored) in enumerate(names.items()):
+            assert await fetched(name, f"dlv_{number}") == home.received / stored
+        assert await fetched("a.txt", "dlv_x") == home.received / "a-2.txt"
+        assert await fetched("a.txt", "dlv_y") == home.received / "a-3.txt"
     assert set((await asyncio.to_thread(contents, tmp_path)).values()) == {DATA}
 
 
@@ -67,11 +70,26 @@ async def test_what_a_terminal_leaves_the_next_one_fetches(tmp_path: Path) -> No
     assert found == {tmp_path / "received" / "a.txt": DATA}
 
 
+async def test_of_two_terminals_one_fetches_a_file(tmp_path: Path) -> None:
+    home = HomePaths(tmp_path, tmp_path)
+    async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
+        both = [Downloads(channel, "", home) for _ in range(2)]
+        notes = [await each.note(told(wire, "a.txt")) for each in both]
+        found = await asyncio.gather(
+            *(each.fetch(note) for each, note in zip(both, notes, strict=True))
+        )
+        assert sorted(found, key=bool) == [None, home.received / "a.txt"]
+        late = Downloads(channel, "", home)
+        assert await late.fetch(await late.note(told(wire, "a.txt"))) is None
+        assert await late.left() == []
+    assert await asyncio.to_thread(contents, tmp_path) == {home.received / "a.txt": DATA}
+
+
 async def test_what_failed_stays_noted_unless_it_is_gone(tmp_path: Path) -> None:
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
         downloads = Downloads(channel, "", HomePaths(tmp_path, tmp_path))
         for wrong in (DATA[:-1], DATA + b"x"):
-            note = await downloads.note(told(wire, "a.txt", wrong))
+            note = await downloads.note(told(wire, "a.txt", stored=wrong))
             with pytest.raises(Unavailable):
                 await downloads.fetch(note)
         assert await downloads.left() == [note]

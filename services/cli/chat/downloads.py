@@ -1,12 +1,15 @@
 """Files that come with news: downloaded from the gateway into the home.
 
-Each is noted in the home until it is there or is gone from the gateway: what a terminal that ends
-meanwhile has not downloaded, the next one does.
+Each is noted in the home, and the note is emptied when the file is there or is gone from the
+gateway: what a terminal that ends meanwhile has not downloaded, the next one does, and of several
+terminals that are open only one.
 """
 
 import asyncio
+import fcntl
 import hashlib
 import os
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path, PurePosixPath
@@ -22,6 +25,8 @@ from services.errors import Unavailable
 from services.home import DEFAULT_PROFILE, HomePaths, replace_file
 from services.streams import open_stream
 
+KEPT_S = 24 * 3600.0
+"""How long an empty note tells other terminals that a file has been downloaded."""
 MAX_STEM_BYTES, MAX_SUFFIX_CHARS = 200, 10
 
 
@@ -53,19 +58,25 @@ class Downloads:
         """What is noted, also by other terminals."""
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 
-    async def fetch(self, note: Note) -> Path:
-        """Put a file into the home; returns where it is.
+    async def fetch(self, note: Note) -> Path | None:
+        """Put a file into the home; returns where it is, or None where another terminal does that.
 
         It stays noted when that fails, unless the gateway has no such file any more.
         """
+        held = await asyncio.to_thread(_hold, note.path)
+        if held is None:
+            return None
         try:
             path = await self._download(note.reply)
+            os.ftruncate(held, 0)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                await asyncio.to_thread(note.path.unlink, missing_ok=True)
+                os.ftruncate(held, 0)
             raise
-        await asyncio.to_thread(note.path.unlink, missing_ok=True)
-        return path
+        else:
+            return path
+        finally:
+            os.close(held)
 
     async def _download(self, reply: ConverseResponse.Reply) -> Path:
         file = reply.attachment
@@ -84,16 +95,33 @@ class Downloads:
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_file(path, content, 0o600)
+    if not path.exists():  # another terminal hears the same news
+        replace_file(path, content, 0o600)
 
 
 def _read(folder: Path, pattern: str) -> list[Note]:
     found: list[Note] = []
     for path in sorted(folder.glob(pattern)):
-        # Another terminal may have downloaded it meanwhile.
-        with suppress(FileNotFoundError):
-            found.append(Note(path, ConverseResponse.Reply.FromString(path.read_bytes())))
+        with suppress(FileNotFoundError):  # another terminal looks through them, too
+            if content := path.read_bytes():
+                found.append(Note(path, ConverseResponse.Reply.FromString(content)))
+            elif time.time() - path.stat().st_mtime > KEPT_S:
+                path.unlink()
     return found
+
+
+def _hold(path: Path) -> int | None:
+    """Open a note, locked until it is closed; None where another holds it, or it is empty."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_size:
+            return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _store(folder: Path, name: str, data: bytearray) -> Path:
