@@ -6,18 +6,18 @@ alone is reached; one that says none is the only one.
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import grpc.aio
 from msgspec import Struct
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.addresses import TcpAddress, parse_address
+from services.addresses import TcpAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli.command import Context, Function, pick
@@ -28,7 +28,6 @@ from services.cli.output import Column
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import (
-    HermesError,
     InvalidArgument,
     NotFound,
     Reason,
@@ -62,22 +61,43 @@ class Executor(Struct, frozen=True):
         return self.endpoint or "the executor"
 
 
-class Answers(Struct, Generic[_T], frozen=True):
-    """What executors have."""
+class Executors(Struct):
+    """Those of a deployment."""
 
-    told: list[tuple[Executor, _T]]
-    """Each thing with the one that has it."""
-    silent: Mapping[str, str]
-    """Those of which nothing is known, and what they do instead of telling."""
+    each: Sequence[Executor]
+    """At least one, in the order of their endpoints."""
+    silent: dict[str, str]
+    """Those of which something is not known, and what they do instead of telling."""
 
-    def complain(self) -> None:
-        """Tell a person whose part is missing."""
-        for endpoint, instead in self.silent.items():
-            complain(f"the executor at {endpoint} {instead}; what it has is missing here")
+    @property
+    def are_several(self) -> bool:
+        """Whether it matters which of them it is."""
+        return len(self.each) + len(self.silent) > 1
+
+    async def ask(
+        self, question: Callable[[Executor], Awaitable[Iterable[_T]]]
+    ) -> list[tuple[Executor, _T]]:
+        """What they have, each thing with the one that has it; they are asked at the same time.
+
+        Those that do not tell are silent from then on; fails when none tells anything.
+        """
+        told = list[tuple[Executor, _T]]()
+        failures = list[grpc.aio.AioRpcError]()
+        answers = await all_of(_answer(question(executor)) for executor in self.each)
+        for executor, answer in zip(self.each, answers, strict=True):
+            if isinstance(answer, grpc.aio.AioRpcError):
+                failures.append(answer)
+                self.silent[executor.endpoint] = _instead(answer)
+            else:
+                told += [(executor, one) for one in answer]
+        if len(failures) == len(self.each):
+            raise failures[0]
+        return told
 
     def pick(
         self,
         named: str,
+        told: Sequence[tuple[Executor, _T]],
         ident: Callable[[_T], str],
         names: Callable[[_T], Sequence[str]] = lambda _: (),
         *,
@@ -85,51 +105,28 @@ class Answers(Struct, Generic[_T], frozen=True):
         see: str,
     ) -> Sequence[tuple[Executor, _T]]:
         """What is meant, with each executor that has it; else NotFound or InvalidArgument."""
-        candidates = [one for _, one in self.told]
         try:
-            found = pick(named, candidates, ident, names=names, what=what, see=see)
+            found = pick(named, [one for _, one in told], ident, names=names, what=what, see=see)
         except NotFound as error:
             but = [f"; the executor at {name} {why}" for name, why in self.silent.items()]
             raise NotFound(f"{error.message}{''.join(but)}") from None
-        return [(at, one) for at, one in self.told if ident(one) == ident(found)]
+        return [(at, one) for at, one in told if ident(one) == ident(found)]
 
-
-class Executors(Struct, frozen=True):
-    """Those of a deployment."""
-
-    each: Sequence[Executor]
-    """At least one, in the order of their endpoints."""
-    silent: Mapping[str, str]
-    """Those of which nothing is known, and what they do instead of telling."""
-
-    @property
-    def are_several(self) -> bool:
-        """Whether it matters which of them it is."""
-        return len(self.each) + len(self.silent) > 1
-
-    async def ask(self, question: Callable[[Executor], Awaitable[Iterable[_T]]]) -> Answers[_T]:
-        """What they say, asked at the same time; fails when none says anything."""
-        silent, told = dict(self.silent), list[tuple[Executor, _T]]()
-        failure: grpc.aio.AioRpcError | None = None
-        has_answer = False
-        answers = await all_of(_answer(question(executor)) for executor in self.each)
-        for executor, answer in zip(self.each, answers, strict=True):
-            if isinstance(answer, grpc.aio.AioRpcError):
-                failure = answer
-                silent[executor.endpoint] = _instead(answer)
-            else:
-                has_answer = True
-                told += [(executor, one) for one in answer]
-        if failure is not None and not has_answer:
-            raise failure
-        return Answers(told, silent)
+    def complain(self) -> None:
+        """Tell a person whose part is missing."""
+        for endpoint, instead in self.silent.items():
+            complain(f"the executor at {endpoint} {instead}; what it has is missing here")
 
     def print_list(
-        self, context: Context, answers: Answers[Any], columns: Sequence[Column], empty: str = ""
+        self,
+        context: Context,
+        told: Sequence[tuple[Executor, Any]],
+        columns: Sequence[Column],
+        empty: str = "",
     ) -> None:
         """What executors have; the one that has it is a column where that matters."""
-        answers.complain()
-        context.print_list(answers.told, self.columns(columns), empty)
+        self.complain()
+        context.print_list(told, self.columns(columns), empty)
 
     def columns(self, columns: Sequence[Column]) -> Sequence[Column]:
         """The columns for pairs of an executor and what it has."""
@@ -184,43 +181,26 @@ async def executors(settings: Settings) -> AsyncGenerator[Executors]:
         return
     places = {str(place): place for place in await _places(address)}
     async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
-        yield await _find(channels, places, address)
+        yield await _find(channels, places)
 
 
-async def _find(
-    channels: Channels, places: Mapping[str, TcpAddress], address: TcpAddress
-) -> Executors:
-    calls = (_answer(_capabilities(channels.to(name))) for name in places)
-    answers = dict(zip(places, await all_of(calls), strict=True))
-    silent = {
-        name: _instead(answer)
-        for name, answer in answers.items()
-        if isinstance(answer, grpc.aio.AioRpcError)
-    }
-    found: dict[str, Executor] = {}
-    for name, answer in answers.items():
-        if isinstance(answer, sandbox_pb2.GetCapabilitiesResponse):
+async def _find(channels: Channels, places: Iterable[str]) -> Executors:
+    found, silent = dict[str, Executor](), dict[str, str]()
+    answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
+    for name, answer in zip(places, answers, strict=True):
+        if isinstance(answer, grpc.aio.AioRpcError):
+            silent[name] = _instead(answer)
+        else:
             endpoint = answer.endpoint
             channel = channels.at(endpoint) if endpoint else channels.to(name)
             # One may have several addresses, as of IPv4 and IPv6.
             found.setdefault(endpoint, Executor(endpoint, channel, answer))
     if not found:
-        raise ServiceUnavailable(_nobody(address, silent))
-    if silent:
-        known = await _hosts(found)
-        silent = {name: why for name, why in silent.items() if places[name].host not in known}
+        each = "; ".join(f"the executor at {name} {why}" for name, why in silent.items())
+        raise ServiceUnavailable(f"{each}; {remedy('executor')}")
     if set(found) == {""}:
-        silent = {}
+        silent = {}  # the only one listens at one of its addresses
     return Executors([found[endpoint] for endpoint in sorted(found)], silent)
-
-
-def _nobody(address: TcpAddress, silent: Mapping[str, str]) -> str:
-    if len(silent) == 1:
-        said = f"the executor service at {address} {''.join(silent.values())}"
-    else:
-        each = "; ".join(f"{name} {instead}" for name, instead in silent.items())
-        said = f"none of the executors at {address} can be asked: {each}"
-    return f"{said}; {remedy('executor')}"
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
@@ -243,36 +223,18 @@ async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
 
 
 async def _places(address: TcpAddress) -> list[TcpAddress]:
-    """Where whoever has a name is."""
-    try:
+    """Where an address leads, each place once; fails with ServiceUnavailable."""
+    with suppress(ValueError):
         ip_address(address.host)
-    except ValueError:
-        hosts = await _addresses(address.host)
-        return [TcpAddress(host, address.port, server_name=address.host) for host in hosts]
-    return [address]
-
-
-async def _hosts(endpoints: Iterable[str]) -> set[str]:
-    """The addresses of those who have these endpoints, as far as they can be looked up."""
-    found: set[str] = set()
-    for endpoint in filter(None, endpoints):
-        place = parse_address(endpoint)
-        if isinstance(place, TcpAddress):
-            try:
-                found.update(await _addresses(place.host))
-            except HermesError:
-                continue  # then nobody can say what else leads there
-    return found
-
-
-async def _addresses(host: str) -> list[str]:
-    """The addresses of a name, without repetition; fails with ServiceUnavailable."""
-    look_up = asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return [address]
+    look_up = asyncio.get_running_loop().getaddrinfo(address.host, None, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(LOOKUP_S):
-            return list(dict.fromkeys(str(place[0]) for *_, place in await look_up))
+            hosts = dict.fromkeys(str(place[0]) for *_, place in await look_up)
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
         raise ServiceUnavailable(
-            f"the name {host} of the executor cannot be looked up ({why}); {remedy('executor')}"
+            f"the name {address.host} of the executor cannot be looked up ({why}); "
+            f"{remedy('executor')}"
         ) from error
+    return [TcpAddress(host, address.port, server_name=address.host) for host in hosts]

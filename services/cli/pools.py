@@ -132,11 +132,9 @@ async def _orphans(context: Context, deployment: Executors) -> None:
 @at_executors
 async def _reap(context: Context, deployment: Executors) -> int:
     chosen = deployment.chosen(context.given.executor)
-    answers = await chosen.ask(_lost)
-    answers.complain()
-    meant = answers.told
+    lost = meant = await chosen.ask(_lost)
     if context.given.boxes:
-        find = partial(answers.pick, ident=_key, what=_BOX, see="hermes pools orphans")
+        find = partial(chosen.pick, told=lost, ident=_key, what=_BOX, see="hermes pools orphans")
         meant = [pair for named in context.given.boxes for pair in find(named)]
     if meant and not context.given.yes:
         print_list(meant, chosen.columns(ORPHAN), as_json=False, empty="")
@@ -150,14 +148,13 @@ async def _reap(context: Context, deployment: Executors) -> int:
             return ()
         return (await PoolServiceStub(at.channel).Reap(request, timeout=REAP_S)).box_keys
 
-    ended = await Executors(chosen.each, {}).ask(end)
-    ended.complain()
+    ended = await chosen.ask(end)
     if context.given.json or not meant:
-        columns = chosen.columns((Column("box_key", source=str),))
-        context.print_list(ended.told, columns, NO_ORPHANS)
+        chosen.print_list(context, ended, (Column("box_key", source=str),), NO_ORPHANS)
     else:
-        say(f"{plural(len(ended.told), 'box has', 'boxes have')} ended")
-    return 1 if ended.silent or answers.silent else 0
+        chosen.complain()
+        say(f"{plural(len(ended), 'box has', 'boxes have')} ended")
+    return 1 if chosen.silent else 0
 
 
 def _key(box: pool_pb2.OrphanBox) -> str:

@@ -13,11 +13,11 @@ from services.amounts import plural
 from services.cli.command import JSON_LIST, YES, Action, Command, Context, arg, flag
 from services.cli.console import complain, printable, say
 from services.cli.exec_stream import ExecStream
-from services.cli.executors import TELL_S, Answers, Executor, Executors, at_executors, executors
+from services.cli.executors import TELL_S, Executor, Executors, at_executors, executors
 from services.cli.output import Column, age, duration, enum_word, local_time
 from services.cli.sandbox_shell import Place, Shell
 from services.cli.sandbox_trial import try_sandboxes
-from services.errors import InvalidArgument, Reason, reason_of
+from services.errors import InvalidArgument, NotFound, Reason, reason_of
 
 EXAMPLES = """\
 examples:
@@ -36,6 +36,7 @@ LEAVE_HINT = "Ctrl-] twice leaves this running; exit ends it"
 TAIL_BYTES = 4096
 PAGE_BYTES = 1024 * 1024
 
+_Told = Sequence[tuple[Executor, sandbox_pb2.Sandbox]]
 _STREAMS = (exec_pb2.OUTPUT_STREAM_STDOUT, exec_pb2.OUTPUT_STREAM_STDERR)
 
 
@@ -69,10 +70,10 @@ SANDBOX = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
-    answers = await _in_use(deployment, context.profile, everywhere=context.given.all)
-    answers.told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
+    told = await _in_use(deployment, context.profile, everywhere=context.given.all)
+    told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     empty = "There are no sandboxes; a session has one from its first command on."
-    deployment.print_list(context, answers, SANDBOX, empty)
+    deployment.print_list(context, told, SANDBOX, empty)
 
 
 async def _open(context: Context) -> int:
@@ -184,23 +185,32 @@ async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Pla
     """The sandbox that was named: one in use, or by its whole id one that has ended."""
     named, profile = context.given.sandbox, context.profile
     async with executors(context.settings) as deployment:
-        answers = await _in_use(deployment, profile, everywhere=not profile)
-        if ended:
-            answers.told.extend((await _known(deployment, named, profile)).told)
-        found = answers.pick(
-            named,
-            lambda one: one.sandbox_id,
-            lambda one: (one.session_id,),
-            what="sandbox",
-            see="hermes sandboxes list --all",
-        )
+
+        def find(told: _Told) -> _Told:
+            what, see = "sandbox", "hermes sandboxes list --all"
+            return deployment.pick(named, told, _ident, _session, what=what, see=see)
+
+        try:
+            found = find(await _in_use(deployment, profile, everywhere=not profile))
+        except NotFound:
+            if not ended:
+                raise
+            found = find(await _known(deployment, named, profile))
         at, one = found[0]
         yield Place(at.channel, one.sandbox_id, one.profile)
 
 
+def _ident(one: sandbox_pb2.Sandbox) -> str:
+    return one.sandbox_id
+
+
+def _session(one: sandbox_pb2.Sandbox) -> Sequence[str]:
+    return (one.session_id,)
+
+
 async def _in_use(
     deployment: Executors, profile: str, *, everywhere: bool
-) -> Answers[sandbox_pb2.Sandbox]:
+) -> list[tuple[Executor, sandbox_pb2.Sandbox]]:
     request = sandbox_pb2.ListSandboxesRequest(profile=profile, all_profiles=everywhere)
 
     async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
@@ -210,9 +220,7 @@ async def _in_use(
     return await deployment.ask(ask)
 
 
-async def _known(
-    deployment: Executors, sandbox_id: str, profile: str
-) -> Answers[sandbox_pb2.Sandbox]:
+async def _known(deployment: Executors, sandbox_id: str, profile: str) -> _Told:
     """The sandbox with an id, wherever it is or was."""
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id, profile=profile)
 

@@ -97,10 +97,10 @@ SNAPSHOT = (
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
     kind: str = context.given.kind
-    answers = await deployment.ask(partial(_all, context.profile, kind))
-    answers.told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
+    told = await deployment.ask(partial(_all, context.profile, kind))
+    told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
-    deployment.print_list(context, answers, columns, _NONE[kind])
+    deployment.print_list(context, told, columns, _NONE[kind])
 
 
 @at_executors
@@ -164,9 +164,9 @@ async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Execu
     named: str = context.given.source
     kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
     kind = "orphans" if vars(context.given).get("orphan") else kind
-    answers = await deployment.ask(partial(_all, context.profile, kind))
+    told = await deployment.ask(partial(_all, context.profile, kind))
     what, see = "workspace or snapshot", "hermes workspaces list"
-    found = answers.pick(named, _ident, _sessions, what=what, see=see)
+    found = deployment.pick(named, told, _ident, _sessions, what=what, see=see)
     return sorted(found, key=lambda pair: _last_use(pair[1]), reverse=True)
 
 
