@@ -4,15 +4,13 @@ import json
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, cast
-
-from msgspec import Struct
+from itertools import count
+from typing import Any
 
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
-from services.amounts import plural
 from services.cli.command import Action, Command, Context, flag
-from services.cli.console import complain
+from services.cli.console import say
 from services.cli.output import enum_word
 from services.cli.standard_input import arriving_lines
 from services.errors import InvalidArgument
@@ -28,49 +26,13 @@ MAX_CHARS = 500_000
 """Of all items that are sent together, and of one."""
 
 
-class Item(Struct, frozen=True):
-    """A line of the input."""
-
-    id: Any
-    """As it was given; None in plain text."""
-    text: str
-
-
-UNREAD = Item(None, "")
-"""Keeps the place of a line that is not judged."""
-_UNREAD = "unread"
-"""What is said of it."""
-
-
-class _Lines:
-    """Makes items of lines; those that are none are told of, and those of objects passed over."""
-
-    def __init__(self, *, jsonl: bool) -> None:
-        self._jsonl = jsonl
-        self._number = 0
-        self.broken = 0
-
-    def items(self, lines: Iterable[str]) -> Iterator[Item]:
-        """The items of the next lines."""
-        for line in lines:
-            self._number += 1
-            try:
-                if not self._jsonl:
-                    yield _checked(Item(None, line), self._number)
-                elif text := line.strip():
-                    yield _checked(_decoded(text, self._number), self._number)
-            except InvalidArgument as error:
-                self.broken += 1
-                complain(error.message)
-                if not self._jsonl:
-                    yield UNREAD
-
-
+Item = tuple[Any, str]
+"""The id of a line as it was given, None in plain text; and the text to judge."""
 _Verdicts = Sequence[tuple[str, dict[str, Any]]]
 """Of each item, the line for people and what JSON says beside the id."""
 
 
-async def _classify(context: Context) -> int:
+async def _classify(context: Context) -> None:
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
@@ -85,17 +47,17 @@ async def _classify(context: Context) -> int:
             for name, one in zip(classes, verdicts, strict=True)
         ]
 
-    return await _judge(context, judge)
+    await _judge(context, judge)
 
 
-async def _scan(context: Context) -> int:
+async def _scan(context: Context) -> None:
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
         request = catalog_pb2.ScanTextsRequest(texts=texts, strict=context.given.strict)
         return [_finding(one.threats) for one in (await stub.ScanTexts(request)).findings]
 
-    return await _judge(context, judge)
+    await _judge(context, judge)
 
 
 def _finding(threats: Iterable[catalog_pb2.Threat]) -> tuple[str, dict[str, Any]]:
@@ -104,54 +66,56 @@ def _finding(threats: Iterable[catalog_pb2.Threat]) -> tuple[str, dict[str, Any]
     return ",".join(families) or "clean", {"families": families, "spans": spans}
 
 
-async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_Verdicts]]) -> int:
-    """Judge each line as soon as it is there; returns the exit status."""
-    given = _Lines(jsonl=context.given.jsonl)
+async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_Verdicts]]) -> None:
+    """Judge each line as soon as it is there, up to the first that cannot be read."""
+    jsonl, numbers = context.given.jsonl, count(1)
     async with aclosing(arriving_lines()) as arriving:
         async for lines in arriving:
-            for batch in _batches(given.items(lines)):
-                verdicts = await judge([item.text for item in batch])
-                for item, (line, described) in zip(batch, verdicts, strict=True):
-                    row = {"id": item.id, **described}
-                    text = json.dumps(row, ensure_ascii=False) if context.given.jsonl else line
-                    sys.stdout.write(f"{_UNREAD if item is UNREAD else text}\n")
+            for batch in _batches(_items(lines, numbers, jsonl=jsonl)):
+                verdicts = await judge([text for _, text in batch])
+                for (ident, _), (line, described) in zip(batch, verdicts, strict=True):
+                    row = {"id": ident, **described}
+                    say(json.dumps(row, ensure_ascii=False) if jsonl else line)
                 sys.stdout.flush()
-    if not given.broken:
-        return 0
-    complain(f"{plural(given.broken, 'line')} could not be read; the others are answered")
-    return 1
 
 
-def _checked(item: Item, number: int) -> Item:
-    if len(item.text) > MAX_CHARS:
-        raise InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
-    return item
+def _items(lines: Iterable[str], numbers: Iterator[int], *, jsonl: bool) -> Iterator[Item]:
+    for line, number in zip(lines, numbers, strict=False):
+        if jsonl and not line.strip():
+            continue
+        item = _decoded(line, number) if jsonl else (None, line)
+        if len(item[1]) > MAX_CHARS:
+            raise InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
+        yield item
 
 
 def _decoded(line: str, number: int) -> Item:
     try:
-        row: object = json.loads(line)
+        row: Any = json.loads(line)
+        ident, text = row["id"], row["text"]
+        # Half a pair of surrogates is no character and cannot be sent.
+        return ident, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"line {number}: not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise InvalidArgument(f'line {number}: must be an object {{"id", "text"}}')
-    fields = cast("dict[str, Any]", row)
-    text = fields.get("text")
-    if "id" not in fields or not isinstance(text, str):
-        raise InvalidArgument(f'line {number}: must have an "id" and a "text" that is a string')
-    # Half a pair of surrogates is no character and cannot be sent.
-    return Item(fields["id"], text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (TypeError, KeyError, AttributeError):
+        raise InvalidArgument(f'line {number}: must be an object {{"id", "text"}}') from None
 
 
 def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """What is sent together; an item that cannot be read fails behind those before it."""
     batch: list[Item] = []
     chars = 0
-    for item in items:
-        if batch and (len(batch) == MAX_ITEMS or chars + len(item.text) > MAX_CHARS):
+    try:
+        for item in items:
+            if batch and (len(batch) == MAX_ITEMS or chars + len(item[1]) > MAX_CHARS):
+                yield batch
+                batch, chars = [], 0
+            batch.append(item)
+            chars += len(item[1])
+    except InvalidArgument:
+        if batch:
             yield batch
-            batch, chars = [], 0
-        batch.append(item)
-        chars += len(item.text)
+        raise
     if batch:
         yield batch
 
