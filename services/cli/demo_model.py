@@ -35,68 +35,52 @@ def _terminal(command: str, **options: Any) -> Call:
     return "terminal", {"command": command, **options}
 
 
-RULES: Sequence[tuple[str, Sequence[Step]]] = (
-    (
-        r"\b(uname|kernel|machine|system|where are you|who are you|sandbox)\b",
-        (
-            Step(
-                "I look around in the sandbox with the terminal tool.",
-                [_terminal("uname -a; id; pwd")],
-            ),
-            Step(
-                "The command really ran, in a sandbox and not on this machine. It printed:\n\n"
-                "{tool_result}"
-            ),
+_HELP = """\
+There is no language model here: I am a script that looks for words in
+what you type. Everything else is real. Try one of these:
+
+  what system are you on?      runs uname and id in the sandbox
+  write a file                 writes a file and reads it back
+  run four in parallel         four commands side by side
+  something slow               a long command to interrupt with Ctrl-C
+
+For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and start
+`hermes chat`."""
+_NAPS = [_terminal(f"sleep 0.5; echo {each}") for each in ("one", "two", "three", "four")]
+
+RULES: Mapping[str, Sequence[Step]] = {
+    r"\b(uname|kernel|machine|system|where are you|who are you|sandbox)\b": (
+        Step(
+            "I look around in the sandbox with the terminal tool.",
+            [_terminal("uname -a; id; pwd")],
+        ),
+        Step(
+            "The command really ran, in a sandbox and not on this machine. It printed:\n\n"
+            "{tool_result}"
         ),
     ),
-    (
-        r"\b(file|note|write|read)\b",
-        (
-            Step(
-                "I write a file in the workspace.",
-                [("write_file", {"path": "hello.txt", "content": _NOTE})],
-            ),
-            Step("Now I read it back.", [("read_file", {"path": "hello.txt"})]),
-            Step("The file says:\n\n{tool_result}"),
+    r"\b(file|note|write|read)\b": (
+        Step(
+            "I write a file in the workspace.",
+            [("write_file", {"path": "hello.txt", "content": _NOTE})],
         ),
+        Step("Now I read it back.", [("read_file", {"path": "hello.txt"})]),
+        Step("The file says:\n\n{tool_result}"),
     ),
-    (
-        r"\b(parallel|together|at once|side by side)\b",
-        (
-            Step(
-                "Four commands of half a second each, in one go.",
-                [_terminal(f"sleep 0.5; echo {each}") for each in ("one", "two", "three", "four")],
-            ),
-            Step("All four are back; they ran side by side."),
+    r"\b(parallel|together|at once|side by side)\b": (
+        Step("Four commands of half a second each, in one go.", _NAPS),
+        Step("All four are back; they ran side by side."),
+    ),
+    r"\b(slow|long|interrupt|stop|wait)\b": (
+        Step(
+            "I start `sleep 600`. Press Ctrl-C: nothing of it stays behind.",
+            [_terminal("sleep 600", timeout=600)],
         ),
+        Step("The command has ended."),
     ),
-    (
-        r"\b(slow|long|interrupt|stop|wait)\b",
-        (
-            Step(
-                "I start `sleep 600`. Press Ctrl-C: nothing of it stays behind.",
-                [_terminal("sleep 600", timeout=600)],
-            ),
-            Step("The command has ended."),
-        ),
-    ),
-    (
-        "",
-        (
-            Step(
-                "There is no language model here: I am a script that looks for words in\n"
-                "what you type. Everything else is real. Try one of these:\n\n"
-                "  what system are you on?      runs uname and id in the sandbox\n"
-                "  write a file                 writes a file and reads it back\n"
-                "  run four in parallel         four commands side by side\n"
-                "  something slow               a long command to interrupt with Ctrl-C\n\n"
-                "For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and "
-                "start\n`hermes chat`."
-            ),
-        ),
-    ),
-)
-"""Each has the words that it takes, and a step for each model call of a turn."""
+    "": (Step(_HELP),),
+}
+"""The words that each takes, and a step for each model call of a turn."""
 
 
 def step_for(messages: Sequence[Mapping[str, Any]]) -> Step:
@@ -105,7 +89,9 @@ def step_for(messages: Sequence[Mapping[str, Any]]) -> Step:
     for message in reversed(messages):
         if message["role"] == "user":
             words = _content(message)
-            found = next(steps for pattern, steps in RULES if re.search(pattern, words, re.I))
+            found = next(
+                steps for pattern, steps in RULES.items() if re.search(pattern, words, re.I)
+            )
             step = found[min(done, len(found) - 1)]
             text = step.text.replace("{tool_result}", result.strip())
             return Step(f"(scripted demo) {text}", step.calls)

@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from services.cli.command import JSON_OBJECT, Action, Command, Context, arg, flag
 from services.cli.connection import is_running
 from services.cli.console import complain, print_json, say
@@ -34,35 +32,16 @@ Each home and each profile has a service of its own."""
 SYSTEM_UNITS = Path("/etc/systemd/system")
 USER_UNITS = Path(".config/systemd/user")
 """In the home folder of the user."""
-STOP_TIMEOUT_S = 45
-"""Longer than the services take at most to let go of what they do."""
 READY_S = 30.0
 _PAUSE_S = 0.2
 _SHOWN = ("LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "UnitFileState")
 
-
 _TIMEOUT_S = 90.0
-
-
-class Unit(Struct, frozen=True):
-    """A service that systemd runs."""
-
-    name: str
-    meaning: str
-    argv: Sequence[str]
-    stop_timeout_s: int
-    user: str = ""
-    """Who it runs as; empty is whoever's manager runs it."""
-
-    def text(self, target: str) -> str:
-        """What its file says; `target` is what it is started with."""
-        user = f"User={self.user}\n" if self.user else ""
-        command = " ".join(map(_quoted, self.argv))
-        return f"""\
+_UNIT = """\
 # Written by `hermes service install`, which writes it anew: your own settings belong into
-# `systemctl edit {self.name}`.
+# `systemctl edit {name}`.
 [Unit]
-Description={self.meaning.replace("%", "%%")}
+Description={meaning}
 Wants=network-online.target
 After=network-online.target docker.service postgresql.service
 
@@ -71,7 +50,7 @@ Type=exec
 {user}ExecStart={command}
 Restart=on-failure
 RestartSec=2
-TimeoutStopSec={self.stop_timeout_s}
+TimeoutStopSec=45
 KillMode=mixed
 UMask=0077
 LimitNOFILE=65536
@@ -79,6 +58,18 @@ LimitNOFILE=65536
 [Install]
 WantedBy={target}
 """
+"""Services take less time than TimeoutStopSec to let go of what they do."""
+
+
+def unit(name: str, meaning: str, argv: Sequence[str], target: str, user: str = "") -> str:
+    """What the file of a service says; `target` is what starts it, `user` whose rights it has."""
+    return _UNIT.format(
+        name=name,
+        meaning=meaning.replace("%", "%%"),
+        user=f"User={user}\n" if user else "",
+        command=" ".join(map(_quoted, argv)),
+        target=target,
+    )
 
 
 class Service:
@@ -107,13 +98,6 @@ class Service:
     def is_active(self) -> bool:
         """Whether systemd runs it, or starts it."""
         return self.properties("ActiveState").get("ActiveState") in ("active", "activating")
-
-    def need_installed(self) -> None:
-        """FailedPrecondition where it is not."""
-        if not self.file.exists():
-            raise FailedPrecondition(
-                f"{self.name} is not installed; install it with: hermes service install"
-            )
 
     def tell(self, *words: str) -> str:
         """Run systemctl; FailedPrecondition where it fails, or there is none."""
@@ -160,6 +144,15 @@ def _base(settings: Settings) -> Path:
     return load_settings({**settings.flags, "profile": DEFAULT_PROFILE}).home.root
 
 
+def _installed(context: Context) -> Service:
+    service = Service(context)
+    if not service.file.exists():
+        raise FailedPrecondition(
+            f"{service.name} is not installed; install it with: hermes service install"
+        )
+    return service
+
+
 # ---- actions
 
 
@@ -170,11 +163,11 @@ def _install(context: Context) -> None:
     argv = [str(program), "up", "--no-chat", "--home", str(_base(settings))]
     argv += ["--profile", settings.profile] if settings.profile != DEFAULT_PROFILE else []
     meaning = f"Hermes, a personal AI agent ({settings.home.root})"
-    unit = Unit(service.name, meaning, argv, STOP_TIMEOUT_S, service.user)
+    target = "default.target" if service.is_users else "multi-user.target"
     service.tell("show", "--property=Version")
     service.file.parent.mkdir(parents=True, exist_ok=True)
-    target = "default.target" if service.is_users else "multi-user.target"
-    replace_file(service.file, unit.text(target), 0o644)
+    text = unit(service.name, meaning, argv, target, service.user)
+    replace_file(service.file, text, 0o644)
     service.tell("daemon-reload")
     service.tell("enable", service.name)
     when = "first of your sessions" if service.is_users else "machine"
@@ -186,8 +179,7 @@ def _install(context: Context) -> None:
 
 
 def _start(context: Context) -> None:
-    service = Service(context)
-    service.need_installed()
+    service = _installed(context)
     if service.is_active():
         say(f"{service.name} runs already")
         return
@@ -208,15 +200,13 @@ def _start(context: Context) -> None:
 
 
 def _stop(context: Context) -> None:
-    service = Service(context)
-    service.need_installed()
+    service = _installed(context)
     service.tell("stop", service.name)
     say(f"{service.name} is stopped")
 
 
 def _uninstall(context: Context) -> None:
-    service = Service(context)
-    service.need_installed()
+    service = _installed(context)
     service.tell("disable", "--now", service.name)
     service.file.unlink()
     service.tell("daemon-reload")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from services.cli.service import Unit
+from services.cli.service import unit
 from tests.requirements import require
 
 HERMES = Path(sys.executable).with_name("hermes")
@@ -68,20 +68,21 @@ def machine(tmp_path: Path) -> Machine:
 def test_the_unit_is_one_that_systemd_understands(tmp_path: Path, user: str, target: str) -> None:
     program = shutil.which("systemd-analyze")
     require("systemd", program is not None, "there is no systemd-analyze")
-    unit = Unit("hermes", "Hermes (50%)", (str(HERMES), "up", "--home", ODD), 45, user)
+    argv = (str(HERMES), "up", "--home", ODD)
+    text = unit("hermes", "Hermes (50%)", argv, target, user)
     file = tmp_path / "hermes.service"
-    file.write_text(unit.text(target))
+    file.write_text(text)
     told = subprocess.run(
         [str(program), "verify", "--man=no", file], capture_output=True, text=True, check=False
     )
     assert (told.returncode, told.stderr) == (0, "")
-    assert ("User=daemon" in unit.text(target)) == bool(user)
+    assert ("User=daemon" in text) == bool(user)
 
 
 def test_words_of_the_command_are_taken_as_they_are() -> None:
     (line,) = [
         line
-        for line in Unit("hermes", "", ("hermes", ODD), 45).text("default.target").splitlines()
+        for line in unit("hermes", "", ("hermes", ODD), "default.target").splitlines()
         if line.startswith("ExecStart=")
     ]
     # `%%` and `$$` are how systemd writes them; the rest is quoted as shells do.
