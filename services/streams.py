@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from time import monotonic
 from types import TracebackType
@@ -51,16 +51,19 @@ async def resume(
     is_last: Callable[[_Message], bool],
     *,
     patience_s: float | None = None,
+    passes: Callable[[grpc.aio.AioRpcError], bool] = lambda error: (
+        error.code() is grpc.StatusCode.UNAVAILABLE
+    ),
 ) -> AsyncGenerator[_Message, None]:
     """Yields a stream's messages to the last one, opening it again whenever it is cut.
 
     `open_call` asks for what follows the position that the caller has reached: all messages that
-    were yielded have been consumed when it is called. Any failure but UNAVAILABLE is raised, and
-    that one too when the stream stays cut for `patience_s`. Iterate under `contextlib.aclosing`.
+    were yielded have been consumed when it is called. A failure that does not pass is raised, and
+    each when the stream stays cut for `patience_s`. Iterate under `contextlib.aclosing`.
     """
     cuts, cut_at = 0, 0.0
     while True:
-        attempt = _Attempt(open_call)
+        attempt = _Attempt(open_call, passes)
         async with aclosing(attempt.messages()) as messages:
             async for message in messages:
                 cuts = 0
@@ -78,8 +81,13 @@ async def resume(
 class _Attempt(Generic[_Message]):
     """One opening of a stream, and what cut it."""
 
-    def __init__(self, open_call: Callable[[], Stream[_Message]]) -> None:
+    def __init__(
+        self,
+        open_call: Callable[[], Stream[_Message]],
+        passes: Callable[[grpc.aio.AioRpcError], bool],
+    ) -> None:
         self._open_call = open_call
+        self._passes = passes
         self.cause: grpc.aio.AioRpcError | None = None
 
     async def messages(self) -> AsyncGenerator[_Message, None]:
@@ -88,9 +96,35 @@ class _Attempt(Generic[_Message]):
                 async for message in call:
                     yield message
         except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            if not self._passes(error):
                 raise
             self.cause = error
+
+
+class Requests(Generic[_Message]):
+    """The requests of a call, sent in their order as they come, until `end`."""
+
+    def __init__(self, first: Iterable[_Message] = ()) -> None:
+        self._queue: asyncio.Queue[_Message | None] = asyncio.Queue()
+        for request in first:
+            self.send(request)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _Message:
+        request = await self._queue.get()
+        if request is None:
+            raise StopAsyncIteration
+        return request
+
+    def send(self, request: _Message) -> None:
+        """Send one more; what does not arrive because the call ends is lost."""
+        self._queue.put_nowait(request)
+
+    def end(self) -> None:
+        """Let the call have no more; gRPC waits for it even when the call has ended."""
+        self._queue.put_nowait(None)
 
 
 def _wait_s(cuts: int) -> float:

@@ -73,14 +73,14 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
 
 
 async def _tour(settings: Settings, channels: Channels) -> int:
-    async with Dialogue(channels.to("gateway"), ConverseRequest.Open()) as dialogue:
-        for question in TOUR:
-            say(f"\n> {question}")
-            once = OneShot(TurnView(_screen(settings), tells_failure=False))
-            await once.ask(dialogue, question)
-            if failure := once.failure:
-                complain(failure)
-                return 1
+    dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open())
+    for question in TOUR:
+        say(f"\n> {question}")
+        once = OneShot(TurnView(_screen(settings), tells_failure=False))
+        await once.ask(dialogue, question)
+        if failure := once.failure:
+            complain(failure)
+            return 1
     say("\n(the job reports)")
     say(await _report(channels))
     return 0
@@ -99,13 +99,9 @@ def _write(text: str) -> None:
 
 async def _report(channels: Channels) -> str:
     """What the job says, as soon as it does."""
-    opening = ConverseRequest.Open(takes_news=True)
+    dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open(takes_news=True))
     try:
-        async with (
-            asyncio.timeout(REPORT_WAIT_S),
-            Dialogue(channels.to("gateway"), opening) as dialogue,
-            aclosing(dialogue.responses()) as responses,
-        ):
+        async with asyncio.timeout(REPORT_WAIT_S), aclosing(dialogue.responses()) as responses:
             async for response in responses:
                 if response.HasField("reply"):
                     return printable(response.reply.text)

@@ -3,27 +3,22 @@ lost.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
 
 import grpc.aio
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
-from services.errors import ServiceUnavailable, is_passing
-from services.streams import open_stream
+from services.errors import is_passing
+from services.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
-PAUSE_S = 0.2
 ACK_BYTES = 1024 * 1024
 """Output is acknowledged whenever so much of it was read."""
 PIECE_BYTES = 32 * 1024
 WAITING_BYTES = 1024 * 1024
 """Input that has not reached the command is kept, up to so much."""
-
-if TYPE_CHECKING:
-    Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 Happened = exec_pb2.AttachExecResponse.Output | exec_pb2.Exit
 
@@ -45,12 +40,11 @@ class ExecStream:
         self._opening = opening
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
         self._acknowledged = sum(self._offsets)
-        self._call: Call | None = None
+        self._requests = Requests[exec_pb2.AttachExecRequest]()
+        self._takes_input = False
+        """Whether the present call has said from where on it wants input."""
         self._input = _Input()
         self._size: exec_pb2.TerminalSize | None = None
-        self._flushing = asyncio.Lock()
-        self._writing = asyncio.Lock()
-        """A stream takes one message at a time, and breaks if it gets two."""
 
     @property
     def exec_id(self) -> str:
@@ -60,69 +54,56 @@ class ExecStream:
     async def write(self, data: bytes) -> None:
         """Give the command input; waits while much of it has not arrived."""
         await self._input.add(data)
-        await self._flush()
+        self._flush()
 
-    async def end_input(self) -> None:
+    def end_input(self) -> None:
         """No more input follows."""
         self._input.ends = True
-        await self._flush()
+        self._flush()
 
-    async def resize(self, size: exec_pb2.TerminalSize) -> None:
+    def resize(self, size: exec_pb2.TerminalSize) -> None:
         """The terminal has this size from now on."""
         self._size = size
-        if self._call is not None:
-            await self._send(self._call, exec_pb2.AttachExecRequest(resize=size))
+        if self._takes_input:
+            self._requests.send(exec_pb2.AttachExecRequest(resize=size))
 
     async def happenings(self) -> AsyncGenerator[Happened]:
         """What the command writes, and last how it ended, across reconnects."""
-        waited_s = 0.0
-        while True:
-            async with aclosing(self._messages()) as messages:
+        stream = resume(
+            self._connect,
+            lambda message: message.HasField("exited"),
+            patience_s=RECONNECT_S,
+            passes=is_passing,
+        )
+        try:
+            async with aclosing(stream) as messages:
                 async for message in messages:
-                    waited_s = 0.0
+                    self._follow(message)
                     if message.HasField("output"):
                         yield message.output
                     elif message.HasField("exited"):
                         yield message.exited
-                        return
-            if waited_s >= RECONNECT_S:
-                raise ServiceUnavailable("the executor does not answer any more")
-            await asyncio.sleep(PAUSE_S)
-            waited_s += PAUSE_S
-
-    async def _messages(self) -> AsyncGenerator[exec_pb2.AttachExecResponse]:
-        """What one stream says until it is cut."""
-        try:
-            async with open_stream(self._connect()) as call:
-                await call.write(self._opening)
-                async for message in call:
-                    await self._follow(call, message)
-                    yield message
-        except grpc.aio.AioRpcError as error:
-            if not is_passing(error):
-                raise
         finally:
-            self._call = None
+            self._requests.end()
 
-    def _connect(self) -> "Call":
-        # Without an iterator of requests, which the stubs ask for, the call is written to.
-        attach = cast("Callable[[], Call]", self._stub.AttachExec)
-        return attach()
+    def _connect(self) -> Stream[exec_pb2.AttachExecResponse]:
+        self._requests.end()
+        self._takes_input, self._requests = False, Requests([self._opening])
+        return self._stub.AttachExec(self._requests)
 
-    async def _follow(self, call: "Call", message: exec_pb2.AttachExecResponse) -> None:
+    def _follow(self, message: exec_pb2.AttachExecResponse) -> None:
         match message.WhichOneof("kind"):
             case "opened":
                 self._reopen_from_here()
             case "output":
                 self._advance(message.output)
-                await self._acknowledge(call)
+                self._acknowledge()
             case "stdin_ack_offset":
-                is_first = self._call is None
+                is_first, self._takes_input = not self._takes_input, True
                 self._input.taken(message.stdin_ack_offset, again=is_first)
-                self._call = call
                 if is_first and self._size is not None:
-                    await self._send(call, exec_pb2.AttachExecRequest(resize=self._size))
-                await self._flush()
+                    self._requests.send(exec_pb2.AttachExecRequest(resize=self._size))
+                self._flush()
             case _:
                 pass
 
@@ -142,27 +123,17 @@ class ExecStream:
         self._offsets[is_error] = output.offset + len(output.data)
         self._reopen_from_here()
 
-    async def _acknowledge(self, call: "Call") -> None:
+    def _acknowledge(self) -> None:
         if sum(self._offsets) - self._acknowledged >= ACK_BYTES:
             self._acknowledged = sum(self._offsets)
             stdout, stderr = self._offsets
             ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
-            await self._send(call, exec_pb2.AttachExecRequest(ack=ack))
+            self._requests.send(exec_pb2.AttachExecRequest(ack=ack))
 
-    async def _flush(self) -> None:
+    def _flush(self) -> None:
         """Send what input has not been sent over this stream."""
-        async with self._flushing:
-            while (call := self._call) is not None and (piece := self._input.next()) is not None:
-                await self._send(call, piece)
-
-    async def _send(self, call: "Call", request: exec_pb2.AttachExecRequest) -> None:
-        try:
-            async with self._writing:
-                await call.write(request)
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            # The reader notices the same, and connects again.
-            if self._call is call:
-                self._call = None
+        while self._takes_input and (piece := self._input.next()) is not None:
+            self._requests.send(piece)
 
 
 class _Input:

@@ -143,7 +143,7 @@ class Shell(Struct):
                 await stream.write(data)
                 if self._detached:
                     return
-        await stream.end_input()
+        stream.end_input()
 
     async def _show(self, stream: ExecStream) -> None:
         async with aclosing(stream.happenings()) as happenings:
@@ -167,7 +167,7 @@ async def _follow_size(stream: ExecStream, resized: asyncio.Event) -> None:
     while True:
         await resized.wait()
         resized.clear()
-        await stream.resize(_size())
+        stream.resize(_size())
 
 
 def _size() -> exec_pb2.TerminalSize:

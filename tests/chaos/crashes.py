@@ -185,13 +185,13 @@ async def asked_of(
 ) -> AsyncGenerator[Watcher]:
     """A question and its watcher, over channels that there are."""
     opening = ConverseRequest.Open(session_id=session_id)
-    async with Dialogue(operator.to("gateway"), opening) as dialogue:
-        await dialogue.say(text)
-        watcher = Watcher(dialogue)
-        async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
-            following = group.create_task(watcher.follow())
-            yield watcher
-            await following
+    dialogue = Dialogue(operator.to("gateway"), opening)
+    dialogue.say(text)
+    watcher = Watcher(dialogue)
+    async with asyncio.TaskGroup() as group, asyncio.timeout(within_s):
+        following = group.create_task(watcher.follow())
+        yield watcher
+        await following
 
 
 async def tool_results(deployment: Deployment, watcher: Watcher) -> list[str]:

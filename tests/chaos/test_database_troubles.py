@@ -80,7 +80,7 @@ async def test_a_database_in_trouble_loses_nothing(
     async with client(running) as ada:
         await telegram.say(1, "hello")
         await telegram.until(lambda: telegram.texts(1) == ["re: hello"])
-        waiting = await ada.dialogue.say("slow, please")
+        waiting = ada.dialogue.say("slow, please")
         await model.until(lambda: asked(model)["slow, please"] == 1)
         async with happening(place, trouble):
             await telegram.say(1, "are you there?")
@@ -118,13 +118,13 @@ async def happening(place: Place, trouble: Trouble) -> AsyncGenerator[None]:
 async def say(running: Hermes, text: str, message_id: str) -> str:
     """Say something in a new conversation; returns the answer."""
     opening = ConverseRequest.Open()
-    async with Dialogue(running.operator.to("gateway"), opening) as dialogue:
-        await dialogue.say(text, message_id)
-        async with aclosing(dialogue.responses()) as responses:
-            while True:
-                events = (await anext(responses)).event.events
-                if events and events[-1].HasField("turn_finished"):
-                    return events[-1].turn_finished.completed.answer
+    dialogue = Dialogue(running.operator.to("gateway"), opening)
+    dialogue.say(text, message_id)
+    async with aclosing(dialogue.responses()) as responses:
+        while True:
+            events = (await anext(responses)).event.events
+            if events and events[-1].HasField("turn_finished"):
+                return events[-1].turn_finished.completed.answer
 
 
 def asked(model: FakeModel) -> Counter[str]:

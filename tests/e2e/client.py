@@ -30,15 +30,12 @@ def ask(home: Home, question: str) -> list[TurnEvent]:
 
 async def _ask(home: Home, question: str) -> list[TurnEvent]:
     events: list[TurnEvent] = []
-    async with channels_of(home) as channels, _dialogue(channels) as dialogue:
-        await dialogue.say(question)
+    async with channels_of(home) as channels:
+        dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open())
+        dialogue.say(question)
         async with aclosing(dialogue.responses()) as responses:
             while not events or not events[-1].HasField("turn_finished"):
                 response = await anext(responses)
                 assert response.WhichOneof("kind") != "reply", response.reply.text
                 events += response.event.events
     return events
-
-
-def _dialogue(channels: Channels) -> Dialogue:
-    return Dialogue(channels.to("gateway"), ConverseRequest.Open())

@@ -135,7 +135,7 @@ class Client:
 
     async def listen(self) -> None:
         """Hear until cancelled."""
-        async with self.dialogue, aclosing(self.dialogue.responses()) as responses:
+        async with aclosing(self.dialogue.responses()) as responses:
             async for response in responses:
                 async with self._changed:
                     self.heard.append(response)
@@ -153,7 +153,7 @@ class Client:
 
     async def ask(self, text: str) -> str:
         """Say something and return the answer of its turn."""
-        message_id = await self.dialogue.say(text)
+        message_id = self.dialogue.say(text)
         await self.until(lambda client: client.outcome(message_id) is not None)
         ended = self.outcome(message_id)
         assert ended is not None
@@ -161,7 +161,7 @@ class Client:
 
     async def command(self, text: str) -> ConverseResponse.Reply:
         """Say a slash command and return its reply."""
-        message_id = await self.dialogue.say(text)
+        message_id = self.dialogue.say(text)
         await self.until(lambda client: client.reply(message_id) is not None)
         reply = self.reply(message_id)
         assert reply is not None

@@ -119,9 +119,9 @@ async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_pat
     async with (
         fake_model(script) as model,
         everything(tmp_path, model) as channels,
-        Dialogue(channels.to("gateway"), news_reader()) as terminal,
     ):
-        await terminal.say("remind me of the tea")
+        terminal = Dialogue(channels.to("gateway"), news_reader())
+        terminal.say("remind me of the tea")
         async with asyncio.timeout(40), aclosing(terminal.responses()) as responses:
             replies = (each.reply async for each in responses if each.HasField("reply"))
             news = await anext(reply async for reply in replies if not reply.message_id)

@@ -1,7 +1,8 @@
 """A client's conversation while the gateway has no database."""
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import grpc.aio
@@ -32,34 +33,42 @@ def happened(turn_id: str, **event: Any) -> ConverseResponse:
     return ConverseResponse(event=ConverseResponse.Event(turn_id=turn_id, events=events))
 
 
+@asynccontextmanager
+async def following(
+    gateway: BrokenConversations,
+) -> AsyncGenerator[tuple[Dialogue, AsyncGenerator[ConverseResponse]]]:
+    """A conversation, and what it hears."""
+    async with serving(gateway) as channel:
+        dialogue = Dialogue(channel, ConverseRequest.Open())
+        async with aclosing(dialogue.responses()) as responses:
+            yield dialogue, responses
+
+
 ACCEPTED = accepted(1)
 LAST = ConverseResponse(reply=ConverseResponse.Reply(text="that is all"))
 
 
 async def test_who_follows_a_turn_goes_on_when_the_database_is_back() -> None:
     gateway = BrokenConversations([[ACCEPTED], [], [LAST]])
-    async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
-        await dialogue.say("hello", "msg_1")
-        async with asyncio.timeout(20), aclosing(dialogue.responses()) as responses:
-            assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
+    async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
+        dialogue.say("hello", "msg_1")
+        assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
     assert [opening.turn_id for opening in gateway.openings] == ["", "trn_1", "trn_1"]
 
 
 async def test_who_talks_waits_while_a_command_has_the_home_without_a_gateway() -> None:
     gateway = BrokenConversations([[ACCEPTED, LAST]], unserved=2)
-    async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
-        await dialogue.say("hello", "msg_1")
-        async with asyncio.timeout(20), aclosing(dialogue.responses()) as responses:
-            assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
+    async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
+        dialogue.say("hello", "msg_1")
+        assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
 
 
 async def test_who_says_something_is_told_that_it_is_not_taken() -> None:
     gateway = BrokenConversations([*[[]] * 20, [LAST]])
-    async with serving(gateway) as channel, Dialogue(channel, ConverseRequest.Open()) as dialogue:
-        await dialogue.say("hello")
-        async with aclosing(dialogue.responses()) as responses:
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await anext(responses)
+    async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
+        dialogue.say("hello")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await anext(responses)
     assert reason_of(refused.value) is Reason.DATABASE_UNAVAILABLE
 
 
@@ -68,12 +77,7 @@ async def test_all_turns_that_have_not_ended_are_followed_after_a_break() -> Non
     ended = happened("trn_1", sequence=3, turn_finished=TurnFinished())
     said = [accepted(1), accepted(2), accepted(3)]
     gateway = BrokenConversations([said, [ended, started], [LAST]])
-    async with (
-        asyncio.timeout(20),
-        serving(gateway) as channel,
-        Dialogue(channel, ConverseRequest.Open()) as dialogue,
-        aclosing(dialogue.responses()) as responses,
-    ):
+    async with asyncio.timeout(20), following(gateway) as (_, responses):
         for expected in (*said, ended, started, LAST):
             assert await anext(responses) == expected
     followed = [
@@ -96,16 +100,11 @@ async def test_what_was_decided_is_said_again_until_its_own_turn_has_it() -> Non
     ended = happened("trn_1", sequence=2, turn_finished=TurnFinished())
     streams = [[accepted(1), accepted(2), asked], [other], [ended], [LAST]]
     gateway = BrokenConversations(streams, awaited=(0, 2, 2, 0))
-    async with (
-        asyncio.timeout(20),
-        serving(gateway) as channel,
-        Dialogue(channel, ConverseRequest.Open()) as dialogue,
-        aclosing(dialogue.responses()) as responses,
-    ):
+    async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
         for _ in range(3):
             await anext(responses)
-        await dialogue.decide("apr_1", APPROVAL_DECISION_DENY)
-        await dialogue.interrupt()
+        dialogue.decide("apr_1", APPROVAL_DECISION_DENY)
+        dialogue.interrupt()
         assert [await anext(responses) for _ in range(3)] == [other, ended, LAST]
     for decided, interrupted in gateway.requests[1:3]:
         assert decided.approval_answer.approval_id == "apr_1"

@@ -23,9 +23,9 @@ async def test_the_reason_arrives_whatever_was_being_written(tmp_path: Path) -> 
 
 async def refused(channel: grpc.aio.Channel) -> str | None:
     """What a conversation ends with in which something was said."""
-    async with Dialogue(channel, ConverseRequest.Open()) as dialogue:
-        await dialogue.say("hello")
-        async with aclosing(dialogue.responses()) as responses:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await anext(responses)
+    dialogue = Dialogue(channel, ConverseRequest.Open())
+    dialogue.say("hello")
+    async with aclosing(dialogue.responses()) as responses:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await anext(responses)
     return caught.value.details()

@@ -38,7 +38,8 @@ async def test_input_and_sizes_at_the_same_time_all_arrive(tmp_path: Path) -> No
             for number in range(ROUNDS):
                 size = exec_pb2.TerminalSize(row_count=30 + number, column_count=110)
                 line = b"line %d\n" % number
-                await asyncio.gather(stream.resize(size), stream.write(line))
+                stream.resize(size)
+                await stream.write(line)
             await stream.write(b"\x04")
     written = b"".join(one.data for one in seen if not isinstance(one, exec_pb2.Exit))
     lines = written.decode().split("\r\n")

@@ -95,7 +95,7 @@ async def test_in_a_terminal_the_choice_outlives_the_session_and_the_connection(
             shown = await back.command("/busy show")
             assert "`queue`" in shown.text
             assert "chosen" in shown.text
-            work = await back.dialogue.say("work")
+            work = back.dialogue.say("work")
             await model.until(lambda: len(model.requests) == 1)
             assert await back.ask("/queue that") == "re: that"
             ended = back.outcome(work)

@@ -183,14 +183,14 @@ async def test_an_interrupt_stops_the_turn_and_the_next_message_goes_on(tmp_path
         hermes(tmp_path, model.url) as running,
         client(running) as talking,
     ):
-        message_id = await talking.dialogue.say("slow")
+        message_id = talking.dialogue.say("slow")
         await model.until(lambda: len(model.requests) == 1)
-        await talking.dialogue.interrupt()
+        talking.dialogue.interrupt()
         await talking.until(lambda it: it.outcome(message_id) is not None)
         ended = talking.outcome(message_id)
         assert ended is not None
         assert ended.HasField("cancelled")
-        message_id = await talking.dialogue.say("slow again")
+        message_id = talking.dialogue.say("slow again")
         await model.until(lambda: len(model.requests) == 2)
         assert await talking.ask("quick") == "at once"
         ended = talking.outcome(message_id)
@@ -224,17 +224,17 @@ async def test_approvals_are_answered_by_answer_and_by_command(tmp_path: Path) -
         hermes(tmp_path, model.url, ASK_FIRST) as running,
         client(running) as talking,
     ):
-        message_id = await talking.dialogue.say("clean up")
+        message_id = talking.dialogue.say("clean up")
         await talking.until(lambda it: len(it.asked()) == 1)
         assert "Waiting for your decision" in (await talking.command("/status")).text
-        await talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_DENY)
+        talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_DENY)
         await talking.until(lambda it: len(it.asked()) == 2)
         assert (await talking.command("/deny")).text == "Denied: terminal `rm -r src`."
         await talking.until(lambda it: it.outcome(message_id) is not None)
         ended = talking.outcome(message_id)
         assert ended is not None
         assert ended.completed.answer == "So be it."
-        await talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_ONCE)
+        talking.dialogue.decide(talking.asked()[0], APPROVAL_DECISION_ONCE)
         await talking.until(lambda it: len(it.news()) == 1)
         assert talking.of("reply")[-1].reply.is_error
         decided = await running.rows("agent", "SELECT decided_by FROM approval")
@@ -249,15 +249,15 @@ async def test_a_question_is_answered_in_words(tmp_path: Path) -> None:
         hermes(tmp_path, model.url) as running,
         client(running) as talking,
     ):
-        message_id = await talking.dialogue.say("draw")
+        message_id = talking.dialogue.say("draw")
         await talking.until(lambda it: bool(it.clarifications()))
         (asked,) = talking.clarifications()
-        await talking.dialogue.answer(asked, "The Sea Otter")
+        talking.dialogue.answer(asked, "The Sea Otter")
         await talking.until(lambda it: it.outcome(message_id) is not None)
         ended = talking.outcome(message_id)
         assert ended is not None
         assert ended.completed.answer == "The user answered: The Sea Otter"
-        await talking.dialogue.answer("clr_nothing", "again")
+        talking.dialogue.answer("clr_nothing", "again")
         await talking.until(lambda it: len(it.news()) == 1)
         assert talking.of("reply")[-1].reply.is_error
 

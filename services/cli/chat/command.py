@@ -137,8 +137,7 @@ async def _ask(
     if not arguments.json:
         view = TurnView(standard_screen(settings.environ), tells_failure=False)
     once = OneShot(view)
-    async with Dialogue(channels.to("gateway"), opening(arguments)) as dialogue:
-        await once.ask(dialogue, question)
+    await once.ask(Dialogue(channels.to("gateway"), opening(arguments)), question)
     if arguments.json:
         print_json(once.as_json())
     elif once.reply:

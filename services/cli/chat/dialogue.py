@@ -1,10 +1,7 @@
 """A conversation with the gateway that survives a lost connection: nothing twice, nothing lost."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import grpc
 import grpc.aio
@@ -12,15 +9,11 @@ import grpc.aio
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
-from services.errors import Reason, ServiceUnavailable, reason_of
+from services.errors import Reason, reason_of
 from services.ids import new_id
-from services.streams import open_stream
+from services.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
-PAUSE_S = 0.2
-
-if TYPE_CHECKING:
-    Call = grpc.aio.StreamStreamCall[ConverseRequest, ConverseResponse]
 
 
 class Dialogue:
@@ -29,9 +22,7 @@ class Dialogue:
     def __init__(self, channel: grpc.aio.Channel, opening: ConverseRequest.Open) -> None:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
-        self._call: Call | None = None
-        self._writing = asyncio.Lock()
-        """A stream takes one message at a time, and breaks if it gets two."""
+        self._requests = Requests[ConverseRequest]()
         self._unaccepted: dict[str, ConverseRequest] = {}
         self._turns = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
         """Those that have not ended, oldest first, each with the last sequence that has come."""
@@ -42,69 +33,43 @@ class Dialogue:
         arrived.
         """
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._call is not None:
-            self._call.cancel()
-
-    async def say(self, text: str, message_id: str = "") -> str:
+    def say(self, text: str, message_id: str = "") -> str:
         """Send a message or slash command; returns its id, which is a new one unless given."""
         message_id = message_id or new_id("msg")
         message = ConverseRequest.UserMessage(message_id=message_id, text=text)
         request = ConverseRequest(user_message=message)
         self._unaccepted[message_id] = request
-        await self._send(request)
+        self._requests.send(request)
         return message_id
 
-    async def interrupt(self) -> None:
+    def interrupt(self) -> None:
         """Stop the turn that runs, and what it runs."""
         turn_id = next(iter(self._turns), "")
         request = ConverseRequest(interrupt=ConverseRequest.Interrupt(turn_id=turn_id))
-        await self._insist(turn_id, turn_id, request)
+        self._insist(turn_id, turn_id, request)
 
-    async def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
+    def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
         """Answer an approval."""
         answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
         turn_id = self._turn_of.get(approval_id, "")
-        await self._insist(approval_id, turn_id, ConverseRequest(approval_answer=answer))
+        self._insist(approval_id, turn_id, ConverseRequest(approval_answer=answer))
 
-    async def answer(self, clarification_id: str, text: str) -> None:
+    def answer(self, clarification_id: str, text: str) -> None:
         """Answer a question in words."""
         answer = ConverseRequest.ClarificationAnswer(clarification_id=clarification_id, answer=text)
         turn_id = self._turn_of.get(clarification_id, "")
-        await self._insist(clarification_id, turn_id, ConverseRequest(clarification_answer=answer))
+        self._insist(clarification_id, turn_id, ConverseRequest(clarification_answer=answer))
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
         """What the gateway says, across reconnects; raises when it stays away."""
-        waited_s = 0.0
-        while True:
-            try:
-                async with open_stream(self._connect()) as call:
-                    await self._write(call, ConverseRequest(open=self._opened()))
-                    self._call = call
-                    insisted = [request for _, request in self._unheard.values()]
-                    for request in [*self._unaccepted.values(), *insisted]:
-                        await self._send(request)
-                    async for response in call:
-                        waited_s = 0.0
-                        self._follow(response)
-                        yield response
-            except grpc.aio.AioRpcError as error:
-                if not self._passes(error):
-                    raise
-            finally:
-                self._call = None
-            if waited_s >= RECONNECT_S:
-                raise ServiceUnavailable("hermes does not answer any more; is it still running?")
-            await asyncio.sleep(PAUSE_S)
-            waited_s += PAUSE_S
+        stream = resume(self._connect, lambda _: False, patience_s=RECONNECT_S, passes=self._passes)
+        try:
+            async with aclosing(stream) as responses:
+                async for response in responses:
+                    self._follow(response)
+                    yield response
+        finally:
+            self._requests.end()
 
     def _opened(self) -> ConverseRequest.Open:
         """How to open the conversation, where it was."""
@@ -115,10 +80,10 @@ class Dialogue:
             opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
         return opening
 
-    async def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
+    def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
         """Send what is sent again after a reconnect, for as long as its turn may not have it."""
         self._unheard[key] = (turn_id, request)
-        await self._send(request)
+        self._requests.send(request)
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
         """Whether to connect again."""
@@ -131,20 +96,12 @@ class Dialogue:
             return True
         return reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
 
-    def _connect(self) -> "Call":
-        # Without an iterator of requests, which the stubs ask for, the call is written to.
-        converse = cast("Callable[[], Call]", self._stub.Converse)
-        return converse()
-
-    async def _send(self, request: ConverseRequest) -> None:
-        async with self._writing:
-            if self._call is not None:
-                await self._write(self._call, request)
-
-    async def _write(self, call: "Call", request: ConverseRequest) -> None:
-        # The reader notices the same, connects again and repeats what was not accepted.
-        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await call.write(request)
+    def _connect(self) -> Stream[ConverseResponse]:
+        self._requests.end()
+        insisted = [request for _, request in self._unheard.values()]
+        opening = ConverseRequest(open=self._opened())
+        self._requests = Requests([opening, *self._unaccepted.values(), *insisted])
+        return self._stub.Converse(self._requests)
 
     def _follow(self, response: ConverseResponse) -> None:
         """Remember where to go on after a reconnect."""

@@ -17,7 +17,6 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.turn_view import TurnView, shortfall
 from services.cli.console import complain
-from services.lifecycle import Workers
 
 NOBODY = "(Nobody is there to answer: decide yourself, and say what you have assumed.)"
 
@@ -35,14 +34,12 @@ class OneShot:
 
     async def ask(self, dialogue: Dialogue, question: str) -> None:
         """Ask, and return when all is said; Ctrl-C interrupts it."""
-        self._message_id = await dialogue.say(question)
-        async with Workers() as workers, aclosing(dialogue.responses()) as responses:
+        self._message_id = dialogue.say(question)
+        async with aclosing(dialogue.responses()) as responses:
             loop = asyncio.get_running_loop()
-            loop.add_signal_handler(
-                signal.SIGINT, lambda: workers.start("interrupt", dialogue.interrupt())
-            )
+            loop.add_signal_handler(signal.SIGINT, dialogue.interrupt)
             async for response in responses:
-                await self._take(dialogue, response)
+                self._take(dialogue, response)
                 if self._turn is not None or self._reply is not None:
                     return
 
@@ -108,7 +105,7 @@ class OneShot:
             "duration_ms": finished.duration.ToMilliseconds(),
         }
 
-    async def _take(self, dialogue: Dialogue, response: ConverseResponse) -> None:
+    def _take(self, dialogue: Dialogue, response: ConverseResponse) -> None:
         match response.WhichOneof("kind"):
             case "opened":
                 self._session_id = response.opened.session_id
@@ -120,21 +117,21 @@ class OneShot:
             case "event" if response.event.turn_id == self._turn_id:
                 for event in response.event.events:
                     self.add(event)
-                    await _answer(dialogue, event)
+                    _answer(dialogue, event)
             case _:
                 pass
 
 
-async def _answer(dialogue: Dialogue, event: TurnEvent) -> None:
+def _answer(dialogue: Dialogue, event: TurnEvent) -> None:
     """Answer what nobody is there to answer."""
     if event.HasField("approval_requested"):
         asked = event.approval_requested
         complain(f"nobody is here to allow “{asked.subject}”; it was denied")
-        await dialogue.decide(asked.approval_id, APPROVAL_DECISION_DENY)
+        dialogue.decide(asked.approval_id, APPROVAL_DECISION_DENY)
     if event.HasField("clarification_requested"):
         question = event.clarification_requested
         complain(f"nobody is here to answer “{question.question}”")
-        await dialogue.answer(question.clarification_id, NOBODY)
+        dialogue.answer(question.clarification_id, NOBODY)
 
 
 def _parsed(arguments_json: str) -> Any:

@@ -6,9 +6,7 @@ in its order. Neither waits for the other, so that one can type while a turn run
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from functools import partial
 
 import grpc
 import grpc.aio
@@ -27,7 +25,6 @@ from services.cli.chat.screen import Screen, look_of
 from services.cli.chat.turn_view import TurnView
 from services.config import Settings
 from services.errors import HermesError, message_of
-from services.ids import new_id
 from services.lifecycle import Workers
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
@@ -92,14 +89,12 @@ class Talk:
         """What was asked last."""
         self._answers: Question | None = None
         """What the line answers; None where it is a message."""
-        self._to_send: asyncio.Queue[Callable[[], Awaitable[object]]] = asyncio.Queue()
 
     async def run(self) -> int:
         """Talk until the user leaves."""
-        async with self._dialogue, Workers() as workers:
+        async with Workers() as workers:
             tasks = {
                 workers.start("responses", self._read(workers)),
-                workers.start("requests", self._send()),
                 workers.start("prompt", self._prompt()),
             }
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -136,7 +131,7 @@ class Talk:
     def stopped(self) -> bool:
         """Stop what runs; whether anything does."""
         if self._is_busy:
-            self._to_send.put_nowait(self._dialogue.interrupt)
+            self._dialogue.interrupt()
         elif self._line.is_empty:
             self._screen.aside("Ctrl-D leaves.", "dim")
         return self._is_busy
@@ -160,11 +155,6 @@ class Talk:
                 if response.HasField("opened"):
                     workers.start("files", self._fetch_left())
                     workers.start("commands", self._completer.learn(self._gateway, self._profile))
-
-    async def _send(self) -> None:
-        while True:
-            send = await self._to_send.get()
-            await send()
 
     async def _prompt(self) -> None:
         if self._agent is not None:
@@ -231,21 +221,19 @@ class Talk:
         self._screen.aside(text, style)
 
     def _say(self, said: str) -> None:
-        message_id = new_id("msg")
-        self._waiting.add(message_id)  # before it is sent: its answer may come meanwhile
-        self._to_send.put_nowait(partial(self._dialogue.say, said, message_id))
+        self._waiting.add(self._dialogue.say(said))
 
     def _answer(self, question: Question, said: str) -> None:
         decision = question.decision(said) if question.is_approval else None
         if said.lower() == STOP:
-            self._to_send.put_nowait(self._dialogue.interrupt)
+            self._dialogue.interrupt()
         elif self._completer.is_command(said) and not said.lower().startswith(DECIDING):
             self._say(said)
         elif not question.is_approval:
-            self._to_send.put_nowait(partial(self._dialogue.answer, question.id, said))
+            self._dialogue.answer(question.id, said)
             self._questions.end(question)
         elif decision is not None:
-            self._to_send.put_nowait(partial(self._dialogue.decide, question.id, decision))
+            self._dialogue.decide(question.id, decision)
             self._questions.end(question)
         else:
             self._screen.aside(question.hint, "dim")
