@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from executor_service.egress.bodies import Input, Sink, Source, pass_body
-from executor_service.egress.client_hello import UNRECOGNIZED_NAME, NotTls, is_tls, server_name
+from executor_service.egress.client_hello import UNRECOGNIZED_NAME, ClientHello, NotTls, is_tls
 from executor_service.egress.gate import Gate, Upstream
 from executor_service.egress.http_head import (
     ESTABLISHED,
@@ -225,8 +225,10 @@ class Conversation:
                 await self._input.more()
             if not must_be_tls and not is_tls(self._input.buffered):
                 return
+            hello, read = ClientHello(), 0
             try:
-                while (name := server_name(self._input.buffered)) is None:
+                while (name := hello.feed(self._input.buffered[read:])) is None:
+                    read = len(self._input.buffered)
                     await self._input.more()
             except NotTls as error:
                 raise EgressRefused("name_refused", f"the tunnel to {target}: {error}") from error
