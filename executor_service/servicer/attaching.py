@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
-from executor_service.commands.views import CommandView
 from executor_service.link import TerminalSize
 from executor_service.servicer.fields import in_range
+from executor_service.servicer.views import CommandView
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, InvalidArgument, StaleEpoch
 from services.lifecycle import Workers

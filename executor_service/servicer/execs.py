@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from executor_service.backends.base import Isolation
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
-from executor_service.commands import views
 from executor_service.commands.command import Command
 from executor_service.errors import PathInvalid, StartRefused
 from executor_service.link import StartCommand
-from executor_service.records import Claim, CommandExit, CommandRecord
+from executor_service.records import Claim, CommandRecord
 from executor_service.servicer.attaching import Attachment, terminal
-from executor_service.servicer.fields import duration, in_range, proof, seconds, text, timestamp
+from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp
 from executor_service.servicer.sandboxes import ISOLATION
+from executor_service.servicer.views import WIRE_STREAMS, exit_to_wire
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
@@ -42,7 +42,6 @@ _DEFAULT_GRACE_S = 2.0
 _LONGEST_GRACE_S = 30.0
 _MOST_CHARACTERS = 512 * 1024
 """Of a command and its variables; the kernel takes no single argument of more than 128 KiB."""
-_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
 _PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
 _LIMITS = frozenset({"NO_PROCESSES", "TOO_MANY_COMMANDS"})
 
@@ -74,7 +73,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         ):
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
-                await writer.write(_event(event))
+                await writer.write(event)
             # A client that still writes when its stream ends loses what it has not read yet. One
             # that leaves now has been told everything: its call is no failure.
             with suppress(asyncio.CancelledError):
@@ -251,56 +250,17 @@ def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
         start_time=timestamp(record.started_at),
     )
     if record.exit is not None:
-        wire.exit.CopyFrom(_exit(record.exit))
+        wire.exit.CopyFrom(exit_to_wire(record.exit))
     return wire
-
-
-def _event(happened: views.Event) -> exec_pb2.AttachExecResponse:
-    """What a watcher is told."""
-    match happened:
-        case views.Output():
-            # Filled in where it is: to make it apart would copy the data twice more.
-            response = exec_pb2.AttachExecResponse()
-            response.output.stream = _STREAMS[happened.stream]
-            response.output.offset = happened.offset
-            response.output.data = happened.data
-            if happened.is_dropped_before:
-                response.output.dropped_before_offset = happened.offset
-            return response
-        case views.InputOffset(offset):
-            return exec_pb2.AttachExecResponse(stdin_ack_offset=offset)
-        case views.Heartbeat(usage):
-            return exec_pb2.AttachExecResponse(
-                heartbeat=exec_pb2.AttachExecResponse.Heartbeat(
-                    rss_bytes=usage.rss_bytes,
-                    cpu_time=duration(usage.cpu_ms / 1000),
-                    process_count=usage.pids,
-                )
-            )
-        case views.Ended(exit_):
-            return exec_pb2.AttachExecResponse(exited=_exit(exit_))
 
 
 def _stream_number(stream: int) -> int:
     """The descriptor of a stream; fails with InvalidArgument."""
-    found = next((number for number, wire in _STREAMS.items() if wire == stream), None)
+    found = next((number for number, wire in WIRE_STREAMS.items() if wire == stream), None)
     if found is None:
         wanted = "standard output or standard error"
         raise InvalidArgument(f"stream: {wanted} is wanted", fields={"stream": wanted})
     return found
-
-
-def _exit(ended: CommandExit) -> exec_pb2.Exit:
-    return exec_pb2.Exit(
-        reason=exec_pb2.ExitReason.Value(f"EXIT_REASON_{ended.reason}"),
-        code=ended.code,
-        signal=ended.signal or 0,
-        stdout_bytes=ended.stdout_bytes,
-        stderr_bytes=ended.stderr_bytes,
-        truncated=ended.truncated,
-        survivor_count=ended.survivors,
-        duration=duration(ended.duration_ms / 1000),
-    )
 
 
 def _start_refused(why: StartRefused) -> HermesError:

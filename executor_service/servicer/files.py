@@ -1,23 +1,28 @@
 """FileService."""
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service import files
 from executor_service.claims.leases import Leases
-from executor_service.claims.sandbox import Sandbox
-from executor_service.files import MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, Upload
-from executor_service.link import FileInfo
+from executor_service.errors import (
+    BoxPoisoned,
+    DigestMismatch,
+    FileRefused,
+    LinkClosed,
+    PathInvalid,
+)
+from executor_service.link import DirectoryEntry, DirectoryPage, FileInfo, RemoteFiles, Upload
 from executor_service.pools.boxes import LiveBox
 from executor_service.servicer.fields import in_range, proof
 from executor_service.workspaces.watch import WorkspaceWatch
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
-from services.errors import InvalidArgument, LimitExceeded
+from services.errors import HermesError, InvalidArgument, LimitExceeded, NotFound, Unavailable
 from services.validation import page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -25,6 +30,13 @@ _CHUNK_BYTES = 32 * 1024
 _FARTHEST = 1 << 62
 _SHA256_BYTES = 32
 _PERMISSIONS = 0o777
+_MAX_FILE_BYTES = 64 * 1024 * 1024
+_MAX_ARCHIVE_BYTES = 1024 * 1024 * 1024
+_MAX_PAGE_ENTRIES = 1000
+_LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
+_T = TypeVar("_T")
+_Header = file_pb2.UploadFileRequest.Header | file_pb2.UploadArchiveRequest.Header
+_Upload = TypeVar("_Upload", file_pb2.UploadFileRequest, file_pb2.UploadArchiveRequest)
 
 
 class FileServicer(file_pb2_grpc.FileServiceServicer):
@@ -39,13 +51,60 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.UploadFileResponse:
         """Writes a file."""
         first = await anext(request_iterator, file_pb2.UploadFileRequest())
-        if first.WhichOneof("kind") != "header":
-            raise _no_header()
-        sandbox = self._sandbox(first.header.lease, first.header.profile)
-        wanted, live = _upload(first.header), sandbox.box()
-        async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
-            info = await files.upload(live, wanted, _chunks(request_iterator))
-        return file_pb2.UploadFileResponse(file=_file_info(wanted.path, info))
+        header = _opening(first).header
+        if not 0 <= header.mode <= _PERMISSIONS:
+            raise InvalidArgument("mode: 0 to 0777 is wanted", fields={"mode": "0 to 0777"})
+        if not 0 <= header.length_bytes <= _MAX_FILE_BYTES:
+            raise LimitExceeded(f"a file may have up to {_MAX_FILE_BYTES} bytes")
+        mode = header.mode or None
+        info = await self._write(
+            header,
+            _chunks(request_iterator),
+            lambda files: files.upload(header.path, mode, parents=True),
+        )
+        return file_pb2.UploadFileResponse(file=_file_info(header.path, info))
+
+    async def UploadArchive(
+        self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
+    ) -> file_pb2.UploadArchiveResponse:
+        """Makes a folder of an archive."""
+        first = await anext(request_iterator, file_pb2.UploadArchiveRequest())
+        header = _opening(first).header
+        if not 0 <= header.length_bytes <= _MAX_ARCHIVE_BYTES:
+            raise LimitExceeded(f"an archive may have up to {_MAX_ARCHIVE_BYTES} bytes")
+        info = await self._write(
+            header,
+            _chunks(request_iterator),
+            lambda files: files.unpack(header.path, parents=True),
+        )
+        return file_pb2.UploadArchiveResponse(folder=_file_info(header.path, info))
+
+    async def _write(
+        self,
+        header: _Header,
+        chunks: AsyncIterator[bytes],
+        begin: Callable[[RemoteFiles], AbstractAsyncContextManager[Upload]],
+    ) -> FileInfo:
+        """Writes what comes, whole when it is what was announced, or not at all."""
+        sandbox = self._leases.prove(proof(header.lease, header.profile))
+        if len(header.sha256) != _SHA256_BYTES:
+            raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
+        live = sandbox.box()
+        async with (
+            self._watch.writing(sandbox, header.path, header.length_bytes),
+            _answering(),
+            begin((await live.link()).files) as target,
+        ):
+            received, digest = 0, hashlib.sha256()
+            async for chunk in chunks:
+                received += len(chunk)
+                if received > header.length_bytes:
+                    break
+                digest.update(chunk)
+                await target.write(chunk)
+            if (received, digest.digest()) != (header.length_bytes, header.sha256):
+                raise DigestMismatch("what came is not what was announced; nothing was written")
+            return await target.commit(received, digest.hexdigest())
 
     async def DownloadFile(
         self, request: file_pb2.DownloadFileRequest, context: Context
@@ -55,14 +114,17 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         offset = in_range("offset", request.offset, 0, _FARTHEST)
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
         sent, digest = 0, hashlib.sha256()
-        async with files.download(live, request.path, offset, length or None) as (info, chunks):
-            yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
-            async for chunk in chunks:
-                sent += len(chunk)
-                digest.update(chunk)
-                for start in range(0, len(chunk), _CHUNK_BYTES):
-                    piece = bytes(chunk[start : start + _CHUNK_BYTES])
-                    yield file_pb2.DownloadFileResponse(chunk=piece)
+        async with _answering():
+            files = (await live.link()).files
+            info = await files.stat(request.path, follow=True)
+            async with files.download(request.path, offset, length or None) as chunks:
+                yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
+                async for chunk in chunks:
+                    sent += len(chunk)
+                    digest.update(chunk)
+                    for start in range(0, len(chunk), _CHUNK_BYTES):
+                        piece = bytes(chunk[start : start + _CHUNK_BYTES])
+                        yield file_pb2.DownloadFileResponse(chunk=piece)
         end = file_pb2.DownloadFileResponse.End(length_bytes=sent, sha256=digest.digest())
         yield file_pb2.DownloadFileResponse(end=end)
 
@@ -70,7 +132,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.StatPathRequest, context: Context
     ) -> file_pb2.StatPathResponse:
         """Describes a path."""
-        info = await files.stat(self._box(request.lease, request.profile), request.path)
+        live = self._box(request.lease, request.profile)
+        info = await _ask(live, lambda files: files.stat(request.path))
         return file_pb2.StatPathResponse(file=_file_info(request.path, info))
 
     async def ListDirectory(
@@ -78,13 +141,20 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.ListDirectoryResponse:
         """Lists a folder."""
         live = self._box(request.lease, request.profile)
-        size = page_size(request.page_size, files.MAX_PAGE_ENTRIES)
+        size = page_size(request.page_size, _MAX_PAGE_ENTRIES)
         after = _after(request.page_token)
-        page = await files.list_directory(live, request.path, after, size)
-        last = page.entries[-1].name if page.entries else after
+        entries: list[DirectoryEntry] = []
+        has_more = True
+        while has_more and len(entries) < size:
+            page = await _list(live, request.path, after, size - len(entries))
+            entries += page.entries
+            has_more = page.more
+            if not page.entries:
+                break
+            after = entries[-1].name
         return file_pb2.ListDirectoryResponse(
-            entries=[_file_info(entry.name, entry) for entry in page.entries],
-            next_page_token=_page_token(last) if page.has_more else "",
+            entries=[_file_info(entry.name, entry) for entry in entries],
+            next_page_token=_page_token(after) if has_more else "",
         )
 
     async def MovePath(
@@ -92,7 +162,9 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.MovePathResponse:
         """Renames a path."""
         live = self._box(request.lease, request.profile)
-        await files.move(live, request.source_path, request.target_path, request.overwrite)
+        async with _answering():
+            files = (await live.link()).files
+            await files.move(request.source_path, request.target_path, request.overwrite)
         return file_pb2.MovePathResponse()
 
     async def RemovePath(
@@ -100,31 +172,57 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.RemovePathResponse:
         """Removes a path."""
         live = self._box(request.lease, request.profile)
-        await files.remove(live, request.path, request.recursive)
+        async with _answering():
+            await (await live.link()).files.remove(request.path, request.recursive)
         return file_pb2.RemovePathResponse()
 
-    async def UploadArchive(
-        self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
-    ) -> file_pb2.UploadArchiveResponse:
-        """Makes a folder of an archive."""
-        first = await anext(request_iterator, file_pb2.UploadArchiveRequest())
-        if first.WhichOneof("kind") != "header":
-            raise _no_header()
-        sandbox = self._sandbox(first.header.lease, first.header.profile)
-        wanted, live = _archive(first.header), sandbox.box()
-        async with self._watch.writing(sandbox, wanted.path, wanted.length_bytes):
-            info = await files.unpack(live, wanted, _chunks(request_iterator))
-        return file_pb2.UploadArchiveResponse(folder=_file_info(wanted.path, info))
-
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
-        return self._sandbox(lease, profile).box()
-
-    def _sandbox(self, lease: sandbox_pb2.Lease, profile: str) -> Sandbox:
-        return self._leases.prove(proof(lease, profile))
+        return self._leases.prove(proof(lease, profile)).box()
 
 
-def _no_header() -> InvalidArgument:
-    return InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+def _opening(first: _Upload) -> _Upload:
+    """The first message of an upload, which announces what comes; or InvalidArgument."""
+    if first.WhichOneof("kind") != "header":
+        raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+    return first
+
+
+async def _list(live: LiveBox, path: str, after: str, limit: int) -> DirectoryPage:
+    return await _ask(live, lambda files: files.list_directory(path, after, limit))
+
+
+async def _ask(live: LiveBox, question: Callable[[RemoteFiles], Awaitable[_T]]) -> _T:
+    """Asks over whatever link there is: what only looks may be asked again over the next one."""
+    async with _answering():
+        link = await live.link()
+        try:
+            return await question(link.files)
+        except LinkClosed:
+            return await question((await live.link()).files)
+
+
+@asynccontextmanager
+async def _answering() -> AsyncGenerator[None]:
+    """Turns what the box says into answers for the caller."""
+    try:
+        yield
+    except FileRefused as error:
+        raise _answer(error) from error
+    except (LinkClosed, BoxPoisoned) as error:
+        message = f"the channel to the sandbox was cut, look and try again: {error}"
+        raise Unavailable(message) from error
+
+
+def _answer(error: FileRefused) -> HermesError:
+    message = str(error)
+    if error.code == "NOT_FOUND":
+        # So that nobody takes a sandbox that is not known for a path that is not there.
+        return NotFound(message, metadata={"missing": "path"})
+    if error.code in _LIMITS:
+        return LimitExceeded(message)
+    if error.code == "DIGEST_MISMATCH":
+        return DigestMismatch(message)
+    return PathInvalid(message, fields={"path": message})
 
 
 async def _chunks(
@@ -135,26 +233,6 @@ async def _chunks(
             wanted = "chunks of up to 32 KiB"
             raise InvalidArgument(f"{wanted} follow the header", fields={"chunk": wanted})
         yield message.chunk
-
-
-def _upload(header: file_pb2.UploadFileRequest.Header) -> Upload:
-    """What is announced; fails with InvalidArgument or LimitExceeded."""
-    if len(header.sha256) != _SHA256_BYTES:
-        raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
-    if not 0 <= header.mode <= _PERMISSIONS:
-        raise InvalidArgument("mode: 0 to 0777 is wanted", fields={"mode": "0 to 0777"})
-    if not 0 <= header.length_bytes <= MAX_FILE_BYTES:
-        raise LimitExceeded(f"a file may have up to {MAX_FILE_BYTES} bytes")
-    return Upload(header.path, header.length_bytes, header.sha256, header.mode or None)
-
-
-def _archive(header: file_pb2.UploadArchiveRequest.Header) -> Upload:
-    """What is announced; fails with InvalidArgument or LimitExceeded."""
-    if len(header.sha256) != _SHA256_BYTES:
-        raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
-    if not 0 <= header.length_bytes <= MAX_ARCHIVE_BYTES:
-        raise LimitExceeded(f"an archive may have up to {MAX_ARCHIVE_BYTES} bytes")
-    return Upload(header.path, header.length_bytes, header.sha256, None)
 
 
 def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from executor_service.commands.command import Command
-from executor_service.commands.views import CommandView, Ended, Event, InputOffset, Output
 from executor_service.errors import SandboxLost, StartRefused
 from executor_service.link import StartCommand
 from executor_service.records import EndReason
+from executor_service.servicer.views import CommandView, Event
+from hermes.executor.v1 import exec_pb2
 from services.errors import AlreadyExists, NotFound, Unavailable
 from tests.executors import until
 from tests.unit.executor.core import full_disk, open_core, start
@@ -27,14 +28,10 @@ async def output_of(command: Command) -> bytes:
     view.confirm_all()
     async for event in view.events():
         assert not ended
-        match event:
-            case Output():
-                assert event.offset == len(said)
-                said += event.data
-            case Ended():
-                ended = True
-            case _:
-                pass
+        if event.HasField("output"):
+            assert event.output.offset == len(said)
+            said += event.output.data
+        ended = event.HasField("exited")
     assert ended
     return bytes(said)
 
@@ -168,11 +165,12 @@ async def test_a_view_says_first_where_input_goes_on(tmp_path: Path) -> None:
         command = await box.start("x", [StartCommand("x", ("cat",), stdin=True)])
         await command.write_input(0, b"12345")
         events = CommandView(command, 5, 0).events()
-        assert await anext(events) == InputOffset(5)
+        assert await anext(events) == Event(stdin_ack_offset=5)
         await command.write_input(5, b"6")
         following = [await anext(events), await anext(events)]
-        assert InputOffset(6) in following
-        assert Output(1, 5, b"6", is_dropped_before=False) in following
+        assert Event(stdin_ack_offset=6) in following
+        output = Event.Output(stream=exec_pb2.OUTPUT_STREAM_STDOUT, offset=5, data=b"6")
+        assert Event(output=output) in following
         await events.aclose()
         command.cancel()
         await command.ended.wait()
@@ -184,11 +182,11 @@ async def test_a_view_says_what_a_command_read_before_it_ended(tmp_path: Path) -
         request = StartCommand("x", ("sh", "-c", "read line"), stdin=True)
         command = await grant.sandbox.box().start("x", [request])
         async with aclosing(CommandView(command, 0, 0).events()) as events:
-            assert await anext(events) == InputOffset(0)
+            assert await anext(events) == Event(stdin_ack_offset=0)
             await command.write_input(0, b"line\n")
             await command.ended.wait()
-            assert await anext(events) == InputOffset(5)
-            assert isinstance(await anext(events), Ended)
+            assert await anext(events) == Event(stdin_ack_offset=5)
+            assert (await anext(events)).HasField("exited")
 
 
 async def test_old_commands_leave_memory_and_are_still_known(tmp_path: Path) -> None:

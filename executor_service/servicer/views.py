@@ -9,12 +9,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
-from msgspec import Struct
-
 from executor_service.commands.command import INPUT_LOST, Command
-from executor_service.link import Usage
 from executor_service.output.segments import STREAMS
 from executor_service.records import CommandExit
+from executor_service.servicer.fields import duration
+from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, Unavailable
 
 PIECE_BYTES = 256 * 1024
@@ -22,37 +21,10 @@ PIECE_BYTES = 256 * 1024
 WINDOW_BYTES = 4 * 1024 * 1024
 """How much a watcher is sent before it has to confirm."""
 _HEARTBEAT_S = 5.0
+WIRE_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
+"""Streams by their descriptor in the command."""
 
-
-class Output(Struct, frozen=True):
-    """A piece of output."""
-
-    stream: int
-    offset: int
-    data: bytes
-    is_dropped_before: bool
-    """Whether bytes before it were skipped because they are no longer stored."""
-
-
-class InputOffset(Struct, frozen=True):
-    """First where input goes on, then up to where the command has read it."""
-
-    offset: int
-
-
-class Heartbeat(Struct, frozen=True):
-    """The command is alive."""
-
-    usage: Usage
-
-
-class Ended(Struct, frozen=True):
-    """The command has ended, and all of its output was sent."""
-
-    exit: CommandExit
-
-
-Event = Output | InputOffset | Heartbeat | Ended
+Event = exec_pb2.AttachExecResponse
 
 
 class CommandView:
@@ -85,7 +57,7 @@ class CommandView:
         self._changed.set()
 
     def close(self) -> None:
-        """Ends the events, without an `Ended`."""
+        """Ends the events, without an exit."""
         self._closed = True
         self._changed.set()
 
@@ -95,7 +67,7 @@ class CommandView:
         self.close()
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yields what happens, `Ended` last; iterate under `contextlib.aclosing`."""
+        """Yields what happens, the exit last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
         pacing = self._command.pacing
         spool = self._command.spool
@@ -106,7 +78,7 @@ class CommandView:
                 for event in happened:
                     if not self._closed:
                         yield event
-                if happened and isinstance(happened[-1], Ended):
+                if happened and happened[-1].HasField("exited"):
                     return
                 if not happened:
                     await self._wait()
@@ -123,10 +95,10 @@ class CommandView:
         for stream in STREAMS:
             happened += await self._read(stream)
         if ended is not None and self._is_drained:
-            happened.append(Ended(ended))
+            happened.append(Event(exited=exit_to_wire(ended)))
         elif asyncio.get_running_loop().time() >= self._next_heartbeat:
             self._next_heartbeat += _HEARTBEAT_S
-            happened.append(Heartbeat(self._command.usage))
+            happened.append(self._heartbeat())
         return happened
 
     @property
@@ -151,9 +123,9 @@ class CommandView:
         if offset <= self._input_offset:
             return []
         self._input_offset = offset
-        return [InputOffset(offset)]
+        return [Event(stdin_ack_offset=offset)]
 
-    async def _read(self, stream: int) -> list[Output]:
+    async def _read(self, stream: int) -> list[Event]:
         """What comes next of a stream."""
         wanted = PIECE_BYTES if self._unlimited else min(PIECE_BYTES, self._room)
         position = self._sent[stream]
@@ -164,10 +136,42 @@ class CommandView:
         self._confirmed[stream] += start - position
         self._sent[stream] = start + len(data)
         self._command.pacing.moved()
-        is_dropped_before = start > position
-        return [Output(stream, start, data, is_dropped_before)] if data or is_dropped_before else []
+        if not data and start == position:
+            return []
+        # Filled in where it is: to make it apart would copy the data twice more.
+        event = Event()
+        event.output.stream = WIRE_STREAMS[stream]
+        event.output.offset = start
+        event.output.data = data
+        if start > position:
+            event.output.dropped_before_offset = start
+        return [event]
+
+    def _heartbeat(self) -> Event:
+        usage = self._command.usage
+        return Event(
+            heartbeat=Event.Heartbeat(
+                rss_bytes=usage.rss_bytes,
+                cpu_time=duration(usage.cpu_ms / 1000),
+                process_count=usage.pids,
+            )
+        )
 
     async def _wait(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._next_heartbeat):
                 await self._changed.wait()
+
+
+def exit_to_wire(ended: CommandExit) -> exec_pb2.Exit:
+    """How a command ended."""
+    return exec_pb2.Exit(
+        reason=exec_pb2.ExitReason.Value(f"EXIT_REASON_{ended.reason}"),
+        code=ended.code,
+        signal=ended.signal or 0,
+        stdout_bytes=ended.stdout_bytes,
+        stderr_bytes=ended.stderr_bytes,
+        truncated=ended.truncated,
+        survivor_count=ended.survivors,
+        duration=duration(ended.duration_ms / 1000),
+    )
