@@ -2,7 +2,8 @@
 
 import argparse
 import asyncio
-import sys
+import os
+import platform
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ import grpc.aio
 import httpx
 
 from tests.bench import report
-from tests.bench.conditions import Conditions
 from tests.bench.figures import BenchError, Figure, Missing, Plan, Reading
 
 
@@ -39,25 +39,19 @@ class Bench:
     def main(self) -> int:
         """Measure what the arguments ask for; returns the exit status."""
         arguments = self._arguments()
-        try:
-            where = arguments.folder
-            with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir=where) as folder:
-                plan = Plan(Path(folder), arguments.samples)
-                conditions = Conditions(plan.folder)
-                readings, failed = asyncio.run(self._measure(plan, arguments.only, conditions))
-        except Missing as missing:
-            sys.exit(f"bench: {missing}")
+        where = arguments.folder
+        with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir=where) as folder:
+            plan = Plan(Path(folder), arguments.samples)
+            readings, failed = asyncio.run(self._measure(plan, arguments.only))
         if arguments.json:
             text = report.as_json(self.figures, readings)
             arguments.json.write_text(text, encoding="utf-8")
         return 1 if failed else 0
 
-    async def _measure(
-        self, plan: Plan, only: Sequence[str], conditions: Conditions
-    ) -> tuple[dict[str, Reading], bool]:
+    async def _measure(self, plan: Plan, only: Sequence[str]) -> tuple[dict[str, Reading], bool]:
         readings: dict[str, Reading] = {}
         failed, begun = False, perf_counter()
-        conditions.look()
+        load = os.getloadavg()[0]
         for group in self.groups:
             if only and not set(only) & set(group.keys):
                 continue
@@ -70,11 +64,13 @@ class Bench:
                 failed = True
                 found = [Reading(key, None, f"failed: {_line(error)}") for key in group.keys]
             readings |= {reading.key: reading for reading in found}
-            conditions.look()
         report.show(self.figures, readings)
         report.say(f"{plan.samples} samples in {perf_counter() - begun:.0f} s")
-        for line in conditions.lines():
-            report.say(line)
+        python, processors = platform.python_version(), os.cpu_count()
+        after = os.getloadavg()[0]
+        report.say(
+            f"Python {python}, {processors} processors, load {load:.1f} and then {after:.1f}"
+        )
         return readings, failed
 
     def _arguments(self) -> argparse.Namespace:

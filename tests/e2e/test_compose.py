@@ -153,23 +153,6 @@ def test_each_service_sees_from_inside_that_all_is_well(running: Stack) -> None:
         assert status == 0
 
 
-@pytest.mark.usefixtures("no_way_to_metadata")
-@pytest.mark.parametrize("stopped", ["executor", "scheduler", "postgres"])
-def test_what_is_stopped_is_named_from_inside_with_what_to_do(running: Stack, stopped: str) -> None:
-    running.compose("stop", stopped)
-    try:
-        status, found = looked_at(running, "agent")
-    finally:
-        running.compose("start", stopped)
-        running.until_well(stopped)
-    assert status == 1
-    (failed,) = (each["message"] for each in found if each["verdict"] == "failed")
-    advice = {"postgres": "check that it runs"}.get(stopped, f"hermes serve {stopped}")
-    assert stopped in failed
-    assert advice in failed
-    assert failed.count("[") == failed.count("]")
-
-
 @pytest.mark.alone
 def test_renewing_each_service_and_the_database_under_load_loses_nothing(
     running: Stack, writers: People, record_property: Callable[[str, object], None]

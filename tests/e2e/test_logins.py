@@ -66,20 +66,6 @@ async def test_a_person_logs_in_and_out(
     assert [secret for secret in server.issued if secret in told] == []
 
 
-async def test_a_script_reads_a_line_for_each_step(home: Home, server: FakeLogins) -> None:
-    home = home.set(OPENROUTER_API_KEY="sk-or-0123456789abcdef")
-    done = await run(home, "login", "codex", "--json")
-    code, login = map(json.loads, done.out.splitlines())
-    assert (code["event"], code["user_code"]) == ("code", USER_CODE)
-    assert code["verification_url"] == f"{server.url}/codex/device"
-    assert (login["event"], login["in_use"]) == ("logged_in", False)
-    assert "OPENROUTER" not in done.out
-    left = await run(home, "logout", "codex", "--json")
-    assert left.json == {"provider": "codex", "was_logged_in": True, "revoked": True}
-    in_words = await run(home, "login", "nous")
-    assert in_words.out.endswith("To use its models: hermes config set model.provider nous\n")
-
-
 async def test_ctrl_c_stops_waiting_and_leaves_nothing(home: Home, server: FakeLogins) -> None:
     server.polls = ["authorization_pending"] * 100
 

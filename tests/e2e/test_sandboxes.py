@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.deployment import Deployment, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import wait_until, with_marker
@@ -183,19 +183,6 @@ def test_a_restart_of_the_executor_loses_nothing_of_what_is_open(
             out, err = opened.communicate(timeout=30)
     assert (opened.returncode, err) == (0, "")
     assert (read + out).split() == [*map(str, range(300)), "early", "late"]
-
-
-def test_an_executor_elsewhere_knows_its_operator_by_certificate(
-    model: ModelProcess, tmp_path: Path
-) -> None:
-    with running(four_processes(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
-        client = deployment.client
-        session = client.ask("who are you")["session_id"]
-        opened = client.run("sandboxes", "open", session, "--", "pwd")
-        assert (opened.status, opened.out, opened.err) == (0, "/workspace\n", "")
-        deployment.servers["executor"].kill()
-        check_complaint(client.run("sandboxes", "list"), "hermes serve executor")
-        deployment.start()
 
 
 def test_nothing_is_started_to_look_at_sandboxes(model: ModelProcess, tmp_path: Path) -> None:

@@ -89,15 +89,6 @@ def test_a_program_calls_tools(deployment: Deployment) -> None:
     assert [call["name"] for call in answered["tool_calls"]] == ["execute_code"]
 
 
-def test_an_interrupt_ends_a_program_and_what_it_waits_for(deployment: Deployment) -> None:
-    with deployment.client.spawn("chat", "-q", "a program that sleeps", "--json") as asking:
-        wait_until(lambda: bool(with_marker(MARKER)), "the command of the program runs")
-        asking.send_signal(SIGINT)
-        _, err = asking.communicate(timeout=20)
-    assert with_marker(MARKER) == [], "what the program waited for runs on"
-    assert err.splitlines() == ["hermes: interrupted"], err
-
-
 def test_commands_of_one_message_run_side_by_side(deployment: Deployment) -> None:
     events = ask(deployment.client, "four naps")
     started = [_moment(event) for event in events if event.HasField("tool_started")]

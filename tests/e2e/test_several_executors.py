@@ -1,7 +1,6 @@
 """What an operator sees of executors that share a name, and does with each of them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -102,32 +101,6 @@ def test_one_that_was_killed_takes_nothing_from_the_other(pair: ExecutorPair) ->
     assert client.run("sandboxes", "open", there, "--", "pwd").out == "/workspace\n"
 
 
-@pytest.mark.slow
-def test_a_workspace_that_both_know_is_deleted_when_neither_uses_it(tmp_path: Path) -> None:
-    need_nodes()
-    with executor_pair(tmp_path, HERMES_WORKSPACES_SHARED="true") as pair:
-        client = pair.client
-        pair.acquire(0, "moves")
-        assert client.run("sandboxes", "open", "moves", "--", "touch", "kept").status == 0
-        (found,) = client.run("workspaces", "list", "--json").json
-        ident = found["workspace_id"]
-        assert client.run("sandboxes", "kill", "moves", "--yes").status == 0
-        pair.acquire(1, "moves", earlier_workspace_id=ident)
-        assert client.run("sandboxes", "open", "moves", "--", "ls").out == "kept\n"
-        listed = client.run("workspaces", "list", "--json").json
-        assert [one["workspace_id"] for one in listed] == [ident, ident]
-        assert {one["executor"] for one in listed} == {*pair.endpoints}
-        check_complaint(client.run("workspaces", "delete", ident, "--yes"), "in use by session")
-        assert client.run("sandboxes", "open", "moves", "--", "ls").out == "kept\n"
-        assert client.run("sandboxes", "kill", "moves", "--yes").status == 0
-        deleted = client.run("workspaces", "delete", "moves", "--yes")
-        assert (deleted.out, deleted.err) == (f"{ident} is deleted\n", "")
-        assert client.run("workspaces", "list", "--json").json == []
-        orphans = client.run("workspaces", "list", "--orphans")
-        check_complaint(orphans, "executor.workspaces.shared")
-    assert not list((tmp_path / "workspaces").iterdir())
-
-
 @pytest.mark.parametrize(
     ("typed", "status", "told"),
     [("y\r", 0, "has ended"), ("\r", 1, "nothing was ended"), (CTRL_C, SIGINT_STATUS, "")],
@@ -185,26 +158,3 @@ def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
         "draining": False,
     }
     assert pair.acquire(1, "in-time")
-
-
-@pytest.mark.slow
-def test_boxes_that_nobody_knows_are_shown_and_ended(pair: ExecutorPair, tmp_path: Path) -> None:
-    client, (first, second) = pair.client, pair.endpoints
-    assert client.run("pools", "reap").out == "There is no box that nobody knows.\n"
-    other, known = pair.make_orphan(0, tmp_path), pair.acquire(0, "known")
-    lost = pair.make_orphan(1, tmp_path)
-    shown = places(client.run("pools", "orphans", "--json"), "box_key")
-    assert shown == {other: first, lost: second}
-    check_complaint(client.run("pools", "reap", "box_none", "--yes"), "there is no lost box")
-    check_complaint(client.run("pools", "reap", "box_", "--yes"), "could be each of", other, lost)
-    ended = client.run("pools", "reap", other, "--yes", "--json")
-    assert places(ended, "box_key") == {other: first}
-    unasked = client.run("pools", "reap")
-    assert (unasked.status, lost in unasked.out, "--yes" in unasked.err) == (1, True, True)
-    with terminal(client, "pools", "reap", lost[:8]) as asked:
-        asked.wait_for(r"End 1 box and all that runs there\? \[y/N\]")
-        asked.type("yes")
-        assert asked.wait_end() == 0
-        assert "1 box has ended" in asked.screen
-    assert client.run("pools", "orphans").out == "There is no box that nobody knows.\n"
-    assert known in client.run("sandboxes", "list").out

@@ -192,39 +192,6 @@ def test_the_turn_can_be_stopped_instead_of_allowing(careful: Home, stop: str) -
 
 
 @pytest.mark.slow
-def test_another_terminal_decides_with_hermes_approvals(careful: Home) -> None:
-    with terminal(careful, "up") as chat:
-        chat.wait_for(PROMPT)
-        chat.type("who are you")
-        chat.wait_for("allow")
-        (waiting,) = careful.run("approvals", "list", "--json").json
-        assert waiting["subject"] == f"{RISKY}id; hostname; pwd"
-        assert (waiting["tool"], waiting["decision"]) == ("terminal", None)
-        asker = ":".join(filter(None, (waiting["platform"], waiting["requester"])))
-        assert asker.startswith("cli")
-        assert f", asked for by {asker}\n" in careful.run("approvals", "list").out
-        approved = careful.run("approvals", "approve", waiting["approval_id"], "--for", "always")
-        assert approved.out == f"Allowed (always): terminal `{RISKY}id; hostname; pwd`\n"
-        chat.wait_for("^/workspace")
-        chat.wait_for(PROMPT)
-        assert careful.run("approvals", "list").out == "Nothing waits for a decision.\n"
-        again = careful.run("approvals", "deny", waiting["approval_id"])
-        check_complaint(again, "is decided: always")
-
-        chat.type("/new")
-        chat.wait_for(PROMPT)
-        chat.type("who are you")
-        chat.wait_for("^/workspace", count=2)
-        chat.type("touch a file")
-        chat.wait_for("wants to run", count=2)
-        (other,) = careful.run("approvals", "list", "--json").json
-        denied = careful.run("approvals", "deny", other["approval_id"], "--json")
-        assert denied.json["decision"] == "deny"
-        assert denied.json["decided_by"].startswith("cli:")
-        chat.wait_for("The user denied this call")
-
-
-@pytest.mark.slow
 def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
     result = careful.run("chat", "-q", "touch a file", "--json")
     assert result.status == 0

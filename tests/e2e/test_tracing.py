@@ -117,15 +117,6 @@ def test_a_call_that_fails_is_marked_and_says_nothing_of_what_was_said(
     assert all(each["x-receiver-key"] == SECRET for each in receiver.headers)
 
 
-def test_a_receiver_that_is_away_holds_nothing_up(model: ModelProcess, tmp_path: Path) -> None:
-    config = sandboxed(need_backend("bubblewrap", tmp_path))
-    away = f"http://127.0.0.1:{free_port()}"
-    deployment = one_process(tmp_path, model.url, config, HERMES_TRACING_ENDPOINT=away)
-    deployment.start()
-    assert deployment.client.ask("look around")["answer"].strip() == "here"
-    assert deployment.servers["up"].stop() == 0, "it ends within its time"
-
-
 def test_the_admin_port_says_what_is_served(model: ModelProcess, tmp_path: Path) -> None:
     config = sandboxed(need_backend("bubblewrap", tmp_path))
     port = free_port()
