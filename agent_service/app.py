@@ -226,7 +226,6 @@ class AgentService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
-            group.create_task(self._models.keep_logins())
             for chore in self._chores.beside:
                 group.create_task(chore())
 

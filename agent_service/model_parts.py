@@ -1,6 +1,6 @@
 """How the agent's models are put together: endpoints, keys and logins, the chain, the catalogue."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -55,8 +55,6 @@ class ModelParts(Struct, frozen=True):
     """Asks the configured one single questions."""
     notes: Route
     """To what makes notes of long conversations; without a model it is their own."""
-    keep_logins: Callable[[], Coroutine[None, None, None]]
-    """Stores logins that could not be stored, until cancelled."""
 
 
 def model_parts(
@@ -90,8 +88,8 @@ def model_parts(
     metrics = ModelMetrics.create(meter, is_known)
     priced = Metered(Catalogued(Traced(Redacting(routed, redactor)), catalog), metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
-    notes, keep_logins = notes_route(settings, config), partial(logins.run, clock)
-    return ModelParts(first, routed, chain, catalog, priced, consult, notes, keep_logins)
+    notes = notes_route(settings, config)
+    return ModelParts(first, routed, chain, catalog, priced, consult, notes)
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:

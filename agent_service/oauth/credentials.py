@@ -1,7 +1,10 @@
 """How one logs in with a device code, and how a login stays usable for all processes of a home."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
+from typing import TypeVar
 
 from msgspec.structs import replace
 from pydantic import SecretStr
@@ -22,6 +25,8 @@ from services.lifecycle import unbroken
 from services.logins import PROVIDERS
 
 _log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Credentials:
@@ -76,19 +81,20 @@ class Credentials:
         try:
             async with aclosing(self._issuer.renewals(login, refused=refused)) as renewals:
                 async for renewed in renewals:
-                    await self._keep(login, renewed)
+                    await self._keep(renewed)
                     login = renewed
         except LoginUsedUp:
             # Nobody has to ask again with what is used up.
             over = Token(login.access.value, self._clock.now())
             ended = replace(login, access=over, refresh=NOTHING, key=Token())
-            await self._keep(login, ended)
+            await self._keep(ended)
             raise
         _log.info("login at %s renewed", PROVIDERS[self._issuer.name])
         return login
 
-    async def _keep(self, before: Login, login: Login) -> None:
-        await self._store.keep_renewed(self._issuer, before, login, self._clock.now())
+    async def _keep(self, login: Login) -> None:
+        keeping = partial(self._store.keep, self._issuer, login, self._clock.now())
+        await _patiently(keeping, self._clock)
 
 
 SLOWER_S = 5.0
@@ -121,17 +127,20 @@ async def keep(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) ->
 
     A place that is away for a moment is waited for: nobody likes to confirm a second code.
     """
-    for _ in range(KEEP_TRIES - 1):
-        try:
-            before = await _put(issuer, login, store, clock)
-            break
-        except Unavailable:
-            await clock.sleep(KEEP_WAIT_S)
-    else:
-        before = await _put(issuer, login, store, clock)
+    before = await _patiently(partial(_put, issuer, login, store, clock), clock)
     if before is not None and before.refresh != login.refresh:
         await issuer.revoke(before)
     return login
+
+
+async def _patiently(keeping: Callable[[], Awaitable[_T]], clock: Clock) -> _T:
+    for _ in range(KEEP_TRIES - 1):
+        try:
+            return await keeping()
+        except Unavailable as error:
+            _log.warning("a login is not stored yet: %s", error)
+            await clock.sleep(KEEP_WAIT_S)
+    return await keeping()
 
 
 async def _put(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login | None:

@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import json
-import logging
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -11,25 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from msgspec import Struct
-from pydantic import SecretStr
-
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.tokens import Login
-from services.clock import Clock
-from services.errors import FailedPrecondition, HermesError, Unavailable
+from services.errors import FailedPrecondition, Unavailable
 from services.home import replace_file
-from services.lifecycle import unbroken
-from services.logins import PROVIDERS
 from services.redact import Redactor
-
-_log = logging.getLogger(__name__)
 
 LOCK_WAIT_S = 45.0
 """How long somebody else may take to renew a login: two exchanges, and some more."""
-
-KEEP_EVERY_S = 5.0
-"""How often it is tried to write what could not be written."""
 
 _VERSION = 1
 
@@ -55,19 +43,6 @@ class LoginPlace(Protocol):
         ...
 
 
-class _Unkept(Struct, frozen=True):
-    """A login that could not be written yet."""
-
-    issuer: Issuer
-    login: Login
-    before: SecretStr
-    """What the login that is written would be renewed with, and which is used up now."""
-
-    def is_newer(self, written: Login) -> bool:
-        """Whether nobody has logged in since; another replica may have found it used up."""
-        return not written.renewable or written.refresh == self.before
-
-
 class LoginStore:
     """The logins of a place, and those that are on their way to it."""
 
@@ -75,36 +50,12 @@ class LoginStore:
         """`redactor` hears of every token."""
         self.place = place
         self._redactor = redactor or Redactor()
-        self._unkept: dict[str, _Unkept] = {}
-        self._waits = asyncio.Event()
-
-    async def run(self, clock: Clock) -> None:
-        """Write what could not be written, as soon as that can be done, until cancelled."""
-        while True:
-            await self._waits.wait()
-            await clock.sleep(KEEP_EVERY_S)
-            for unkept in list(self._unkept.values()):
-                try:
-                    await unbroken(self._keep_again(unkept.issuer, clock.now()))
-                except HermesError as error:
-                    _tell(unkept.issuer, error)
-            if not self._unkept:
-                self._waits.clear()
 
     async def read(self, issuer: Issuer) -> Login | None:
         """The login at a provider, as it is at the moment."""
-        try:
-            login = issuer.read(_entry(await self.place.read(), issuer.entry))
-        except HermesError:
-            if issuer.entry not in self._unkept:
-                raise
-            return self._unkept[issuer.entry].login
+        login = issuer.read(_entry(await self.place.read(), issuer.entry))
         if login is not None:
             self._hide(login)
-        unkept = self._unkept.get(issuer.entry)
-        if unkept is not None and login is not None and unkept.is_newer(login):
-            return unkept.login
-        self._unkept.pop(issuer.entry, None)
         return login
 
     @asynccontextmanager
@@ -120,29 +71,6 @@ class LoginStore:
         entry = issuer.written(login, _entry(document, issuer.entry), now)
         document["providers"] = {**_providers(document), issuer.entry: entry}
         await self._write(document, now)
-        self._unkept.pop(issuer.entry, None)
-
-    async def keep_renewed(
-        self, issuer: Issuer, before: Login, login: Login, now: datetime
-    ) -> None:
-        """Keep what a login was exchanged for, which cannot be done again: in memory until it can
-        be written.
-        """
-        try:
-            await self.keep(issuer, login, now)
-        except HermesError as error:
-            earlier = self._unkept.get(issuer.entry)
-            used_up = before.refresh if earlier is None else earlier.before
-            self._unkept[issuer.entry] = _Unkept(issuer, login, used_up)
-            self._waits.set()
-            _tell(issuer, error)
-
-    async def _keep_again(self, issuer: Issuer, now: datetime) -> None:
-        async with self.locked():
-            login = await self.read(issuer)
-            if login is not None and issuer.entry in self._unkept:
-                await self.keep(issuer, login, now)
-                _log.info("the login at %s is stored now", PROVIDERS[issuer.name])
 
     async def forget(self, issuer: Issuer, now: datetime) -> None:
         """Take a login out; only while `locked`."""
@@ -159,10 +87,6 @@ class LoginStore:
 
     async def _write(self, document: dict[str, Any], now: datetime) -> None:
         await self.place.write({"version": _VERSION, **document, "updated_at": now.isoformat()})
-
-
-def _tell(issuer: Issuer, error: HermesError) -> None:
-    _log.error("the new login at %s is not stored yet: %s", PROVIDERS[issuer.name], error)
 
 
 def _providers(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +24,11 @@ from agent_service.models.provider import Provider
 from agent_service.oauth.codex import OpenAICodex
 from agent_service.oauth.credentials import KEEP_WAIT_S, Credentials, keep
 from agent_service.oauth.nous import NousPortal
-from agent_service.oauth.store import KEEP_EVERY_S, LoginFile, LoginStore
+from agent_service.oauth.store import LoginFile, LoginStore
 from agent_service.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
 from services.cli.startup import logged
 from services.config import load_settings
-from services.lifecycle import Workers
 from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
-from tests.disks import filled, small_disk
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
@@ -155,57 +153,6 @@ async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
     assert after != before
     assert before not in said
     assert after not in said
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    with small_disk(tmp_path / "disk", mib=1) as folder:
-        yield folder
-
-
-async def test_a_renewed_login_that_cannot_be_stored_is_used_and_stored_when_that_can_be_done(
-    home: Home, disk: Path
-) -> None:
-    path = disk / "auth.json"
-    document = json.dumps({"providers": {"openai-codex": {"tokens": home.tokens}}})
-    await asyncio.to_thread(path.write_text, document)
-    store = LoginStore(LoginFile(path))
-    logins = Credentials(OpenAICodex(home.clock, home.server.url), store, home.clock)
-    full = filled(disk)
-    await asyncio.to_thread(full.__enter__)
-    for renewals in (1, 2):
-        await home.clock.sleep(home.server.token_s)
-        renewed = await logins.current()
-        assert await logins.current() == renewed
-        assert home.server.renewals == renewals
-    assert await asyncio.to_thread(path.read_text) == document
-    async with Workers() as workers:
-        workers.start("keeping", store.run(home.clock))
-        await until_slept(home.clock, 3 * KEEP_EVERY_S)
-        await asyncio.to_thread(full.__exit__, None, None, None)
-        async with asyncio.timeout(10):
-            while renewed != await LoginStore(LoginFile(path)).read(OpenAICodex(home.clock)):
-                await home.clock.sleep(1)
-        assert not workers.failures
-    assert (await logins.current()) == renewed
-
-
-async def test_who_logs_in_anew_is_not_overruled_by_what_was_not_stored(
-    home: Home, disk: Path
-) -> None:
-    path, issuer = disk / "auth.json", OpenAICodex(home.clock, home.server.url)
-    document = {"providers": {"openai-codex": {"tokens": home.tokens}}}
-    await asyncio.to_thread(path.write_text, json.dumps(document))
-    store = LoginStore(LoginFile(path))
-    logins = Credentials(issuer, store, home.clock)
-    await home.clock.sleep(home.server.token_s)
-    full = filled(disk)
-    await asyncio.to_thread(full.__enter__)
-    unkept = await logins.current()
-    await asyncio.to_thread(full.__exit__, None, None, None)
-    document["providers"]["openai-codex"]["tokens"] = home.server.tokens()
-    await asyncio.to_thread(path.write_text, json.dumps(document))
-    assert await logins.current() == await LoginStore(LoginFile(path)).read(issuer) != unkept
 
 
 async def test_a_new_login_waits_for_a_file_that_somebody_holds(home: Home, tmp_path: Path) -> None:
