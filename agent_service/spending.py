@@ -18,7 +18,7 @@ from agent_service.models.base import (
 )
 from agent_service.models.catalog import Catalog
 from agent_service.models.fallback import Chain
-from agent_service.models.metered import Priced
+from agent_service.models.metered import Metered
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets as budget_rows
 from agent_service.storage import usage
@@ -35,7 +35,7 @@ class Spending:
 
     def __init__(
         self,
-        model: Priced,
+        model: Metered,
         chain: Chain,
         catalog: Catalog,
         budgets: Budgets,

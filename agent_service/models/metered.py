@@ -1,8 +1,8 @@
-"""Models whose calls are priced by the catalogue, counted and timed."""
+"""A model whose calls are priced by the catalogue, counted and timed."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Protocol, Self
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,61 +21,6 @@ from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.models.pricing import counted
 from services.clock import Clock
 from services.metrics import LabelValues, Meter
-
-
-class Priced(Model, Protocol):
-    """A Model whose answers have their cost."""
-
-    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
-        """What a call had said when it was broken off, with what it is taken to have cost."""
-        ...
-
-
-class Catalogued:
-    """A Model of which no longer answer is asked than it can give, and whose answers have their
-    cost and the name under which they count.
-    """
-
-    def __init__(self, inner: Model, catalog: Catalog) -> None:
-        self._inner = inner
-        self._catalog = catalog
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
-        max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
-        request = replace(request, max_tokens=max_tokens)
-        async with (
-            self._inner.stream(request) as events,
-            aclosing(self._priced(request, events)) as priced,
-        ):
-            yield priced
-
-    async def _priced(
-        self, request: ModelRequest, events: AsyncIterator[ModelEvent]
-    ) -> AsyncGenerator[ModelEvent]:
-        async for event in events:
-            match event:
-                case ModelMessage():
-                    yield self._price(request, event)
-                case ModelWasted(message):
-                    yield ModelWasted(self._price(request, message))
-                case _:
-                    yield event
-
-    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
-        """What a call had said when it was broken off, with what it is taken to have cost."""
-        broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
-        return self._price(request, broken_off)
-
-    def _price(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
-        """An answer with all that is known of its use."""
-        message = counted(message, (*request.messages, request.tools))
-        assert message.usage is not None, "it has been counted"
-        name = self._catalog.answered(request.model, message)
-        cost = self._catalog.cost_of(name, message.usage)
-        return replace(message, model=name, usage=replace(message.usage, cost_micro_usd=cost))
-
 
 _MOST_MODELS = 20
 """With names of their own; each makes some sixty series."""
@@ -164,10 +109,15 @@ class ModelMetrics(Struct, frozen=True):
 
 
 class Metered:
-    """A Model of which every call is counted and timed."""
+    """A Model of which every call is priced by the catalogue, counted and timed.
 
-    def __init__(self, inner: Priced, metrics: ModelMetrics, clock: Clock) -> None:
+    No longer answer is asked of it than it can give, and its answers have their cost and the name
+    under which they count.
+    """
+
+    def __init__(self, inner: Model, catalog: Catalog, metrics: ModelMetrics, clock: Clock) -> None:
         self._inner = inner
+        self._catalog = catalog
         self._metrics = metrics
         self._clock = clock
 
@@ -175,6 +125,8 @@ class Metered:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model."""
         began = self._clock.monotonic()
+        max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
+        request = replace(request, max_tokens=max_tokens)
         async with (
             self._inner.stream(request) as events,
             aclosing(self._watched(request, events, began)) as watched,
@@ -191,23 +143,33 @@ class Metered:
                     case ModelRetry(reason=kind):
                         metrics.errors.labels(kind).inc()
                         metrics.retries.inc()
+                        yield event
                     case ModelWasted(message):
-                        metrics.paid(request, message)
+                        yield ModelWasted(self._paid(request, message))
                     case ModelMessage():
                         seconds = self._clock.monotonic() - began
-                        metrics.answered(event, first_chunk_s or seconds, seconds)
-                        metrics.paid(request, event)
-                    case _ if first_chunk_s is None:
-                        first_chunk_s = self._clock.monotonic() - began
+                        answer = self._paid(request, event)
+                        metrics.answered(answer, first_chunk_s or seconds, seconds)
+                        yield answer
                     case _:
-                        pass
-                yield event
+                        first_chunk_s = first_chunk_s or self._clock.monotonic() - began
+                        yield event
         except ModelError as error:
             metrics.errors.labels(error.kind).inc()
             raise
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
         """What a call had said when it was broken off, with what it is taken to have cost."""
-        message = self._inner.interrupted(request, said)
+        broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
+        return self._paid(request, broken_off)
+
+    def _paid(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+        """An answer with all that is known of its use, which is counted."""
+        message = counted(message, (*request.messages, request.tools))
+        assert message.usage is not None, "it has been counted"
+        name = self._catalog.answered(request.model, message)
+        cost = self._catalog.cost_of(name, message.usage)
+        usage = replace(message.usage, cost_micro_usd=cost)
+        message = replace(message, model=name, usage=usage)
         self._metrics.paid(request, message)
         return message

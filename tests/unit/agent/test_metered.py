@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -16,8 +17,10 @@ from agent_service.models.base import (
     TextDelta,
     Usage,
 )
+from agent_service.models.catalog import Catalog, ModelInfo, Override
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.models.metered import Metered, ModelMetrics
+from agent_service.models.pricing import Price
 from services.clock import SystemClock
 from services.metrics import Meter
 
@@ -25,6 +28,14 @@ BUSY = ModelErrorKind.OVERLOADED
 SAID = ModelMessage("42", "", (), Usage(100, 10, 60, 0, 2_000_000), "stop", "m", "p")
 NOTHING = ModelMessage("", "", (), Usage(200, 30, 0, 0, 500_000), "stop", "m", "p")
 REQUEST = ModelRequest("m", (), purpose=Purpose.TITLE)
+
+
+async def _unasked() -> list[ModelInfo]:
+    raise AssertionError("no list of models is needed")
+
+
+PRICE = Price(1_000_000, 2_000_000, 0, 0)
+CATALOG = Catalog(Path("none.json"), _unasked, {"m": Override(price=PRICE)})
 NAMED = {"gen_ai_request_model": "m", "gen_ai_provider_name": "p"}
 
 
@@ -56,16 +67,13 @@ class Scripted:
         if self._failure is not None:
             raise self._failure
 
-    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
-        return SAID
-
 
 class Counted:
     """A metered model, and what has been counted of it."""
 
     def __init__(self, model: Scripted) -> None:
         registry = CollectorRegistry()
-        self.model = Metered(model, ModelMetrics.create(Meter(registry), bool), Moved())
+        self.model = Metered(model, CATALOG, ModelMetrics.create(Meter(registry), bool), Moved())
         self._value = registry.get_sample_value
 
     async def call(self) -> list[ModelEvent]:
@@ -108,5 +116,8 @@ async def test_a_failure_is_counted_by_its_kind_and_not_timed() -> None:
 
 def test_what_is_broken_off_is_paid_for() -> None:
     counted = Counted(Scripted())
-    assert counted.model.interrupted(REQUEST, "4") == SAID
-    assert counted.cost_usd == 2
+    message = counted.model.interrupted(REQUEST, "12345678")
+    assert message.usage is not None
+    assert message.usage.completion_tokens == 2
+    labels = {"provider": "other", "model": "m", "purpose": "title"}
+    assert counted.value("hermes_llm_cost_usd_total", **labels) == 4e-6
