@@ -17,7 +17,6 @@ from pydantic import SecretStr
 from agent_service.config import AgentConfig
 from agent_service.model_parts import credentials
 from agent_service.models.access import AtLogin
-from agent_service.models.base import ModelRetry
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.errors import ModelErrorKind, RetryPolicy
 from agent_service.models.provider import Provider
@@ -28,7 +27,7 @@ from agent_service.oauth.store import LoginFile, LoginStore
 from agent_service.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
 from services.cli.startup import logged
 from services.config import load_settings
-from tests.contract.models import NO_RETRIES, QUICK_RETRIES, ask, endpoint_at, failure
+from tests.contract.models import NO_RETRIES, QUICK_RETRIES, endpoint_at, failure
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
@@ -37,8 +36,6 @@ from tests.fakes.web import site
 _log = logging.getLogger(__name__)
 
 REFUSED = {"status": 401, "error": {"error": {"message": "the token has expired"}}}
-BUSY = {"status": 503}
-HI = {"text": "Hi."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +89,6 @@ async def test_a_token_that_is_refused_is_not_used_again_though_it_cannot_be_ren
     home.server.failures = [503]
     with pytest.raises(LoginUnavailable):
         await home.credentials.instead_of(login.bearer.value)
-
-
-async def test_a_token_is_renewed_also_where_the_call_has_failed_before(home: Home) -> None:
-    async with home.calling(BUSY, REFUSED, HI) as (provider, model):
-        await ask(provider)
-    assert len(model.requests) == 3
-    assert home.server.renewals == 1
-
-
-async def test_a_token_is_renewed_only_once_in_a_call(home: Home) -> None:
-    async with home.calling(REFUSED, BUSY, REFUSED) as (provider, model):
-        failed = await failure(provider)
-    assert failed.kind is ModelErrorKind.AUTH
-    assert len(model.requests) == 3
-    assert home.server.renewals == 1
-
-
-async def test_a_call_is_tried_again_where_the_refused_token_could_not_be_renewed(
-    home: Home,
-) -> None:
-    home.server.failures = [503]
-    async with home.calling(REFUSED, REFUSED, HI) as (provider, model):
-        events = await ask(provider)
-    (retry,) = [event for event in events if isinstance(event, ModelRetry)]
-    assert retry.reason is ModelErrorKind.CONNECTION
-    assert len(model.requests) == 3
-    assert home.server.renewals == 2
 
 
 async def test_a_call_fails_with_what_the_renewal_failed_with(home: Home) -> None:

@@ -1,10 +1,6 @@
 """Approvals of a real agent service: asked, decided once, kept over restarts, expired."""
 
-import asyncio
-import base64
 import logging
-import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,13 +39,6 @@ SCRIPT = {
         }
     ]
 }
-
-
-@pytest.fixture
-def asks_nobody(tmp_path: Path) -> Path:
-    """A home in which nobody is asked."""
-    (tmp_path / "config.yaml").write_text('approvals: {mode: "off"}\n')
-    return tmp_path
 
 
 @pytest.fixture
@@ -197,57 +186,6 @@ def commands(*typed: str) -> dict[str, list[dict[str, object]]]:
     return {"rules": [{"steps": [*calls, {"text": "{tool_result}"}]}]}
 
 
-@pytest.mark.parametrize(
-    ("decision", "elsewhere"),
-    [
-        (turn_event_pb2.APPROVAL_DECISION_SESSION, False),
-        (turn_event_pb2.APPROVAL_DECISION_ALWAYS, True),
-    ],
-)
-async def test_what_is_allowed_for_longer_is_the_very_same_command(
-    home: Path,
-    database_url: str,
-    decision: turn_event_pb2.ApprovalDecision.ValueType,
-    elsewhere: bool,
-) -> None:
-    script = commands("rm -rf x", "r''m  -rf x", "rm -rf y")
-    async with (
-        fake_model(script) as model,
-        agent(home, model.url, HERMES_DATABASE_URL=database_url) as client,
-    ):
-        started = await client.start("clean up", session_id="s1")
-        first = await asked(client, started.turn_id)
-        await resolve(client, first.approval_id, decision)
-        stub = ApprovalServiceStub(client.channels.to("agent"))
-
-        async def waiting(session_id: str) -> list[str]:
-            while True:
-                request = approval_pb2.ListApprovalsRequest(session_id=session_id)
-                listed = (await stub.ListApprovals(request)).approvals
-                if listed:
-                    return [found.subject for found in listed]
-                await asyncio.sleep(0.02)
-
-        assert await waiting("s1") == ["rm -rf y"], "another command is another question"
-        other = await client.start("clean up", session_id="s2")
-        expected = "rm -rf y" if elsewhere else "rm -rf x"
-        assert await waiting("s2") == [expected]
-        assert other.turn_id != started.turn_id
-
-
-async def test_what_destroys_the_machine_is_refused_with_approvals_off(
-    asks_nobody: Path, database_url: str
-) -> None:
-    async with (
-        fake_model(commands("sudo rm -rf /")) as model,
-        agent(asks_nobody, model.url, HERMES_DATABASE_URL=database_url) as client,
-    ):
-        started = await client.start("clean up")
-        events = await client.watch(started.turn_id)
-    assert "approval_requested" not in kinds(events)
-    assert "refused and not run" in answer(events)
-
-
 @pytest.fixture
 def smart(tmp_path: Path) -> Path:
     """A home in which a model is asked first."""
@@ -287,40 +225,6 @@ async def test_a_job_does_what_needs_nobody_and_is_told_of_the_rest(
         events = await client.watch(started.turn_id)
     assert "approval_requested" not in kinds(events)
     assert "nobody can be asked here" in answer(events)
-
-
-def plain(key: str) -> str:
-    """A secret as it is."""
-    return key
-
-
-def in_base64(key: str) -> str:
-    """A secret as some programs want it."""
-    return base64.b64encode(key.encode()).decode()
-
-
-@pytest.mark.parametrize("spelled", [plain, in_base64])
-async def test_a_known_secret_is_in_no_question(
-    smart: Path, database_url: str, spelled: Callable[[str], str]
-) -> None:
-    canary = f"canary{secrets.token_hex(12)}"
-    script = {
-        "rules": [
-            {"user": "^Found: ", "steps": [{"text": "ASK"}]},
-            *commands(f"rm -rf x # {spelled(canary)}")["rules"],
-        ]
-    }
-    async with (
-        fake_model(script) as model,
-        agent(smart, model.url, HERMES_DATABASE_URL=database_url, PLANTED_API_KEY=canary) as client,
-    ):
-        started = await client.start("clean up")
-        shown = (await asked(client, started.turn_id)).subject
-        stub = ApprovalServiceStub(client.channels.to("agent"))
-        (listed,) = (await stub.ListApprovals(approval_pb2.ListApprovalsRequest())).approvals
-        (judged,) = [body for body in model.bodies if body["model"] == "judge"]
-    assert shown == listed.subject == "rm -rf x # [REDACTED]"
-    assert spelled(canary) not in judged["messages"][-1]["content"]
 
 
 async def job(client: AgentClient, policy: UnattendedPolicy.ValueType) -> turn_pb2.Turn:

@@ -75,46 +75,6 @@ async def test_malformed_arguments_are_told_and_the_tool_is_not_run(
     assert finished.is_error
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "told"),
-    [
-        ("x" * 1_000_000, {}, "There is no tool 'xx"),
-        ("x\ud800", {}, "There is no tool 'x\ufffd'"),
-        ("todo", {"k" * 1_000_000: 1}, "The arguments are not right"),
-        ("todo", {f"k{number}": 1 for number in range(20_000)}, "The arguments are not right"),
-    ],
-    ids=["long name", "half a character", "long argument", "many arguments"],
-)
-async def test_what_is_told_of_a_call_is_short_however_long_the_call_is(
-    tmp_path: Path, name: str, arguments: dict[str, Any], told: str
-) -> None:
-    script = _scripted({"tool_calls": [{"name": name, "arguments": arguments}]}, WELL)
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
-        assert answer(await client.ask("plan it")) == "well"
-        (result,) = _results(model)
-        await _still_works(client)
-    assert result.startswith(told)
-    assert len(result) < 5_000
-
-
-@pytest.mark.parametrize(
-    "usage",
-    [{"prompt_tokens": 10**30}, {"completion_tokens": True}, {"cost": 1e308}, {"cost": 10**400}],
-    ids=str,
-)
-async def test_an_answer_with_counts_that_cannot_be_is_an_answer(
-    tmp_path: Path, usage: dict[str, Any]
-) -> None:
-    script = _scripted({"text": "well", "usage": usage})
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
-        events = await client.ask("hi")
-        await _still_works(client)
-    assert answer(events) == "well"
-    used = events[-1].turn_finished.usage
-    counts = (used.prompt_tokens, used.completion_tokens, used.cost_micro_usd)
-    assert (counts, used.call_count) == ((0, 0, 0), 1)
-
-
 async def test_a_call_that_fails_again_and_again_is_warned_of_and_ends_the_turn(
     tmp_path: Path,
 ) -> None:
@@ -129,21 +89,6 @@ async def test_a_call_that_fails_again_and_again_is_warned_of_and_ends_the_turn(
     ]
     limit = events[-1].turn_finished.limit_reached
     assert f"the same call {STOP_AT} times" in limit.message
-
-
-async def test_failures_with_work_between_them_are_no_loop(tmp_path: Path) -> None:
-    script = _scripted(*[WRONG, PLAN] * STOP_AT, WELL)
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
-        assert answer(await client.ask("plan it")) == "well"
-        assert not any("in the same way" in result for result in _results(model))
-
-
-async def test_failures_of_one_message_are_counted_once(tmp_path: Path) -> None:
-    many = {"tool_calls": WRONG["tool_calls"] * STOP_AT}
-    script = _scripted(many, WELL)
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
-        assert answer(await client.ask("plan it")) == "well"
-        assert len(_results(model)) == STOP_AT
 
 
 async def _limited(client: AgentClient, most: int) -> Sequence[TurnEvent]:

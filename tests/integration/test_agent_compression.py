@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from agent_service.context.summary import INSTRUCTION, LABEL
-from agent_service.loop import NOTHING_TO_CONDENSE
 from agent_service.models.base import encoded
 from agent_service.storage import schema
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
@@ -161,24 +160,6 @@ async def test_it_is_done_when_it_is_asked_for_and_adds_nothing(tmp_path: Path) 
     assert not [text for text in said if "/compress" in text]
     cold = _conversations(model)[-1]
     assert cold[: len(hot)] == hot
-
-
-async def test_a_short_conversation_is_left_alone(tmp_path: Path) -> None:
-    async with fake_model(_script({"text": "yes"})) as model, agent(tmp_path, model.url) as client:
-        await client.ask("hi")
-        events = await _condense(client)
-        assert kinds(events) == ["turn_started", "text_finished", "turn_finished"]
-        assert answer(events) == NOTHING_TO_CONDENSE
-        await client.ask("go on")
-        assert [_is_about_notes(body) for body in model.bodies] == [False, False]
-        assert _conversations(model)[1][: len(_conversations(model)[0])] == _conversations(model)[0]
-
-
-async def test_without_it_the_model_gets_everything(tmp_path: Path) -> None:
-    await _configured(tmp_path, "compression: {enabled: false}\n")
-    async with fake_model(_script({"text": "yes"})) as model, agent(tmp_path, model.url) as client:
-        assert "compressed" not in await _talk(client, 7)
-    assert len(_conversations(model)[-1]) == 14
 
 
 async def test_what_a_provider_finds_too_long_is_condensed_and_asked_once_more(

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent_service.config import AgentConfig
-from agent_service.config.tools import MixtureConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from hermes.agent.v1 import usage_pb2
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from services.config import ConfigError, load_settings
 from tests.fakes.model import answers, fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer
@@ -82,12 +79,6 @@ async def test_a_task_has_a_model_elsewhere_with_a_key_of_its_own(tmp_path: Path
     assert asked.headers["authorization"] == "Bearer another-key"
     assert [body["model"] for body in seeing.bodies] == ["eyes"]
     assert all("another-key" not in str(request.headers) for request in model.requests)
-
-
-def test_a_model_elsewhere_has_to_be_named(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("auxiliary: {vision: {provider: openai}}\n")
-    with pytest.raises(ConfigError, match="auxiliary"):
-        load_settings({"home": str(tmp_path)}, {}).load(AgentConfig)
 
 
 @pytest.mark.parametrize(
@@ -206,23 +197,6 @@ async def test_tools_ask_nothing_past_a_budget(tmp_path: Path) -> None:
         asked = [body["model"] for body in model.bodies]
     assert len([name for name in asked if name in {"one", "two", "three"}]) == 2
     assert "1 of 3 models did not answer" in told(model)
-
-
-async def test_models_that_are_all_silent_are_a_failure(tmp_path: Path) -> None:
-    script = {
-        "rules": [
-            {"user": "6 times 7", "steps": [{"status": 401, "error": {"message": "no"}}]},
-            {"steps": [call("mixture_of_agents", prompt="6 times 7?"), {"text": "{tool_result}"}]},
-        ]
-    }
-    async with fake_model(script) as model:
-        await add(tmp_path, MIXTURE)
-        async with agent(tmp_path, model.url) as client:
-            assert "None of the models answered" in answer(await client.ask("think"))
-
-
-def test_without_models_there_is_no_mixture() -> None:
-    assert MixtureConfig().references == ()
 
 
 async def add(folder: Path, text: str) -> None:

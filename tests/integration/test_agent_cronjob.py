@@ -21,9 +21,8 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.gateway_parts import news_reader
 from tests.integration.test_agent_messages import CHAT, DONE
-from tests.integration.test_agent_web import answers, call, home, pages, told
+from tests.integration.test_agent_web import answers, call, home, told
 
-__all__ = ["pages"]
 ALL = ("agent", "gateway", "scheduler", "executor")
 LOOK = {"action": "create", "schedule": "every 2h", "prompt": "look"}
 
@@ -94,20 +93,6 @@ async def test_what_a_conversation_schedules_runs(tmp_path: Path) -> None:
         assert offered.isdisjoint({"cronjob", "send_message", "clarify"})
 
 
-async def test_a_model_that_gives_a_job_a_key_is_told_to_name_it(tmp_path: Path) -> None:
-    key = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    later = made(schedule="in 9 hours", prompt="mail?", name="mail", script=f"look --token {key}")
-    script = {"rules": [{"steps": [later, DONE]}]}
-    async with fake_model(script) as model, everything(tmp_path, model) as channels:
-        client = AgentClient(channels)
-        turn = await client.start("look for mail", origin=Origin(platform="cli"))
-        await client.watch(turn.turn_id)
-        (job,) = await jobs_of(channels)
-        (told,) = results(model)
-    assert job.options.script == "look --token [REDACTED]"
-    assert "Note: 1 secret was taken out of its script" in told
-
-
 async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_path: Path) -> None:
     soon = made(schedule="in 2 seconds", prompt="say tea", name="tea")
     script = {
@@ -168,20 +153,6 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
     assert "Next run" in resumed
     assert removed.endswith("is removed.")
     assert none == "There are no jobs yet."
-
-
-async def test_a_platform_alone_is_its_home_channel(tmp_path: Path) -> None:
-    script = answers(cron(**LOOK, deliver="telegram, discord:7"), DONE)
-    async with (
-        fake_model(script) as model,
-        everything(tmp_path, model, TELEGRAM_HOME_CHANNEL="-100:9") as channels,
-    ):
-        await AgentClient(channels).ask("go")
-        (job,) = await jobs_of(channels)
-        (told,) = results(model)
-    assert told.endswith("Output goes to telegram:-100:9, discord:7.")
-    first, _ = job.options.deliver_to
-    assert (first.platform, first.chat_id, first.thread_id) == ("telegram", "-100", "9")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,9 @@ from msgspec.structs import replace
 
 from agent_service.calls import StepState
 from agent_service.clients.jobs import SchedulerJobs
-from agent_service.facts import ToolReturned
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.taint import Screen
-from hermes.scheduler.v1 import job_pb2, run_pb2
-from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.addresses import UnixAddress
 from services.auth import new_tokens
 from services.channels import Channels
@@ -42,15 +39,6 @@ async def scheduling(folder: Path) -> AsyncGenerator[tuple[Tools, Channels]]:
             yield tools, channels
 
 
-async def twice(tools: Tools, **arguments: Any) -> tuple[ToolReturned, ToolReturned]:
-    """What a call returns, and what it returns where it is not known whether it was made."""
-    call = tools.pending("cronjob", arguments)
-    (first,) = await tools.run(call)
-    lost = replace(tools.resumed(call), state=StepState.DISPATCHED)
-    (again,) = await tools.run(lost)
-    return first, again
-
-
 @pytest.mark.parametrize(
     ("action", "more"),
     [
@@ -74,15 +62,6 @@ async def test_it_does_once_what_it_says_twice(
         assert await jobs_of(channels) == after
 
 
-async def test_a_run_is_asked_for_once(tmp_path: Path) -> None:
-    async with scheduling(tmp_path) as (tools, channels):
-        first, again = await twice(tools, action="run", job_id="tea")
-        assert (again.text, again.is_error) == (first.text, False)
-        (job,) = await jobs_of(channels)
-        asked = run_pb2.ListRunsRequest(job_id=job.job_id)
-        assert len((await JobServiceStub(channels.to("scheduler")).ListRuns(asked)).runs) == 1
-
-
 async def test_what_it_means_stays_though_another_has_the_name_by_then(tmp_path: Path) -> None:
     async with scheduling(tmp_path) as (tools, channels):
         call = tools.pending("cronjob", {"action": "remove", "job_id": "tea"})
@@ -91,12 +70,3 @@ async def test_what_it_means_stays_though_another_has_the_name_by_then(tmp_path:
         (again,) = await tools.run(replace(tools.resumed(call), state=StepState.DISPATCHED))
         assert not again.is_error
         assert [job.name for job in await jobs_of(channels)] == ["tea"]
-
-
-async def test_what_is_resumed_is_resumed_once(tmp_path: Path) -> None:
-    async with scheduling(tmp_path) as (tools, channels):
-        await tools.text("cronjob", action="pause", job_id="tea")
-        first, again = await twice(tools, action="resume", job_id="tea")
-        assert (again.text, again.is_error) == (first.text, False)
-        (job,) = await jobs_of(channels)
-        assert job.state == job_pb2.JOB_STATE_SCHEDULED

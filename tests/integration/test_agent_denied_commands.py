@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pytest
 
 from hermes.agent.v1 import approval_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
-from services.errors import Reason, reason_of
 from services.ids import new_id
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
@@ -132,11 +130,3 @@ async def test_who_has_it_said_again_says_it_for_whoever_said_it_first(tmp_path:
         await said(client, "/retry", retries=True)
         (again,) = results(model)
         assert REFUSED in again
-
-
-async def test_too_many_denials_are_refused(tmp_path: Path) -> None:
-    async with fake_model(answers(DONE)) as model, agent(tmp_path, model.url) as client:
-        for denied in ([f"c{n}" for n in range(201)], ["x" * 65]):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await begun(client, "go", *denied)
-            assert reason_of(caught.value) is Reason.INVALID_ARGUMENT

@@ -95,20 +95,6 @@ both = pytest.mark.parametrize("provider", ["nous", "codex"])
 
 
 @both
-async def test_a_token_that_is_over_is_renewed_before_it_is_used(
-    provider: str, tmp_path: Path
-) -> None:
-    async with deployed(provider, tmp_path, answers(HI)) as deployment:
-        tokens = await deployment.log_in(over=True)
-        async with deployment.agent() as client:
-            assert answer(await client.ask("hello")) == "Hi."
-        (bearer,) = deployment.bearers()
-        assert bearer != tokens["access_token"]
-        assert bearer in await deployment.auth()
-        assert deployment.server.renewals == 1
-
-
-@both
 async def test_a_token_that_is_refused_is_renewed_once(provider: str, tmp_path: Path) -> None:
     async with deployed(provider, tmp_path, answers(REFUSED, HI, HI)) as deployment:
         tokens = await deployment.log_in(over=False)
@@ -166,17 +152,6 @@ async def test_a_login_that_was_ended_is_one_line_and_another_model_goes_on(
     assert deployment.model.requests == []
     (said,) = [e.notice.text for e in events if e.WhichOneof("kind") == "notice"]
     assert f"run hermes login {provider}" in said
-
-
-async def test_a_login_takes_over_where_a_key_fails(tmp_path: Path) -> None:
-    async with fake_model(answers({"status": 402})) as first:
-        config = "fallback_providers:\n  - {provider: codex, model: theirs}\n"
-        async with deployed("codex", tmp_path, answers(HI), config) as deployment:
-            await deployment.log_in(over=False)
-            key = {"HERMES_BASE_URL": first.url, "HERMES_API_KEY": "sk-first-0123456789"}
-            async with deployment.agent(**key) as client:
-                assert answer(await client.ask("hello")) == "Hi."
-    assert [body["model"] for body in deployment.model.bodies] == ["theirs"]
 
 
 async def test_codex_is_spoken_to_by_its_own_rules(tmp_path: Path) -> None:

@@ -234,17 +234,6 @@ async def test_an_answer_says_which_files_it_lacks(tmp_path: Path) -> None:
         assert on.sent == []
 
 
-async def test_an_answer_to_no_chat_is_what_it_says(tmp_path: Path) -> None:
-    async with (
-        stage(tmp_path, ANSWER) as on,
-        AgentProcess(on.place, "only") as running,
-        running.client() as client,
-    ):
-        turn = await client.start("send", origin=Origin(platform="cli", chat_id="session"))
-        assert answer(await client.watch(turn.turn_id)) == ANSWER["text"]
-        assert on.sent == []
-
-
 async def test_a_killed_agent_sends_the_files_of_its_answer_once(tmp_path: Path) -> None:
     async with stage(tmp_path, shell("echo one >b.txt"), ANSWER) as on:
         on.deliveries.lost_answers = 10**6

@@ -9,8 +9,7 @@ import pytest
 
 from hermes.agent.v1 import approval_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
-from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE, APPROVAL_DECISION_SESSION
-from hermes.agent.v1.turn_pb2 import InterruptTurnRequest
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE
 from hermes.common.v1.origin_pb2 import Origin
 from services.addresses import UnixAddress
 from services.auth import Identity
@@ -140,38 +139,6 @@ async def test_what_was_read_from_the_web_is_not_sent_elsewhere_unasked(tmp_path
             )
             assert answer(await client.watch(turn.turn_id)) == "done"
             assert wire.deliveries.texts == ["to you", "to others"]
-
-
-async def test_what_is_allowed_for_the_session_is_the_very_same_message(tmp_path: Path) -> None:
-    async with fake_services() as wire, site(hold_hands) as pages:
-        allowed = call("send_message", message="to others", target="telegram:66")
-        script = answers(
-            call("web_extract", urls=[pages.url("127.0.0.1")]),
-            allowed,
-            allowed,
-            call("send_message", message="all that is known of you", target="telegram:66"),
-            DONE,
-        )
-        async with (
-            fake_model(script) as model,
-            agent(
-                await home(tmp_path, pages), model.url, HERMES_GATEWAY_ADDRESS=wire.address
-            ) as client,
-        ):
-            turn = await client.start("read", origin=CHAT)
-            approvals = ApprovalServiceStub(client.channels.to("agent"))
-            first = await one_open(approvals)
-            await approvals.ResolveApproval(
-                approval_pb2.ResolveApprovalRequest(
-                    approval_id=first.approval_id,
-                    decision=APPROVAL_DECISION_SESSION,
-                    decided_by="telegram:u1",
-                )
-            )
-            second = await one_open(approvals)
-            assert second.subject == "to telegram:66: all that is known of you"
-            assert wire.deliveries.texts == ["to others", "to others"]
-            await client.turns.InterruptTurn(InterruptTurnRequest(turn_id=turn.turn_id))
 
 
 async def one_open(approvals: ApprovalServiceStub) -> approval_pb2.Approval:

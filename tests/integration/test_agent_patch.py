@@ -41,18 +41,6 @@ async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str)
     assert "does not stand" in await tools.refusal("patch", **change)
 
 
-async def test_a_patch_that_could_mean_several_places_changes_none(
-    tools: Tools, folder: str
-) -> None:
-    path = f"{folder}/a"
-    await tools.text("write_file", path=path, content="x = 1\nx = 1\n")
-    change = {"mode": "replace", "path": path, "old_string": "1", "new_string": "2"}
-    assert "2 times" in await tools.refusal("patch", **change)
-    assert await tools.shell(f"cat {path}") == "x = 1\nx = 1"
-    await tools.text("patch", **change, replace_all=True)
-    assert await tools.shell(f"cat {path}") == "x = 2\nx = 2"
-
-
 async def test_a_patch_keeps_line_ends_and_encoding(tools: Tools, folder: str) -> None:
     path = f"{folder}/a"
     await tools.shell(rf"printf 'caf\351\r\nold\r\n' >{path}")
@@ -117,14 +105,6 @@ def _pairs(lines: list[str]) -> list[list[str]]:
     return [lines[at : at + 2] for at in range(len(lines))]
 
 
-async def test_a_diff_is_told_from_the_other_form(tools: Tools, folder: str) -> None:
-    await tools.shell(f"cd {folder}; seq 9 >a; git init -q .; git add a; seq 2 10 >a")
-    patch = (await tools.shell(f"cd {folder}; git diff")).replace("/a", f"/{folder}/a")
-    await tools.shell(f"cd {folder}; seq 9 >a")
-    await tools.text("patch", mode="patch", patch=patch)
-    assert await tools.shell(f"cat {folder}/a") == "\n".join(map(str, range(2, 11)))
-
-
 @pytest.mark.parametrize(
     ("last", "why"),
     [
@@ -152,26 +132,6 @@ async def test_a_patch_that_does_not_fit_changes_nothing(
     assert found.split() == ["a", "b", "c", "one", "two", "b", "c", "700"]
 
 
-async def test_one_patch_may_name_a_file_again(tools: Tools, folder: str) -> None:
-    await tools.shell(f"cd {folder}; seq 3 >a; echo b >b")
-    patch = f"""*** Update File: {folder}/a
--1
-+one
-*** Move File: {folder}/a -> {folder}/c
-*** Update File: {folder}/c
--3
-+three
-*** Add File: {folder}/a
-+new
-*** Delete File: {folder}/b
-*** Add File: {folder}/b
-+again"""
-    await tools.text("patch", mode="patch", patch=patch)
-    assert (await tools.shell(f"cd {folder}; cat a b c")).split() == [
-        *("new", "again", "one", "2", "three"),
-    ]
-
-
 async def test_calls_of_one_message_change_a_file_in_their_order(tools: Tools, folder: str) -> None:
     path = f"{folder}/a"
     add = f"*** Update File: ./{path}\n@@\n-0\n+1"
@@ -184,17 +144,3 @@ async def test_calls_of_one_message_change_a_file_in_their_order(tools: Tools, f
     )
     assert [result.is_error for result in results] == [False] * 4
     assert results[3].text == "1|2"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"mode": "patch"},
-        {"mode": "patch", "patch": "a\nb"},
-        {"mode": "replace", "path": "a", "old_string": "a"},
-        {"mode": "replace", "old_string": "a", "new_string": "a"},
-        {"mode": "replace", "path": "a", "new_string": "a"},
-    ],
-)
-async def test_what_is_no_patch(tools: Tools, arguments: dict[str, str]) -> None:
-    assert re.search("cannot be read|needs path", await tools.refusal("patch", **arguments))

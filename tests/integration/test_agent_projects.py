@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_service.convert.turns import turn_request
 from agent_service.tools.hints import folders_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.content_pb2 import ContextFile, MessagePart
 from hermes.common.v1.origin_pb2 import Origin
-from services.errors import InvalidArgument
 from services.ids import new_id
 from tests.executors import Process, end_boxes, executor_settings
 from tests.fakes.model import FakeModel, fake_model
@@ -210,28 +208,6 @@ async def test_notes_above_are_read_once_and_stay(tmp_path: Path) -> None:
         assert "## ../HERMES.md\n\nUse tabs." in projects.system[0]
 
 
-@pytest.mark.parametrize(
-    ("folder", "path", "text"),
-    [
-        ("/somewhere", "../HERMES.md\n# Obey", "x"),
-        ("/somewhere", "HERMES.md", "x"),
-        ("/somewhere", "../HERMES.md", "x" * (1024 * 1024 + 1)),
-        ("", "../HERMES.md", "x"),
-    ],
-)
-def test_notes_above_that_cannot_be_are_refused(folder: str, path: str, text: str) -> None:
-    asked = turn_pb2.StartTurnRequest(
-        turn_id="trn_1",
-        session_id="session",
-        parts=[MessagePart(text="hi")],
-        origin=Origin(platform="cli"),
-        workdir=folder,
-        context_file=ContextFile(path=path, text=text),
-    )
-    with pytest.raises(InvalidArgument):
-        turn_request(asked)
-
-
 async def test_a_context_file_is_cut_and_scanned(tmp_path: Path) -> None:
     async with working(tmp_path) as projects:
         prompt = await projects.prompt({"AGENTS.md": f"first\n{ORDER}\nlast\n"})
@@ -253,30 +229,6 @@ async def test_a_person_hears_once_of_what_was_blocked(tmp_path: Path) -> None:
         assert projects.notices == []
         await projects.ask(await projects.make({"AGENTS.md": "first"}), "hi")
         assert projects.notices == []
-
-
-async def test_who_wants_no_context_files_has_none(tmp_path: Path) -> None:
-    files = {
-        "AGENTS.md": f"Top.\n{ORDER}",
-        "src/AGENTS.md": "Of src.",
-        "src/deep/code.py": "1",
-        "src/other.py": "2",
-        "lib/code.py": "3",
-        "docs/AGENTS.md": "Of docs.",
-    }
-    await asyncio.to_thread(_write, tmp_path / "agent", {"SOUL.md": "You are Ahab."})
-    async with working(tmp_path) as projects:
-        folder = await projects.make(files)
-        await projects.ask(folder, "hi")
-        assert "You are Ahab." in projects.system[-1]
-        await projects.ask(folder, "walk", session="bare", skip=True)
-        assert projects.notices == []
-        assert "Hermes, a personal assistant" in projects.system[-1]
-        assert "Project Context" not in projects.system[-1]
-        assert "Ahab" not in projects.system[-1]
-        # The folder's notes stay unread for as long as the session goes on.
-        await projects.ask(folder, "walk", session="bare")
-        assert not any("[Notes of" in result for result in projects.results)
 
 
 async def test_what_a_folder_said_first_stays_and_its_sandbox_is_used(tmp_path: Path) -> None:

@@ -119,19 +119,6 @@ async def test_the_title_of_a_person_wins(tmp_path: Path) -> None:
         assert (await session(client)).title == "mine"
 
 
-async def test_what_is_no_title_leaves_the_first_one(tmp_path: Path) -> None:
-    await configure(tmp_path)
-    for reply, call_count in ((named("..."), 2), ({"status": 400, "error": {"message": "no"}}, 1)):
-        home = tmp_path / str(call_count)
-        await asyncio.to_thread(home.mkdir)
-        await configure(home)
-        async with fake_model(script(reply)) as model, agent(home, model.url) as client:
-            await client.ask(FIRST)
-            await model.until(lambda model=model: bool(asked_for_titles(model)))
-            await until_used(client, call_count)
-            assert (await session(client)).title == FIRST
-
-
 async def test_no_title_is_asked_for_beyond_the_budget(tmp_path: Path) -> None:
     await configure(tmp_path, f"{CONFIG}budget: {{session: {{tokens: 60000}}}}\n")
     first = {"text": "Yes.", "usage": {"prompt_tokens": 59_000, "completion_tokens": 1}}

@@ -151,12 +151,6 @@ async def test_listing_folders(tools: Tools, folder: str) -> None:
     assert await tools.refusal("list_directory", path=f"{folder}/a/five")
 
 
-async def test_a_long_folder_is_cut(tools: Tools, folder: str) -> None:
-    await tools.shell(f"cd {folder}; mkdir first; touch first/{{1..5}} f{{1000..2000}}")
-    lines = (await tools.text("list_directory", path=folder, depth=2)).splitlines()
-    assert (len(lines), lines[-1]) == (1001, "[cut at 1000 entries]")
-
-
 async def test_a_background_command_is_talked_to(tools: Tools, folder: str) -> None:
     await tools.shell(f"cd {folder}")
     key = await _background(tools, "echo ready; echo oops >&2; while read l; do echo got $l; done")
@@ -192,13 +186,6 @@ async def test_a_background_command_is_killed_with_its_children(tools: Tools, fo
     assert await tools.shell(
         f"for p in $(cat {pids}); do kill -0 $p 2>/dev/null && echo $p; done; :"
     ) == ("[no output]")
-
-
-async def test_a_process_that_is_not_there(tools: Tools) -> None:
-    for action in ("poll", "log", "wait", "kill", "write", "submit", "close"):
-        assert "session_id" in await tools.refusal("process", action=action)
-        unknown = await tools.refusal("process", action=action, session_id="trn_0:1")
-        assert "no running or known" in unknown
 
 
 async def test_reading_lines(tools: Tools, folder: str) -> None:
@@ -260,18 +247,6 @@ async def test_writing_makes_folders_and_replaces(tools: Tools, folder: str) -> 
     assert await tools.refusal("write_file", path="../outside", content="x")
 
 
-async def test_calls_of_one_message_on_one_file_run_in_their_order(
-    tools: Tools, folder: str
-) -> None:
-    path = f"{folder}/a"
-    returned = await tools.all(
-        ("write_file", {"path": path, "content": "one"}),
-        ("patch", {"mode": "replace", "path": path, "old_string": "one", "new_string": "two"}),
-        ("read_file", {"path": path}),
-    )
-    assert returned[-1].text == "1|two"
-
-
 async def test_a_command_begins_where_the_last_one_ended(tools: Tools, folder: str) -> None:
     await tools.text("terminal", command=f"cd /workspace/{folder} && mkdir sub && cd sub")
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
@@ -299,17 +274,6 @@ async def test_a_command_has_a_terminal_when_asked(tools: Tools) -> None:
     script = "[ -t 0 ] && [ -t 1 ] && stty size || echo none"
     assert (await tools.text("terminal", command=script, pty=True)).strip() == "40 120"
     assert await tools.text("terminal", command=script) == "none"
-
-
-async def test_of_a_flood_the_head_and_the_tail_are_kept(tools: Tools) -> None:
-    flood = "echo first; head -c 200000000 /dev/zero | tr '\\0' x; echo; echo last"
-    shown = await tools.text("terminal", command=flood)
-    assert shown.startswith("first\nxxx")
-    assert shown.endswith("xxx\nlast")
-    (left_out,) = re.findall(r"\n\[… ([0-9,]+) bytes left out …]\n", shown)
-    # What was skipped on the way, because nobody could read so fast, is left out as well.
-    assert int(left_out.replace(",", "")) == len("first\n") + 200_000_000 + len("\nlast\n") - 50_000
-    assert len(shown) < 51_000
 
 
 async def test_the_plan_is_kept_with_the_session(tools: Tools) -> None:

@@ -194,15 +194,6 @@ async def test_an_address_that_nobody_has_said_is_not_read_unasked(
     assert pages.paths[3:] == ["/article?note=secret"]
 
 
-async def test_no_address_asks_where_labels_are_off(tmp_path: Path, pages: Site) -> None:
-    urls = [pages.url("127.0.0.1", path) for path in ("/links", "/article?note=secret")]
-    script = answers(*(call("web_extract", urls=[url]) for url in urls), {"text": "done"})
-    folder = await home(tmp_path, pages, taint="off")
-    async with fake_model(script) as model, agent(folder, model.url) as client:
-        assert answer(await client.ask("learn")) == "done"
-    assert pages.paths == ["/links", "/article?note=secret"]
-
-
 async def test_what_was_read_from_the_web_is_not_remembered_unasked(
     tmp_path: Path, pages: Site
 ) -> None:

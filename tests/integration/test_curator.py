@@ -175,19 +175,6 @@ async def test_a_person_is_told_once_in_the_next_session_that_begins(tmp_path: P
         assert await notices(channels, "undone") == []
 
 
-async def test_what_is_wrong_with_one_profile_holds_up_no_other(tmp_path: Path) -> None:
-    await asyncio.to_thread(fill, tmp_path)
-    ann = await asyncio.to_thread(fill, tmp_path / "profiles/ann")
-    await asyncio.to_thread((ann / ".curator_state").write_text, "{broken")
-    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
-        assert (await ran(channels, "one")).error == ""
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await curator(channels).GetCurator(curator_pb2.GetCuratorRequest(profile="ann"))
-        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        assert ".curator_state" in str(caught.value.details())
-        assert await asyncio.to_thread((ann / ".curator_state").read_text) == "{broken"
-
-
 async def test_talk_puts_it_off_and_jobs_do_not(tmp_path: Path) -> None:
     await asyncio.to_thread(fill, tmp_path)
     config = "curator: {min_idle_hours: 8760}\n"

@@ -1,9 +1,7 @@
 """Memories with their history: changed once, undone, and never lost."""
 
 import asyncio
-import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
-from services.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
+from services.errors import Aborted, AlreadyExists, NotFound
 from services.home import HomePaths
 
 LIMITS = Limits({Target.MEMORY: 2200, Target.USER: 100})
@@ -193,25 +191,3 @@ async def test_a_poisoned_file_is_kept_but_not_told(remembering: Remembering) ->
     assert user.entries[1].splitlines()[1] == ORDER
     # It can be taken out, and said how it stands is not refused.
     assert ORDER not in await remembering.change("k1", Operation(REMOVE, old_text="first"))
-
-
-async def test_a_file_that_is_no_text_is_not_touched(remembering: Remembering) -> None:
-    await remembering.write(b"caf\xe9")
-    with pytest.raises(MemoryRefused, match="not UTF-8"):
-        await remembering.change("k1", Operation(ADD, "one"))
-    _, user = await remembering.store.load("default")
-    assert user.entries == ["caf\ufffd"]
-    path = remembering.folder / "USER.md"
-    assert await asyncio.to_thread(path.read_bytes) == b"caf\xe9"
-
-
-@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-async def test_what_is_no_file_is_refused_at_once(
-    remembering: Remembering, tmp_path: Path, make: Callable[[Path], None]
-) -> None:
-    path = tmp_path / "memories" / "USER.md"
-    await asyncio.to_thread(path.parent.mkdir)
-    await asyncio.to_thread(make, path)
-    async with asyncio.timeout(5):
-        with pytest.raises(FailedPrecondition, match=r"USER\.md cannot be read"):
-            await remembering.store.load("default")

@@ -1,6 +1,5 @@
 """Hubs whose servers, or whose names, lead elsewhere once they have been looked at."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from agent_service.skills.hub.sources import Sources
 from services.public_addresses import ranges
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import Handler, Site, site
-from tests.hubs import ALL, INDEX, SAFE, entry, git_handler, git_site, listing, repository
+from tests.hubs import ALL, INDEX, entry, git_handler, git_site, listing, repository
 from tests.integration.test_fetching import Names
 from tests.integration.test_skill_hub import NOTES, install
 from tests.skills import run
@@ -25,8 +24,6 @@ from tests.skills import run
 NAME = "hub.localhost"
 """What every resolver of this machine takes for 127.0.0.1."""
 VETTED, OTHER, PRIVATE = "127.0.0.2", "127.0.0.1", "127.0.0.3"
-
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def held(tmp_path: Path, names: Names, *running: Site, private: str = f"{VETTED}/32") -> Hub:
@@ -199,17 +196,5 @@ def test_the_name_of_an_index_is_looked_at_for_each_of_its_files(
                     refused = str(error)
                 assert "not public" in refused, count
             assert inner.seen == []
-
-    run(tried())
-
-
-def test_an_address_of_ipv6_is_a_source_like_any_other(tmp_path: Path) -> None:
-    repository(tmp_path / "served/repo.git", {"notes": SAFE})
-
-    async def tried() -> None:
-        async with git_site(tmp_path / "served", "::1") as running:
-            to = held(tmp_path, Names("::1"), running, private="::1/128")
-            outcome = await install(to, running.url("[::1]", "/repo.git"), "notes")
-            assert outcome.status is Status.INSTALLED
 
     run(tried())

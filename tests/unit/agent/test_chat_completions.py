@@ -64,15 +64,6 @@ async def test_a_server_that_knows_no_stream_options_is_spared_them_from_then_on
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
 
-async def test_both_corrections_go_together() -> None:
-    script = answers(WANTS_OTHER_NAME, KNOWS_NO_OPTIONS, {"text": "Hi"})
-    async with fake_model(script) as server, opened(server.url) as model:
-        await ask(model)
-    last = server.bodies[-1]
-    assert "max_completion_tokens" in last
-    assert "stream_options" not in last
-
-
 @pytest.mark.parametrize("error", [WANTS_OTHER_NAME, KNOWS_NO_OPTIONS, REJECTS])
 async def test_a_correction_is_tried_once(error: dict[str, Any]) -> None:
     async with fake_model(answers(error)) as server, opened(server.url) as model:
