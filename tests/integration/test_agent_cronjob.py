@@ -21,8 +21,9 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.gateway_parts import news_reader
 from tests.integration.test_agent_messages import CHAT, DONE
-from tests.integration.test_agent_web import answers, call, home, told
+from tests.integration.test_agent_web import answers, call, home, pages, told
 
+__all__ = ["pages"]
 ALL = ("agent", "gateway", "scheduler", "executor")
 LOOK = {"action": "create", "schedule": "every 2h", "prompt": "look"}
 
