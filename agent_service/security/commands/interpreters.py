@@ -73,8 +73,6 @@ def code_of(call: Invocation, scene: Scene) -> list[str]:
         found += [arg[1:] for arg in call.args if arg.startswith("+")]
     elif language == "awk":
         found += call.without_options(("-v", "-F", "-f", "--file", "-i", "-l"))[:1]
-    elif language in ("latex", "pdflatex", "php"):
-        found += [arg for arg in call.args if "\\" in arg or "<?" in arg]
     if found:
         return found
     named = [arg.rpartition("=")[2] for arg in call.args]

@@ -41,6 +41,8 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
     if EVERY_PROCESS in invocation.stdin and _picks(invocation):
         some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
         invocation = replace(invocation, stdin=some)
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
     teller = _TELLERS.get(name)
     if teller is not None:
         return teller(invocation, read)[:_LONGEST]
@@ -50,8 +52,6 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
     if given and name in _JOINING and not all(map(read, set(invocation.operands) - {"-"})):
         given += UNKNOWN
     if name in _PASSING:
-        if name in ("sed", "awk", "gawk", "jq", "yq", "cut", "tr", "dd"):
-            return marks(given) or UNKNOWN
         return given or UNKNOWN
     if name in _UNPACKING:
         return marks(given) + DECODED
@@ -128,8 +128,6 @@ def _tr(invocation: Invocation, read: Callable[[str], str]) -> str:
     operands = [decode_escapes(operand) for operand in invocation.operands]
     if marks(given) or not operands:
         return given
-    if not given:
-        return UNKNOWN
     first = _characters(operands[0])
     if invocation.short("d"):
         return given.translate({ord(char): None for char in first})
@@ -211,11 +209,7 @@ def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
     return "\n".join(match[2] for match in _LITERAL.finditer(invocation.text)) + UNKNOWN
 
 
-_CONSTANTS = {"pwd": ".", "whoami": "user", "seq": "1", "uname": "Linux", "cd": ""}
-
-
-def _constant(text: str) -> _Teller:
-    return lambda invocation, read: text
+_CONSTANTS = {"pwd": ".", "whoami": "user", "seq": "1", "uname": "Linux"}
 
 
 _TELLERS: Mapping[str, _Teller] = {
@@ -228,8 +222,7 @@ _TELLERS: Mapping[str, _Teller] = {
     "ps": _ps,
     "pgrep": _pgrep,
     "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
-    **dict.fromkeys(("true", "false"), _constant("")),
+    **dict.fromkeys(("true", "false", "cd"), lambda _, __: ""),
     **dict.fromkeys(("which", "command", "type", "whereis"), _which),
     **dict.fromkeys(("python", "python3", "perl", "ruby", "php", "node"), _program),
-    **{name: _constant(text) for name, text in _CONSTANTS.items()},
 }

@@ -219,8 +219,6 @@ class Programs:
             output += run_text(shell, script, pipes)
         if argv:
             output += self.call(shell, argv, pipes, inner.settings)
-            if inner.other:
-                output += self.call(shell, inner.other, pipes, inner.settings)
         elif not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):

@@ -1,15 +1,14 @@
 """Finds where quotes, brackets and braces of shell text end, and decodes its escapes."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import pairwise
 
 _ESCAPES = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
 _ESCAPE = re.compile(
-    r"\\(?:x\{?([0-9a-fA-F]{1,2})\}?|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(0?[0-7]{1,3})|"
-    r"c(.)|(.))",
+    r"\\(?:x\{?([0-9a-fA-F]{1,2})\}?|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(0?[0-7]{1,3})|(.))",
     re.DOTALL,
 )
-_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
 _MOST_WORDS = 64
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
@@ -20,13 +19,11 @@ def decode_escapes(text: str) -> str:
 
 
 def _decoded(match: re.Match[str]) -> str:
-    two, four, eight, octal, control, single = match.groups()
+    two, four, eight, octal, single = match.groups()
     if two or four or eight:
         number = int(two or four or eight, 16)
     elif octal:
         number = int(octal, 8) & 0xFF
-    elif control:
-        number = ord(control) & 0x1F
     else:
         return _ESCAPES.get(single, match[0])
     return chr(number) if 0 < number < 0xD800 or 0xDFFF < number < 0x110000 else ""
@@ -105,73 +102,26 @@ def split_words(text: str) -> list[str]:
 
 def braces(word: str, spend: Callable[[int], None]) -> list[str]:
     """The words that a word's braces make, itself where it has none; `spend` counts the work."""
-    if "{" not in word:
-        return [word]
-    words = [word]
-    done: list[str] = []
+    words, done = [word], list[str]()
     while words and len(done) + len(words) < _MOST_WORDS:
         first = words.pop(0)
-        made = _expand_first(first, spend)
-        if made is None:
-            done.append(first)
-        else:
-            words = made + words
+        spend(len(first))
+        made = _alternatives(first) if "{" in first else []
+        words = made + words
+        done += [] if made else [first]
     return done + words
 
 
-def _expand_first(word: str, spend: Callable[[int], None]) -> list[str] | None:
-    for start, end in _brace_spans(word, spend):
-        inner = word[start + 1 : end]
-        parts = _alternatives(inner)
-        if parts is not None:
-            return [word[:start] + part + word[end + 1 :] for part in parts[:_MOST_WORDS]]
-    return None
-
-
-def _brace_spans(word: str, spend: Callable[[int], None]) -> Iterator[tuple[int, int]]:
-    at = 0
+def _alternatives(word: str) -> list[str]:
+    """The words that the first pair of braces makes which has no other inside."""
+    edges, at = list[int](), 0
     while at < len(word):
-        char = word[at]
-        if char == "\\":
-            at += 1
-        elif char in "'\"`":
-            at = end_of_quote(word, at)
-        elif word.startswith(("${", "$("), at):
-            at = end_of(word, at + 1)
-        elif char == "{":
-            end = end_of(word, at)
-            spend(end - at)
-            if end < len(word):
-                yield at, end
-        at += 1
-
-
-def _alternatives(inner: str) -> list[str] | None:
-    if (found := _RANGE.fullmatch(inner)) is not None:
-        return _range(found[1], found[2])
-    parts, begin, at = [], 0, 0
-    while at < len(inner):
-        char = inner[at]
-        if char == "\\":
-            at += 1
-        elif char in "'\"`":
-            at = end_of_quote(inner, at)
-        elif char in "{(":
-            at = end_of(inner, at)
-        elif char == ",":
-            parts.append(inner[begin:at])
-            begin = at + 1
-        at += 1
-    return [*parts, inner[begin:]] if parts else None
-
-
-def _range(first: str, last: str) -> list[str] | None:
-    if first.isalpha() and last.isalpha():
-        return [chr(each) for each in _steps(ord(first), ord(last))]
-    if first.isalpha() or last.isalpha():
-        return None
-    return [str(each) for each in _steps(int(first[:9]), int(last[:9]))[:_MOST_WORDS]]
-
-
-def _steps(low: int, high: int) -> range:
-    return range(low, high + 1) if high >= low else range(low, high - 1, -1)
+        if word[at] == "{":
+            edges = [at]
+        elif word[at] == "," and edges:
+            edges.append(at)
+        elif word[at] == "}" and len(edges) > 1:
+            parts = (word[begin + 1 : end] for begin, end in pairwise([*edges, at]))
+            return [word[: edges[0]] + part + word[at + 1 :] for part in parts][:_MOST_WORDS]
+        at = behind(word, at)
+    return []

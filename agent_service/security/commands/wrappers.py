@@ -25,8 +25,6 @@ class Wrapper(Struct, frozen=True):
     """Whether the inner words are joined and read as shell text."""
     paired: str = ""
     """Options that take the next two arguments."""
-    is_loose: bool = False
-    """Whether an option may take the word behind it: what is behind that is looked at, too."""
     after: str = ""
     """A word behind which the inner command stands; nothing is run where it is missing."""
 
@@ -57,20 +55,18 @@ _ITEMS = (
 _PLAIN = (
     "command builtin nohup setsid unbuffer valgrind fakechroot firejail torify tsocks entr busybox "
     "toybox catchsegv winpty eatmydata linux32 linux64 arch coproc not bunx pnpx flatpak-spawn "
-    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1"
-)
-_LOOSE = (
+    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 "
     "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
     "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
-    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
+    "pkexec setpriv systemd-inhibit strace unshare nsenter"
 )
 _NEVER = "\0"
 """Stands before no command."""
 _TABLE = (
     Wrapper(_PLAIN),
-    Wrapper(_LOOSE, is_loose=True),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
     Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", skipped=1),
+    Wrapper("systemd-run", "-p --property -E --setenv -u --unit", settings=True),
     Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
     Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
@@ -137,8 +133,6 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    other: tuple[str, ...] = ()
-    """What it runs instead if its last option takes a value."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -149,7 +143,7 @@ def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it may set."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
-    return Inner(inner.argv, inner.scripts, settings, inner.other)
+    return Inner(inner.argv, inner.scripts, settings)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
@@ -176,15 +170,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    other = _without_values(rest, wrapper) if wrapper.is_loose and len(rest) < len(args) else ()
-    return Inner(tuple(rest), settings=tuple(settings), other=tuple(other))
-
-
-def _without_values(rest: list[str], wrapper: Wrapper) -> list[str]:
-    """What is behind options if each of them takes the word behind it as its value."""
-    while (rest := rest[1:]) and rest[0].startswith("-"):
-        rest = _behind_options(rest, wrapper)
-    return rest
+    return Inner(tuple(rest), settings=tuple(settings))
 
 
 def _sets(words: list[str]) -> bool:
