@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 
-from gateway_service.messages import CLI, Attachment, Button, Content
+from gateway_service.messages import CLI, Content
 from gateway_service.storage.schema import outbox
 from services.database import UtcTime, insert_ignore
 
@@ -318,7 +318,7 @@ def part_of(row: sa.Row[Any]) -> Part:
         delivery_id=row.delivery_id,
         address=Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id),
         kind=Kind(row.kind),
-        content=_content(row.payload),
+        content=convert(row.payload, Content),
         version=row.version,
         uncertain=row.uncertain,
         attempts=row.attempts,
@@ -333,9 +333,3 @@ def _payload(content: Content) -> dict[str, Any]:
     if content.attachment is not None:
         del payload["attachment"]["data"]
     return payload
-
-
-def _content(payload: dict[str, Any]) -> Content:
-    buttons = tuple(Button(**button) for button in payload["buttons"])
-    file = payload.get("attachment")
-    return Content(payload["text"], buttons, None if file is None else Attachment(**file))
