@@ -1,12 +1,9 @@
 """Hermes as it is measured: its own process, default settings, a home on disk."""
 
 import asyncio
-import os
 import re
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import subprocess
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,26 +18,20 @@ from services.cli.process import ALL, token_file
 from services.config import load_settings
 from tests.bench.figures import BenchError, NotReady
 from tests.bench.sandboxes import release_all
+from tests.e2e.deployment import Server
+from tests.e2e.home import Home
 from tests.ports import free_port
 
-HERMES = Path(sys.executable).with_name("hermes")
-
-_READY = b"ready on "
-_READY_TIMEOUT_S = 60.0
 _WARM_TIMEOUT_S = 60.0
 _WARM_POLL_S = 0.05
-_STOP_TIMEOUT_S = 40.0
-_LINES_KEPT = 20
 _READY_BOXES = re.compile(r'^hermes_sandbox_pool\{[^}]*state="ready"[^}]*\} (\S+)$', re.MULTILINE)
-# Somebody else's settings of Hermes; and a start that compiles all modules again is not a user's.
-_LEFT_OUT = re.compile(r"HERMES_.*|.*_API_KEY|.*_BASE_URL|PYTHONDONTWRITEBYTECODE")
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
     """A process of `hermes up` that is ready."""
 
-    process: Process
+    pid: int
     ready_s: float
     """From its start to its line that it is ready."""
     metrics_url: str
@@ -83,84 +74,35 @@ def _operator(home: Path) -> Channels:
     return Channels(Identity.OPERATOR, addresses, token=token)
 
 
+def home_at(folder: Path, model_url: str, **variables: str) -> Home:
+    """A home with a model, and all other settings at their defaults."""
+    model = {"HERMES_BASE_URL": model_url, "HERMES_API_KEY": "bench", "HERMES_MODEL": "scripted"}
+    return Home(folder, {"HERMES_SKILLS_BUNDLED": "true", **model, **variables}, forks=False)
+
+
 @asynccontextmanager
 async def started(home: Path, model_url: str, **variables: str) -> AsyncGenerator[Started]:
     """Run the process of `hermes up` until the context is left."""
     port = free_port()
-    command = ("up", "--no-chat", "--metrics-port", str(port))
+    up = ("up", "--no-chat", "--metrics-port", str(port))
+    server = Server("up", home_at(home, model_url, **variables), *up)
+    async with serving(server) as ready_s:
+        yield Started(server.pid, ready_s, f"http://127.0.0.1:{port}/metrics")
+
+
+@asynccontextmanager
+async def serving(server: Server) -> AsyncGenerator[float]:
+    """Run a process until the context is left; gives the seconds until it was ready."""
     begun = perf_counter()
-    process = await spawn(command, environment(home, model_url, **variables))
-    lines: deque[str] = deque(maxlen=_LINES_KEPT)
-    reading: asyncio.Task[None] | None = None
+    await asyncio.to_thread(server.start)
     try:
-        async with asyncio.timeout(_READY_TIMEOUT_S):
-            await _until_ready(process, lines)
-        ready_s = perf_counter() - begun
-        reading = asyncio.create_task(_read_on(process, lines))
-        yield Started(process, ready_s, f"http://127.0.0.1:{port}/metrics")
-    except TimeoutError as error:
-        raise BenchError(f"hermes up: too late after: {''.join(lines)}") from error
+        try:
+            await asyncio.to_thread(server.wait_ready)
+        except AssertionError as error:
+            raise NotReady(str(error)) from None
+        yield perf_counter() - begun
+        await asyncio.to_thread(server.stop)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{server.name} did not stop when it was told to") from None
     finally:
-        await stop(process, "hermes up")
-        if reading is not None:
-            await reading
-
-
-async def run(arguments: Sequence[str], environ: Mapping[str, str]) -> float:
-    """Run a command of Hermes to its end; returns the seconds from exec to exit."""
-    begun = perf_counter()
-    process = await spawn(arguments, environ)
-    _, complaints = await process.communicate()
-    took_s = perf_counter() - begun
-    if process.returncode != 0:
-        command = " ".join(arguments)
-        raise BenchError(f"hermes {command}: status {process.returncode}: {complaints.decode()}")
-    return took_s
-
-
-async def spawn(arguments: Sequence[str], environ: Mapping[str, str]) -> Process:
-    """Start a command of Hermes."""
-    return await asyncio.create_subprocess_exec(
-        HERMES, *arguments, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=environ
-    )
-
-
-def environment(home: Path, model_url: str, **variables: str) -> dict[str, str]:
-    """Return an environment with a home and a model, and all other settings at their defaults."""
-    return {
-        **{name: value for name, value in os.environ.items() if not _LEFT_OUT.fullmatch(name)},
-        "HERMES_HOME": str(home),
-        "HERMES_BASE_URL": model_url,
-        "HERMES_API_KEY": "bench",
-        "HERMES_MODEL": "scripted",
-        **variables,
-    }
-
-
-async def _until_ready(process: Process, lines: deque[str]) -> None:
-    assert process.stderr is not None
-    while line := await process.stderr.readline():
-        lines.append(line.decode(errors="replace"))
-        if _READY in line:
-            return
-    raise NotReady("".join(lines).strip())
-
-
-async def _read_on(process: Process, lines: deque[str]) -> None:
-    assert process.stderr is not None
-    async for line in process.stderr:
-        lines.append(line.decode(errors="replace"))
-
-
-async def stop(process: Process, name: str) -> None:
-    """Have a process end as an operator does; fails when it does not."""
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(_STOP_TIMEOUT_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise BenchError(f"{name} did not stop when it was told to") from None
+        await asyncio.to_thread(server.kill)

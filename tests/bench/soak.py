@@ -173,10 +173,10 @@ async def soak(folder: Path, seconds: float) -> Figures:
 
 
 async def _watch(running: Hermes, samples: list[Sample]) -> None:
-    process, begun, told_s = running.started.process, monotonic(), 0.0
+    pid, begun, told_s = running.started.pid, monotonic(), 0.0
     while True:
         at_s = monotonic() - begun
-        memory, opened = await memory_mb(process), await descriptors(process)
+        memory, opened = await memory_mb(pid), await descriptors(pid)
         samples.append(Sample(round(at_s, 1), round(memory, 2), opened))
         if at_s - told_s >= TELL_S:
             told_s = at_s

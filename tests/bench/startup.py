@@ -1,7 +1,6 @@
 """Starting `hermes up`, and what it takes while nobody talks to it."""
 
 import asyncio
-from asyncio.subprocess import Process
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -40,22 +39,20 @@ async def idle(plan: Plan) -> list[Reading]:
     async with model_process() as url, started(plan.folder / "idle", url) as serving:
         await serving.until_warm()
         await asyncio.sleep(_SETTLING_S)
-        idle_mb = await memory_mb(serving.process)
+        idle_mb = await memory_mb(serving.pid)
     return [Reading("idle_rss_mb", round(idle_mb, 1))]
 
 
-async def memory_mb(process: Process) -> float:
+async def memory_mb(pid: int) -> float:
     """Return the memory (PSS) of a process and of those that it has started, without sandboxes."""
     if not (_PROC / "self" / "smaps_rollup").exists():
         raise Missing("there is no /proc with smaps_rollup")
-    return await asyncio.to_thread(
-        lambda: sum(map(pss_kb, _with_children(process.pid))) / _KB_PER_MB
-    )
+    return await asyncio.to_thread(lambda: sum(map(pss_kb, _with_children(pid))) / _KB_PER_MB)
 
 
-async def descriptors(process: Process) -> int:
+async def descriptors(pid: int) -> int:
     """Return how many files and connections the same have open."""
-    return await asyncio.to_thread(lambda: sum(map(_open_files, _with_children(process.pid))))
+    return await asyncio.to_thread(lambda: sum(map(_open_files, _with_children(pid))))
 
 
 def _open_files(pid: int) -> int:

@@ -11,7 +11,7 @@ from statistics import median
 from time import monotonic, perf_counter
 
 import sqlalchemy as sa
-from msgspec import Struct
+from msgspec import Struct, json
 
 from scheduler_service.jobs import Job, JobSpec, JobState
 from scheduler_service.runs.planner import CHANNEL
@@ -22,7 +22,8 @@ from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import BenchError, Plan, Reading
 from tests.bench.scheduler.ledger import Ledger, Made
-from tests.bench.scheduler.processes import POSTGRES, Service, Site, instant_model, prompt_of
+from tests.bench.scheduler.processes import POSTGRES, Site, instant_model, prompt_of
+from tests.e2e.deployment import Server
 from tests.postgres import postgres_server
 
 SCHEDULERS = 3
@@ -42,7 +43,7 @@ _PATIENCE_S = 60.0
 _DUE_AT = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("job_id"))
-    .values(next_run_at=sa.bindparam("at"), run_at=sa.bindparam("at"))
+    .values(next_run_at=sa.bindparam("at"), schedule=sa.bindparam("once"))
 )
 
 
@@ -126,8 +127,8 @@ async def _outcome(plan: Plan) -> Outcome:
         database = await stack.enter_async_context(Database(url, "scheduler"))
         await prepare(database, metadata, migrations)
         agent = site.agent()
-        stack.push_async_callback(agent.kill)
-        await agent.start()
+        stack.callback(agent.kill)
+        await asyncio.to_thread(_start, agent)
         ledger = Ledger(database)
         await ledger.open()
         killer = _Killer(site, ledger)
@@ -171,10 +172,14 @@ async def _store(database: Database, count: int) -> list[str]:
 
 async def _let_be_due(database: Database, due: Mapping[str, datetime]) -> None:
     """Have all jobs be due, each at its time."""
-    rows = [{"job_id": job_id, "at": at} for job_id, at in due.items()]
+    rows = [{"job_id": job_id, "at": at, "once": _once(at)} for job_id, at in due.items()]
     await database.write(lambda connection: connection.execute(_DUE_AT, rows), notify=CHANNEL)
     if datetime.now(UTC) >= min(due.values()):
         raise BenchError("the first jobs were due before all were stored")
+
+
+def _once(at: datetime) -> str:
+    return json.encode(Once(at)).decode()
 
 
 def _insert(new: list[Job], connection: sa.Connection) -> None:
@@ -206,6 +211,11 @@ async def _until_ended(ledger: Ledger, count: int) -> None:
             raise BenchError(f"only {ended} of {count} runs have ended, and no more do")
 
 
+def _start(service: Server) -> None:
+    service.start()
+    service.wait_ready()
+
+
 class _Killer:
     """Keeps schedulers running, and kills one after another."""
 
@@ -215,7 +225,8 @@ class _Killer:
         self._site = site
         self._ledger = ledger
         self._chance = random.Random(7)
-        self._living: list[Service] = []
+        self._living: list[Server] = []
+        self._ready_ones: set[Server] = set()
         self._watches: list[asyncio.Task[None]] = []
         self._starts: list[asyncio.Task[None]] = []
 
@@ -230,17 +241,17 @@ class _Killer:
             await asyncio.sleep(min(left_s, every_s))
             victim = self._chance.choice(await self._ready())
             self._living.remove(victim)
-            await victim.kill()
+            await asyncio.to_thread(victim.kill)
             self.kills += 1
             keeps_name = self.kills % 2 == 0
             if not keeps_name:
-                self._watches.append(asyncio.create_task(self._watch(victim.instance)))
-            named = victim.instance if keeps_name else f"scheduler{SCHEDULERS + self.kills}"
+                self._watches.append(asyncio.create_task(self._watch(victim.name)))
+            named = victim.name if keeps_name else f"scheduler{SCHEDULERS + self.kills}"
             self._starts.append(asyncio.create_task(self._start(named)))
 
-    async def _ready(self) -> list[Service]:
+    async def _ready(self) -> list[Server]:
         """All of them, once they have started: a start may take longer than the time between."""
-        while not all(each.is_ready for each in self._living) or len(self._living) < SCHEDULERS:
+        while not self._ready_ones.issuperset(self._living) or len(self._living) < SCHEDULERS:
             await asyncio.sleep(_LOOK_S)
             for start in self._starts:
                 if start.done():
@@ -256,12 +267,13 @@ class _Killer:
         for task in (*self._watches, *self._starts):
             task.cancel()
         for service in self._living:
-            await service.kill()
+            await asyncio.to_thread(service.kill)
 
     async def _start(self, instance: str) -> None:
         service = self._site.scheduler(instance)
         self._living.append(service)
-        await service.start()
+        await asyncio.to_thread(_start, service)
+        self._ready_ones.add(service)
 
     async def _watch(self, instance: str) -> None:
         """Measure how long a dead scheduler's runs stay its own."""
