@@ -25,7 +25,8 @@ class Wish(Struct, frozen=True):
     skills: tuple[str, ...] | None = None
     model: str | None = None
     script: str | None = None
-    script_only: bool | None = None
+    script_mode: str | None = None
+    """`only` where the script is the whole run, else `gate`."""
     context_job_ids: tuple[str, ...] | None = None
     toolsets: tuple[str, ...] | None = None
     workdir: str | None = None

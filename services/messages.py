@@ -5,7 +5,7 @@ a message does not set has the record's default, and what a record does not have
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any, TypeVar, cast
 
@@ -25,8 +25,11 @@ def record_of(message: Message, kind: type[_T]) -> _T:
     return msgspec.convert(_fields(message), kind)
 
 
-def message_of(record: Struct, kind: type[_M], /, **more: Any) -> _M:
-    """A record as a message, with more fields; times may be datetimes, and None is not set."""
+def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:
+    """A record as a message, with more fields; times may be datetimes, and None is not set.
+
+    Instead of a record, its fields by their names, or by paths such as `options.model`.
+    """
     return kind(**_values(record, cast("Descriptor", kind.DESCRIPTOR)), **more)
 
 
@@ -64,21 +67,26 @@ def _read(field: FieldDescriptor, value: Any) -> Any:
             return value if field.enum_type is None else enum_word(field.enum_type, value)
 
 
-def _values(record: Struct, kind: Descriptor) -> dict[str, Any]:
-    named = ((name, getattr(record, name)) for name in record.__struct_fields__)
-    return {
-        name: [_written(kind.fields_by_name[name], one) for one in cast("Iterable[Any]", value)]
-        if kind.fields_by_name[name].is_repeated
-        else _written(kind.fields_by_name[name], value)
-        for name, value in named
-        if value is not None and value != ""
-    }
+def _values(record: Struct | Mapping[str, Any], kind: Descriptor) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    names = record.__struct_fields__ if isinstance(record, Struct) else record
+    for path in names:
+        value = getattr(record, path) if isinstance(record, Struct) else record[path]
+        if value is None or value == "":
+            continue
+        *parents, name = path.split(".")
+        holder, of_holder = values, kind
+        for parent in parents:
+            holder = holder.setdefault(parent, {})
+            of_holder = cast("Descriptor", of_holder.fields_by_name[parent].message_type)
+        field = of_holder.fields_by_name[name]
+        several = cast("Iterable[Any]", value) if field.is_repeated else ()
+        holder[name] = [_written(field, one) for one in several] or _written(field, value)
+    return values
 
 
 def _written(field: FieldDescriptor, value: Any) -> Any:
     if isinstance(value, Struct):
-        assert field.message_type is not None
-        return _values(value, field.message_type)
-    if field.enum_type is None:
-        return value
-    return f"{_prefix(field.enum_type)}{value.upper()}"
+        return _values(value, cast("Descriptor", field.message_type))
+    is_word = field.enum_type is not None and isinstance(value, str)
+    return f"{_prefix(field.enum_type)}{value.upper()}" if is_word else value

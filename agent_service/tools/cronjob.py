@@ -53,6 +53,8 @@ _ELSEWHERE = (
 _WORD = re.compile(r"[a-z][a-z_]*")
 """`origin`, `local`, or a platform, whose home channel the scheduler knows."""
 
+_MODES = {None: None, True: "only", False: "gate"}
+
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -243,7 +245,7 @@ class Cronjob(Tool[CronjobArguments]):
             skills=_all(arguments.skills),
             model=arguments.model,
             script=script,
-            script_only=arguments.no_agent if script or not creates else None,
+            script_mode=_MODES[arguments.no_agent] if script or not creates else None,
             context_job_ids=_all(arguments.context_from),
             toolsets=toolsets_of(arguments.enabled_toolsets),
             workdir=arguments.workdir,

@@ -49,7 +49,9 @@ def _lines(job: JobView) -> list[str]:
 
 def _details(job: JobView) -> list[tuple[str, str]]:
     wish = job.wish
-    script = ("is the whole run" if wish.script_only else "runs first") if wish.script else ""
+    script = (
+        ("is the whole run" if wish.script_mode == "only" else "runs first") if wish.script else ""
+    )
     return [
         ("to", ", ".join(job.deliver_to)),
         ("skills", ", ".join(wish.skills or ())),

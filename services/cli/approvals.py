@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
-    request = pb.ListApprovalsRequest(profile=context.profile, session_id=context.given.session)
+    request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
     if context.given.json:
         print_json([describe(approval, _COLUMNS) for approval in found])
@@ -48,9 +48,8 @@ async def _list(context: Context) -> None:
 
 async def _decide(context: Context) -> None:
     deny = turn_event_pb2.APPROVAL_DECISION_DENY
-    request = pb.ResolveApprovalRequest(
-        approval_id=context.given.approval_id,
-        profile=context.profile,
+    request = context.request(
+        pb.ResolveApprovalRequest,
         decision=deny if context.given.action == "deny" else _FOR[context.given.scope],
         decided_by=f"cli:{getpass.getuser()}",
     )
@@ -60,13 +59,14 @@ async def _decide(context: Context) -> None:
     context.print_one(answer.approval, _COLUMNS, told)
 
 
+_SESSION = arg("--session", dest="session_id", default="", metavar="ID", help="only of this one")
 _ID = arg("approval_id", metavar="ID", help="the approval, as list shows it")
 _ACTIONS = (
     Action(
         "list",
         "what waits for a decision, the oldest first",
         _list,
-        (arg("--session", default="", metavar="ID", help="only of this session"), JSON_LIST),
+        (_SESSION, JSON_LIST),
     ),
     Action(
         "approve",

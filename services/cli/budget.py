@@ -45,16 +45,18 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
     )
 
 
-async def _set(context: Context) -> None:
-    await context.stub(UsageServiceStub).SetBudget(change_request(context.given))
-    say("The default holds again." if context.given.default else "The budget is set.")
+async def _set(context: Context) -> int:
+    request = change_request(context.given)  # before anything is started for it
+
+    async def ask(context: Context) -> None:
+        await context.stub(UsageServiceStub).SetBudget(request)
+        say("The default holds again." if context.given.default else "The budget is set.")
+
+    return await context.run(ask, ("agent",))
 
 
 async def _show(context: Context) -> None:
-    given = context.given
-    request = pb.GetBudgetRequest(
-        profile=context.profile, session_id=given.session, job_id=given.job
-    )
+    request = context.request(pb.GetBudgetRequest)
     answer = await context.stub(UsageServiceStub).GetBudget(request)
     nothing = "There is no budget. Set one, such as: hermes budget set day --usd 5"
     context.print_list(answer.budgets, _COLUMNS, nothing)
@@ -86,8 +88,16 @@ _ACTIONS = (
         "the budgets, and how much of each is spent",
         _show,
         (
-            arg("--session", default="", metavar="ID", help="that of a session too"),
-            arg("--job", default="", metavar="ID", help="that of a scheduled job too"),
+            arg(
+                "--session",
+                dest="session_id",
+                default="",
+                metavar="ID",
+                help="that of a session too",
+            ),
+            arg(
+                "--job", dest="job_id", default="", metavar="ID", help="that of a scheduled job too"
+            ),
             JSON_LIST,
         ),
     ),
@@ -103,6 +113,7 @@ _ACTIONS = (
             flag("--unlimited", "no limit, whatever the config says"),
             flag("--default", "what config.yaml says holds again"),
         ),
+        services=(),
     ),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

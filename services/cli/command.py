@@ -9,9 +9,10 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar, cast
 
 import grpc.aio
+from google.protobuf.message import Message
 from msgspec import Struct, field
 
 from services.channels import Channels
@@ -24,6 +25,7 @@ from services.cli.startup import load, logged
 from services.config import Settings
 from services.errors import FailedPrecondition, InvalidArgument, NotFound
 
+_M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
 _SHOWN = 5
 """How many of several ids an error names."""
@@ -58,6 +60,15 @@ JSON_OBJECT = flag("--json", "one JSON object")
 YES = flag("--yes", "do not ask")
 METRICS_PORT = arg("--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics")
 LOG_LEVEL = arg("--log-level", choices=LEVELS, help="what is written to the log")
+
+
+def limit(most: int = INT32, default: int = 20) -> Argument:
+    """How many are listed."""
+    told = f"how many ({default})"
+    kind = up_to(most, 1)
+    return arg("--limit", dest="page_size", type=kind, default=default, metavar="N", help=told)
+
+
 DRY_RUN = flag("--dry-run", "only say what would be done")
 
 
@@ -90,6 +101,12 @@ class Context:
         """A client of a service, such as `context.stub(SessionServiceStub)`."""
         service = kind.__module__.split(".")[1]  # as in hermes.agent.v1.session_pb2_grpc
         return kind(self.channels.to(service))
+
+    def request(self, kind: type[_M], **more: Any) -> _M:
+        """A request whose fields have what was given by their names, the profile, and more."""
+        names = cast("Mapping[str, object]", kind.DESCRIPTOR.fields_by_name)
+        given = {name: value for name, value in vars(self.given).items() if name in names}
+        return kind(**{**given, "profile": self.profile, **more})
 
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
         """A table, or a JSON list with --json; `empty` is said when there are no rows."""

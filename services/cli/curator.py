@@ -6,8 +6,7 @@ from typing import Any
 from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
-from services.cli.arguments import up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg
+from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg, limit
 from services.cli.console import printable, say
 from services.cli.job_home import at_library
 from services.cli.output import NOTHING, Column, describe, local_time, print_table
@@ -92,15 +91,14 @@ _CURATOR = (
 
 
 async def _status(context: Context) -> None:
-    request = pb.GetCuratorRequest(profile=context.profile)
+    request = context.request(pb.GetCuratorRequest)
     _show(context, (await context.stub(CuratorServiceStub).GetCurator(request)).curator)
 
 
 async def _run(context: Context) -> None:
     stub = context.stub(CuratorServiceStub)
-    request = pb.RunCuratorRequest(
-        profile=context.profile, run_id=new_id("cur"), dry_run=context.given.action == "dry-run"
-    )
+    is_dry = context.given.action == "dry-run"
+    request = context.request(pb.RunCuratorRequest, run_id=new_id("cur"), dry_run=is_dry)
     found = (await stub.RunCurator(request)).run
     while not found.HasField("finish_time"):
         await asyncio.sleep(LOOK_S)
@@ -111,18 +109,17 @@ async def _run(context: Context) -> None:
 
 
 async def _pause(context: Context) -> None:
-    request = pb.PauseCuratorRequest(profile=context.profile)
-    _show(context, (await context.stub(CuratorServiceStub).PauseCurator(request)).curator)
-
-
-async def _resume(context: Context) -> None:
-    request = pb.ResumeCuratorRequest(profile=context.profile)
-    _show(context, (await context.stub(CuratorServiceStub).ResumeCurator(request)).curator)
+    stub = context.stub(CuratorServiceStub)
+    if context.given.action == "pause":
+        found = (await stub.PauseCurator(context.request(pb.PauseCuratorRequest))).curator
+    else:
+        found = (await stub.ResumeCurator(context.request(pb.ResumeCuratorRequest))).curator
+    _show(context, found)
 
 
 async def _roll_back(context: Context) -> None:
-    stub, backup = context.stub(CuratorServiceStub), context.given.backup
-    found = (await stub.GetCurator(pb.GetCuratorRequest(profile=context.profile))).curator
+    stub, backup = context.stub(CuratorServiceStub), context.given.backup_id
+    found = (await stub.GetCurator(context.request(pb.GetCuratorRequest))).curator
     if not backup and not found.backup_ids:
         raise NotFound("there is no backup: the curator has changed nothing yet")
     which = f"since {backup}" if backup else "in its latest change"
@@ -131,12 +128,12 @@ async def _roll_back(context: Context) -> None:
         "say --yes to go back all the same",
         "nothing was changed",
     )
-    request = pb.RollBackRequest(profile=context.profile, run_id=new_id("cur"), backup_id=backup)
+    request = context.request(pb.RollBackRequest, run_id=new_id("cur"))
     _tell(context, (await stub.RollBack(request)).report)
 
 
 async def _reports(context: Context) -> None:
-    request = pb.ListReportsRequest(profile=context.profile, page_size=context.given.limit)
+    request = context.request(pb.ListReportsRequest)
     found = (await context.stub(CuratorServiceStub).ListReports(request)).reports
     nothing = "The curator has not run yet; try: hermes curator dry-run"
     context.print_list(found, _REPORT, nothing)
@@ -183,8 +180,7 @@ def _tell(context: Context, report: CurationReport) -> None:
 
 
 _ONE = (JSON_OBJECT,)
-_BACKUP = arg("backup", metavar="BACKUP", nargs="?", default="", help="the latest")
-_LIMIT = arg("--limit", type=up_to(MAX_REPORTS), default=20, metavar="N", help="how many (20)")
+_BACKUP = arg("backup_id", metavar="BACKUP", nargs="?", default="", help="the latest")
 COMMAND = Command(
     EXAMPLES,
     (
@@ -192,14 +188,19 @@ COMMAND = Command(
         Action("run", "look after the skills now, and wait for it", _run, _ONE),
         Action("dry-run", "only say what would be done", _run, _ONE),
         Action("pause", "let it begin by itself no more", _pause, _ONE),
-        Action("resume", "let it begin by itself again", _resume, _ONE),
+        Action("resume", "let it begin by itself again", _pause, _ONE),
         Action(
             "rollback",
             "undo what the curator has changed",
             _roll_back,
             (_BACKUP, YES, JSON_OBJECT),
         ),
-        Action("reports", "what came of its runs, the latest first", _reports, (_LIMIT, JSON_LIST)),
+        Action(
+            "reports",
+            "what came of its runs, the latest first",
+            _reports,
+            (limit(MAX_REPORTS), JSON_LIST),
+        ),
     ),
     services=("scheduler", "agent"),
     locate=at_library,

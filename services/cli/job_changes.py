@@ -1,7 +1,7 @@
 """Adds, changes, pauses, resumes and removes jobs."""
 
-import argparse
-from collections.abc import Collection, Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +10,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hermes.agent.v1 import skill_pb2, tool_catalog_pb2
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
-from hermes.common.v1.approval_pb2 import UNATTENDED_POLICY_UNSPECIFIED
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
-from hermes.scheduler.v1 import job_options_pb2, job_pb2, schedule_pb2
+from hermes.scheduler.v1 import job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
 from services.cli.command import Context
@@ -20,7 +19,7 @@ from services.cli.connection import has_services, start_command
 from services.cli.console import complain, print_json, printable, say
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
-from services.cli.job_options import CLEARED, given_options, target_text, unattended
+from services.cli.job_options import CLEARED, given_fields, read_script, target_text
 from services.cli.job_runs import all_jobs, find_job
 from services.cli.job_view import JOB, due_times, local
 from services.cli.output import describe, field_value
@@ -29,6 +28,7 @@ from services.config import Settings
 from services.config_paths import nearest, suggestion
 from services.errors import InvalidArgument
 from services.ids import new_id
+from services.messages import message_of
 
 CLI = "cli"
 ANY_CHAT = "terminal"
@@ -47,16 +47,17 @@ def terminal() -> Origin:
 async def add(context: Context) -> int:
     """Add a job, or only say when it would be due."""
     given, settings = context.given, context.settings
+    asked = given_fields(given)
     if given.dry_run:
         return await context.run(_preview, ("scheduler",))
-    if given.no_agent and not given.script:
+    if "options.script_mode" in asked and "options.script" not in asked:
         raise InvalidArgument("--no-agent goes with --script: the script is the whole run")
-    if not given.prompt.strip() and not given.no_agent:
+    if not given.prompt.strip() and "options.script_mode" not in asked:
         raise InvalidArgument(
             "say what Hermes is asked each time, such as: "
             f'hermes jobs add "{given.schedule}" "look for new mail"'
         )
-    await _check_template(settings, given.sandbox)
+    await _check_template(settings, given.sandbox_template)
     runs = await has_services(settings, ("scheduler",))
     # The agent looks through what is asked of it.
     await context.run(_create, ("scheduler", "agent"))
@@ -66,52 +67,69 @@ async def add(context: Context) -> int:
 
 
 async def _create(context: Context) -> None:
-    given = context.given
-    job = job_pb2.Job(
+    job = message_of(
+        await _fields(context),
+        job_pb2.Job,
         job_id=new_id("job"),
-        schedule=given.schedule,
-        prompt=given.prompt,
-        name=given.name or "",
-        time_zone=given.time_zone or "",
         origin=terminal(),
-        sandbox_template=given.sandbox or "",
-        unattended=unattended(given) or UNATTENDED_POLICY_UNSPECIFIED,
-        options=job_options_pb2.JobOptions(**given_options(given, await _contexts(context))),
-        state=job_pb2.JOB_STATE_PAUSED if given.paused else job_pb2.JOB_STATE_UNSPECIFIED,
+        state=job_pb2.JOB_STATE_PAUSED if context.given.paused else None,
     )
     request = job_pb2.CreateJobRequest(job=job, profile=context.profile)
     made = await context.stub(JobServiceStub).CreateJob(request)
-    notes = [*made.notes, *await _missing(context)]
-    times = await _due(context, made.job)
-    if given.json:
-        due = [at.isoformat() for at in times]
-        print_json(describe(made.job, JOB) | {"due": due, "notes": notes})
-        return
-    say(printable(f"{made.job.job_id}  {made.job.name}"))
-    _say_due(made.job, times, notes)
+    await _tell(context, made.job, made.notes, "")
 
 
 async def edit(context: Context) -> int:
     """Change what is named of a job."""
     given = context.given
-    await _check_template(context.settings, given.sandbox)
+    await _check_template(context.settings, given.sandbox_template)
     # The agent looks through what is asked of it, knows what is named, and holds budgets.
-    named = (given.prompt is not None, given.name, given.skills, given.toolsets)
-    needs_agent = any(named) or "budget" in given.clear
+    named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
+    needs_agent = named or "budget" in given.clear
     return await context.run(_edit, ("scheduler", "agent") if needs_agent else ("scheduler",))
 
 
 async def _edit(context: Context) -> None:
-    job = await find_job(context)
-    request = _change(context.given, job, await _contexts(context))
+    given, job = context.given, await find_job(context)
+    fields = await _fields(context)
+    cleared = [path for word in given.clear for path in CLEARED[word]]
+    if twice := fields.keys() & set(cleared):
+        told = ", ".join(sorted(path.removeprefix("options.") for path in twice))
+        raise InvalidArgument(f"{told} cannot be given and cleared at once")
+    paths = list(dict.fromkeys([*fields, *cleared]))
+    if not paths:
+        raise InvalidArgument(
+            f"say what to change, such as: hermes jobs edit {given.job} "
+            '--schedule "every 2h"; see hermes jobs edit --help'
+        )
+    request = job_pb2.UpdateJobRequest(
+        job=message_of(fields, job_pb2.Job, job_id=job.job_id),
+        profile=context.profile,
+        update_mask=FieldMask(paths=paths),
+        request_id=new_id("upd"),
+    )
     answer = await context.stub(JobServiceStub).UpdateJob(request)
-    changed, notes = answer.job, [*answer.notes, *await _missing(context)]
+    what = ", ".join(path.removeprefix("options.") for path in paths)
+    await _tell(context, answer.job, answer.notes, f": changed {what}")
+
+
+async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: str) -> None:
+    """Say what a job is now, when it is due, and what is to be known of it."""
+    notes, times = [*notes, *await _missing(context)], await _due(context, job)
     if context.given.json:
-        print_json(describe(changed, JOB) | {"notes": notes})
+        due = [at.isoformat() for at in times]
+        print_json(describe(job, JOB) | {"due": due, "notes": notes})
         return
-    what = ", ".join(path.removeprefix("options.") for path in request.update_mask.paths)
-    say(printable(f"{changed.job_id}  {changed.name}: changed {what}"))
-    _say_due(changed, await _due(context, changed), notes)
+    say(printable(f"{job.job_id}  {job.name}{done}"))
+    if times:
+        say(f"due next ({job.time_zone}):")
+        say(due_times(times, job.time_zone))
+    elif job.state == job_pb2.JOB_STATE_PAUSED:
+        say(f"paused; let it run with: hermes jobs resume {job.job_id}")
+    else:
+        say("it is over; give it another schedule, or run it now")
+    for note in notes:
+        complain(printable(f"{job.job_id}: {note}"))
 
 
 async def pause(context: Context) -> int:
@@ -168,71 +186,30 @@ async def _preview(context: Context) -> None:
         say(due_times(times, found.time_zone))
 
 
-def _change(
-    given: argparse.Namespace, job: job_pb2.Job, context_ids: list[str]
-) -> job_pb2.UpdateJobRequest:
-    """What an edit asks for."""
-    options = given_options(given, context_ids)
-    fields: dict[str, Any] = {
-        "name": given.name,
-        "prompt": given.prompt,
-        "schedule": given.schedule,
-        "time_zone": given.time_zone,
-        "sandbox_template": given.sandbox,
-        "unattended": unattended(given),
-    }
-    named = {field: value for field, value in fields.items() if value is not None}
-    cleared = [path for word in given.clear for path in CLEARED[word]]
-    paths = [*named, *(f"options.{field}" for field in options)]
-    if twice := set(paths) & set(cleared):
-        told = ", ".join(sorted(path.removeprefix("options.") for path in twice))
-        raise InvalidArgument(f"{told} cannot be given and cleared at once")
-    if not paths and not cleared:
-        raise InvalidArgument(
-            f"say what to change, such as: hermes jobs edit {given.job} "
-            '--schedule "every 2h"; see hermes jobs edit --help'
-        )
-    return job_pb2.UpdateJobRequest(
-        job=job_pb2.Job(job_id=job.job_id, options=job_options_pb2.JobOptions(**options), **named),
-        profile=given.profile or "",
-        update_mask=FieldMask(paths=list(dict.fromkeys([*paths, *cleared]))),
-        request_id=new_id("upd"),
-    )
-
-
-async def _contexts(context: Context) -> list[str]:
-    """The ids of the jobs whose output is shown."""
-    return [(await find_job(context, name)).job_id for name in context.given.context_from or ()]
+async def _fields(context: Context) -> dict[str, Any]:
+    """The fields of a job that somebody has named, with what a script says and the ids of jobs."""
+    fields = given_fields(context.given)
+    if path := fields.get("options.script"):
+        fields["options.script"] = await asyncio.to_thread(read_script, path)
+    if named := fields.get("options.context_job_ids"):
+        fields["options.context_job_ids"] = [
+            (await find_job(context, name)).job_id for name in named
+        ]
+    return fields
 
 
 async def _due(context: Context, job: job_pb2.Job) -> list[datetime]:
-    """The next due times of a job."""
+    """When a job is due next: where it goes by the calendar, a few times."""
     if not job.next_run_time.seconds:
         return []
+    if job.kind != schedule_pb2.SCHEDULE_KIND_CRON:
+        return [job.next_run_time.ToDatetime(UTC)]
+    most = job.options.max_runs - job.run_count if job.options.max_runs else _SHOWN_TIMES
     request = schedule_pb2.PreviewScheduleRequest(
-        schedule=job.schedule, time_zone=job.time_zone, count=_SHOWN_TIMES
+        schedule=job.schedule, time_zone=job.time_zone, count=min(most, _SHOWN_TIMES)
     )
     found = await context.stub(JobServiceStub).PreviewSchedule(request)
-    first, times = job.next_run_time.ToDatetime(UTC), [at.ToDatetime(UTC) for at in found.due_times]
-    if job.kind == schedule_pb2.SCHEDULE_KIND_INTERVAL:
-        # An interval counts from when the job was made, a preview from now.
-        times = [first + number * (times[1] - times[0]) for number in range(_SHOWN_TIMES)]
-    elif job.kind == schedule_pb2.SCHEDULE_KIND_ONCE:
-        times = [first]
-    most = job.options.max_runs
-    return times[: max(1, most - job.run_count) if most else _SHOWN_TIMES]
-
-
-def _say_due(job: job_pb2.Job, times: Sequence[datetime], notes: Iterable[str]) -> None:
-    if times:
-        say(f"due next ({job.time_zone}):")
-        say(due_times(times, job.time_zone))
-    elif job.state == job_pb2.JOB_STATE_PAUSED:
-        say(f"paused; let it run with: hermes jobs resume {job.job_id}")
-    else:
-        say("it is over; give it another schedule, or run it now")
-    for note in notes:
-        complain(printable(f"{job.job_id}: {note}"))
+    return [at.ToDatetime(UTC) for at in found.due_times]
 
 
 async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb2.Job:
@@ -247,22 +224,23 @@ async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb
 
 async def _missing(context: Context) -> list[str]:
     """A note for each thing that a job names and that is not there: it may come later."""
-    given, notes = context.given, list[str]()
+    notes, fields = list[str](), given_fields(context.given)
+    skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
     platforms = {path.split(".")[1] for path in catalog().paths.inside(("platforms",))}
-    for place in given.deliver_to or ():
+    for place in fields.get("options.deliver_to", ()):
         if place.platform not in (*platforms, *_WITHOUT_PLATFORM):
             nowhere = f"there is no platform {place.platform!r}, but {', '.join(sorted(platforms))}"
             notes.append(f"nothing can go to {target_text(place)}: {nowhere}")
     try:
-        if given.skills:
+        if skills:
             request = skill_pb2.ListSkillsRequest(profile=context.profile)
             found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
             known = {name for it in found for name in (it.name, f"{it.category}/{it.name}")}
-            notes += _unknown("skill", given.skills, known)
-        if given.toolsets:
+            notes += _unknown("skill", skills, known)
+        if toolsets:
             asked = tool_catalog_pb2.ListToolsRequest(profile=context.profile)
             listed = await context.stub(ToolCatalogServiceStub).ListTools(asked)
-            notes += _unknown("toolset", given.toolsets, listed.toolsets)
+            notes += _unknown("toolset", toolsets, listed.toolsets)
     except EXPECTED as error:
         notes.append(f"whether its skills and toolsets are there is not known: {explain(error)}")
     return notes

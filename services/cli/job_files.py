@@ -31,7 +31,7 @@ async def _take(context: Context) -> int:
     home = await asyncio.to_thread(_home_of, path)
     zone, scripts = given.time_zone or "", dict[str, str]()
     if home is not None:
-        starts = not (given.paused or given.dry_run)
+        starts = not (given.is_paused or given.dry_run)
         if starts and (holder := await asyncio.to_thread(held_by, home)):
             raise FailedPrecondition(
                 f"another program runs the jobs of {home} ({holder} is locked); stop it, "
@@ -39,13 +39,8 @@ async def _take(context: Context) -> int:
             )
         zone = zone or await asyncio.to_thread(zone_of, home)
         scripts = await asyncio.to_thread(scripts_of, home)
-    request = pb.ImportJobsRequest(
-        profile=context.profile,
-        document=document,
-        time_zone=zone,
-        scripts=scripts,
-        is_paused=given.paused,
-        dry_run=given.dry_run,
+    request = context.request(
+        pb.ImportJobsRequest, document=document, time_zone=zone, scripts=scripts
     )
     runs = await has_services(settings, ("scheduler",))
 
@@ -137,7 +132,7 @@ ACTIONS = (
                 metavar="ZONE",
                 help="of schedules that name none (that of its home)",
             ),
-            flag("--paused", "all of them run when resumed"),
+            flag("--paused", "all of them run when resumed", dest="is_paused"),
             DRY_RUN,
             JSON_OBJECT,
         ),

@@ -1,6 +1,6 @@
 """What a job may ask for, as options of `hermes jobs add` and `hermes jobs edit`.
 
-Where an option is a field of a job's options, it is kept by the name of the field.
+What is given is kept by the path of its field in a job, such as `options.model`.
 """
 
 import argparse
@@ -11,10 +11,9 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from hermes.common.v1.approval_pb2 import UnattendedPolicy
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
-from services.cli.command import arg, flag
+from services.cli.command import Argument, arg
 from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
 
@@ -68,15 +67,26 @@ def target_text(place: pb.DeliveryTarget) -> str:
     return ":".join(filter(None, (place.platform, place.chat_id, place.thread_id)))
 
 
-_FIELDS = (
-    *("model", "skills", "toolsets", "workdir", "deliver_to", "max_runs", "max_missed_runs"),
-    *("missed_run_grace", "jitter", "timeout", "max_retries", "retry_backoff"),
-    *("budget_micro_usd", "budget_tokens"),
-)
+def read_script(path: str) -> str:
+    """What a script says, a file or standard input; InvalidArgument where it is none."""
+    try:
+        data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
+        text = data.decode()
+    except OSError as error:
+        raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"--script {path} is no UTF-8 text") from None
+    if len(data) > MAX_SCRIPT_BYTES:
+        raise InvalidArgument(f"--script {path} has more than {MAX_SCRIPT_BYTES} bytes")
+    if not text.strip():
+        raise InvalidArgument(f"--script {path} is empty")
+    return text
+
+
 _SEVERAL = (
     ("--skill", "skills", "NAME", "a skill that it is given to follow"),
     ("--toolset", "toolsets", "NAME", "a toolset that it has (all but cron, messaging, …)"),
-    ("--context-from", "context_from", "JOB", "a job whose latest output it is shown"),
+    ("--context-from", "context_job_ids", "JOB", "a job whose latest output it is shown"),
 )
 _NUMBERS = (
     ("--runs", "max_runs", up_to(1_000_000, 1), "end after so many runs (without end)"),
@@ -102,70 +112,74 @@ a shell script that runs first, in its sandbox, and decides whether the model is
 _UNATTENDED = """\
 calls that somebody must allow are not run, wait for hermes approvals, or end the run \
 (approvals.unattended)"""
-_PLACE = "PLATFORM:CHAT[:THREAD]"
+
+
+def _option(*names: str, field: str, **how: Any) -> Argument:
+    return arg(*names, dest=f"options.{field}", **how)
+
+
 OPTIONS = (
     arg("--name", help="a name to know it by (the start of the prompt)"),
     arg("--time-zone", metavar="ZONE", help="such as Europe/Berlin (timezone)"),
-    arg(
+    _option(
         *("--to", "--deliver"),
-        dest="deliver_to",
+        field="deliver_to",
         action="append",
         type=target,
-        metavar=_PLACE,
+        metavar="PLATFORM:CHAT[:THREAD]",
         help=_TO,
     ),
-    arg("--model", metavar="NAME", help="the model of its runs (model.default)"),
+    _option("--model", field="model", metavar="NAME", help="the model of its runs (model.default)"),
     *(
-        arg(name, dest=dest, action="append", metavar=what, help=f"{meaning}; once for each")
-        for name, dest, what, meaning in _SEVERAL
+        _option(name, field=field, action="append", metavar=what, help=f"{told}; once for each")
+        for name, field, what, told in _SEVERAL
     ),
-    arg("--script", metavar="FILE", help=_SCRIPT),
-    flag("--no-agent", "the script is the whole run; no model is asked"),
-    arg("--workdir", metavar="FOLDER", help="a folder of the executor to work in"),
-    arg("--missed", choices=("once", "skip", "all"), help=_MISSED),
-    arg("--overlap", choices=("forbid", "allow", "replace"), help=_OVERLAP),
+    _option("--script", field="script", metavar="FILE", help=_SCRIPT),
+    _option(
+        "--no-agent",
+        field="script_mode",
+        action="store_const",
+        const="only",
+        help="the script is the whole run; no model is asked",
+    ),
+    _option(
+        "--workdir", field="workdir", metavar="FOLDER", help="a folder of the executor to work in"
+    ),
+    _option("--missed", field="missed_run_policy", choices=("once", "skip", "all"), help=_MISSED),
+    _option(
+        "--overlap", field="overlap_policy", choices=("forbid", "allow", "replace"), help=_OVERLAP
+    ),
     *(
-        arg(name, dest=field, metavar="N", type=kind, help=meaning)
+        _option(name, field=field, metavar="N", type=kind, help=meaning)
         for name, field, kind, meaning in _NUMBERS
     ),
     *(
-        arg(name, dest=field, metavar="TIME", type=length(366), help=f"{meaning}; such as 10m")
-        for name, field, meaning in _LENGTHS
+        _option(name, field=field, metavar="TIME", type=length(366), help=f"{told}; such as 10m")
+        for name, field, told in _LENGTHS
     ),
-    arg(
+    _option(
         "--budget-usd",
-        dest="budget_micro_usd",
+        field="budget_micro_usd",
         metavar="AMOUNT",
         type=micro_usd,
         help="what all its runs may cost",
     ),
     arg("--unattended", choices=("deny", "wait", "halt"), help=_UNATTENDED),
-    arg("--sandbox", metavar="TEMPLATE", help="template of its sandboxes (sandbox.jobs)"),
+    arg(
+        "--sandbox",
+        dest="sandbox_template",
+        metavar="TEMPLATE",
+        help="template of its sandboxes (sandbox.jobs)",
+    ),
 )
 
 
-def given_options(given: argparse.Namespace, context_ids: list[str]) -> dict[str, Any]:
-    """The fields of a job's options that somebody has named; InvalidArgument says what is odd."""
-    missed, overlap = given.missed, given.overlap
-    named: dict[str, Any] = {
-        **{field: getattr(given, field) for field in _FIELDS},
-        "context_job_ids": context_ids or None,
-        "script": given.script and _script(given.script),
-        "script_mode": pb.SCRIPT_MODE_ONLY if given.no_agent else None,
-        "missed_run_policy": missed and pb.MissedRunPolicy.Value(_value("MISSED_RUN", missed)),
-        "overlap_policy": overlap and pb.OverlapPolicy.Value(_value("OVERLAP", overlap)),
-    }
-    return {field: value for field, value in named.items() if value is not None}
-
-
-def unattended(given: argparse.Namespace) -> UnattendedPolicy.ValueType | None:
-    """What becomes of calls that somebody must allow; None where that is not said."""
-    chosen = given.unattended
-    return chosen and UnattendedPolicy.Value(_value("UNATTENDED", chosen))
-
-
-def _value(kind: str, word: str) -> str:
-    return f"{kind}_POLICY_{word.upper()}"
+def given_fields(given: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a job that somebody has named, by their paths; of a script, where it is."""
+    own = ("schedule", "prompt", "name", "time_zone", "sandbox_template", "unattended")
+    named = {path: value for path, value in vars(given).items() if path.startswith("options.")}
+    named |= {path: vars(given)[path] for path in own}
+    return {path: value for path, value in named.items() if value is not None}
 
 
 def duration_text(time: Duration | None) -> str:
@@ -177,19 +191,3 @@ def duration_text(time: Duration | None) -> str:
         count, left = divmod(left, UNITS_S[unit])
         parts += [f"{count}{unit}"] if count else []
     return "".join(parts) or "0s"
-
-
-def _script(path: str) -> str:
-    """What a file says, or standard input; InvalidArgument where it is no script."""
-    try:
-        data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
-        text = data.decode()
-    except OSError as error:
-        raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidArgument(f"--script {path} is no UTF-8 text") from None
-    if len(data) > MAX_SCRIPT_BYTES:
-        raise InvalidArgument(f"--script {path} has more than {MAX_SCRIPT_BYTES} bytes")
-    if not text.strip():
-        raise InvalidArgument(f"--script {path} is empty")
-    return text

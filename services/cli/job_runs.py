@@ -66,9 +66,7 @@ async def run_job(context: Context) -> int:
 
     async def begin(context: Context) -> int:
         job = await find_job(context)
-        request = run_pb2.RunJobRequest(
-            job_id=job.job_id, profile=context.profile, run_id=new_id("run")
-        )
+        request = context.request(run_pb2.RunJobRequest, job_id=job.job_id, run_id=new_id("run"))
         run = (await context.stub(JobServiceStub).RunJob(request)).run
         if waits:
             try:
@@ -94,11 +92,8 @@ async def show_runs(context: Context) -> None:
     """The runs of a job, or one of them."""
     given = context.given
     job = await find_job(context)
-    request = run_pb2.ListRunsRequest(
-        job_id=job.job_id,
-        profile=context.profile,
-        page_size=KEPT_RUNS if given.run else given.limit,
-    )
+    most = KEPT_RUNS if given.run else given.page_size
+    request = context.request(run_pb2.ListRunsRequest, job_id=job.job_id, page_size=most)
     runs = (await context.stub(JobServiceStub).ListRuns(request)).runs
     if not given.run:
         empty = f"{job.name} has not run yet; run it now with: hermes jobs run {job.job_id}"

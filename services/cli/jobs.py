@@ -1,8 +1,17 @@
 """Add, change, run and move scheduled jobs, and see what came of them."""
 
 from services.cli import job_changes, job_files, job_runs
-from services.cli.arguments import up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, OneOf, arg, flag
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    Action,
+    Command,
+    Context,
+    OneOf,
+    arg,
+    flag,
+    limit,
+)
 from services.cli.console import printable, say
 from services.cli.job_home import at_jobs
 from services.cli.job_options import CLEARED, OPTIONS
@@ -129,13 +138,7 @@ COMMAND = Command(
                     nargs="?",
                     help=f"the id of a run, or '{job_runs.LATEST}': what came of it",
                 ),
-                arg(
-                    "--limit",
-                    type=up_to(job_runs.KEPT_RUNS),
-                    default=20,
-                    metavar="N",
-                    help="how many (20)",
-                ),
+                limit(job_runs.KEPT_RUNS),
                 flag("--json", "one JSON list, or object of a run"),
             ),
         ),

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
-from services.cli.arguments import INT32, up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg
+from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg, limit
 from services.cli.console import print_json, printable, say
 from services.cli.output import Column, describe, field_value, local_time
 
@@ -26,13 +25,13 @@ _CHANGE = (
 
 
 async def _show(context: Context) -> None:
-    request = pb.GetMemoryRequest(profile=context.profile)
+    request = context.request(pb.GetMemoryRequest)
     answer = await context.stub(MemoryServiceStub).GetMemory(request)
     _print(answer.memories, as_json=context.given.json)
 
 
 async def _history(context: Context) -> None:
-    request = pb.ListMemoryChangesRequest(profile=context.profile, page_size=context.given.limit)
+    request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
     if context.given.json:
         print_json([describe(change, _CHANGE) for change in changes])
@@ -50,7 +49,7 @@ async def _history(context: Context) -> None:
 
 
 async def _undo(context: Context) -> None:
-    request = pb.UndoMemoryChangeRequest(profile=context.profile, change_id=context.given.change_id)
+    request = context.request(pb.UndoMemoryChangeRequest)
     answer = await context.stub(MemoryServiceStub).UndoMemoryChange(request)
     _print([answer.memory], as_json=context.given.json)
 
@@ -69,11 +68,10 @@ def _print(memories: Sequence[pb.Memory], *, as_json: bool) -> None:
             say("Nothing yet.")
 
 
-_LIMIT = arg("--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)")
 _ID = arg("change_id", metavar="ID", help="the change, as history shows it")
 _ACTIONS = (
     Action("show", "what is remembered now", _show, (JSON_OBJECT,)),
-    Action("history", "what was changed, the last change first", _history, (_LIMIT, JSON_LIST)),
+    Action("history", "what was changed, the last change first", _history, (limit(), JSON_LIST)),
     Action("undo", "take a change back, if nothing was changed since", _undo, (_ID, JSON_OBJECT)),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

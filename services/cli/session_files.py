@@ -11,7 +11,7 @@ import grpc.aio
 from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Context, arg, flag, pages
+from services.cli.command import JSON_LIST, Action, Context, arg, flag, pages
 from services.cli.console import complain, print_json, say
 from services.cli.failures import explain
 from services.cli.output import json_value
@@ -25,7 +25,7 @@ PAGE = 1000
 async def find(context: Context) -> pb.Session:
     """The session of an id, or the one used last of a title; NotFound where there is none."""
     stub, named = context.stub(SessionServiceStub), context.given.session
-    request = pb.GetSessionRequest(session_id=named, profile=context.profile)
+    request = context.request(pb.GetSessionRequest, session_id=named)
     try:
         return (await stub.GetSession(request)).session
     except grpc.aio.AioRpcError as error:
@@ -127,7 +127,7 @@ ACTIONS = (
             arg("session", metavar="SESSION", nargs="?", help="its id or title"),
             flag("--all", "every session, with --to"),
             arg("--to", type=Path, metavar="FOLDER", help="a file for each, by its id"),
-            JSON_OBJECT,
+            flag("--json", "one JSON list of the files, with --to"),
         ),
     ),
     Action(

@@ -11,7 +11,17 @@ from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.cli.arguments import INT32, INT64, length, up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg, flag
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    YES,
+    Action,
+    Command,
+    Context,
+    arg,
+    flag,
+    limit,
+)
 from services.cli.console import complain, print_json, printable, say
 from services.cli.output import (
     Column,
@@ -72,7 +82,7 @@ _HIT = (
 
 
 async def _list(context: Context) -> None:
-    request = pb.ListSessionsRequest(profile=context.profile, page_size=context.given.limit)
+    request = context.request(pb.ListSessionsRequest)
     found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
     nothing = "There are no sessions yet; hermes chat begins one."
     context.print_list(found, _SESSION, nothing)
@@ -95,9 +105,7 @@ async def _show(context: Context) -> None:
 
 async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.Message]:
     stub = context.stub(SessionServiceStub)
-    request = pb.ListMessagesRequest(
-        session_id=session.session_id, profile=context.profile, page_size=PAGE
-    )
+    request = context.request(pb.ListMessagesRequest, session_id=session.session_id, page_size=PAGE)
     has_more = True
     while has_more:
         page = await stub.ListMessages(request)
@@ -128,19 +136,15 @@ def _described(message: pb.Message) -> dict[str, object]:
 
 
 async def _search(context: Context) -> None:
-    if context.given.around and not context.given.session:
+    if context.given.around_sequence and not context.given.session:
         raise InvalidArgument("--around goes with --session")
-    request = pb.SearchMessagesRequest(
-        profile=context.profile,
+    request = context.request(
+        pb.SearchMessagesRequest,
         query=_quoted(context.given.query),
         order=_ORDERS[context.given.sort],
-        page_size=context.given.limit,
         session_id=(await find(context)).session_id if context.given.session else "",
         role=_ROLES[context.given.role] if context.given.role else pb.ROLE_UNSPECIFIED,
-        since_time=context.given.since,
-        until_time=context.given.until,
-        around_sequence=context.given.around,
-        window=context.given.window if context.given.around else 0,
+        window=context.given.window if context.given.around_sequence else 0,
     )
     hits = (await context.stub(SessionServiceStub).SearchMessages(request)).hits
     if context.given.json:
@@ -159,9 +163,7 @@ async def _search(context: Context) -> None:
 
 async def _rename(context: Context) -> None:
     found = await find(context)
-    request = pb.RenameSessionRequest(
-        session_id=found.session_id, profile=context.profile, title=context.given.title
-    )
+    request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
     session = (await context.stub(SessionServiceStub).RenameSession(request)).session
     told = f"{session.session_id} is called {session.title}"
     context.print_one(session, _SESSION, told)
@@ -169,12 +171,10 @@ async def _rename(context: Context) -> None:
 
 async def _branch(context: Context) -> None:
     found = await find(context)
-    request = pb.BranchSessionRequest(
+    request = context.request(
+        pb.BranchSessionRequest,
         session_id=found.session_id,
-        profile=context.profile,
         new_session_id=new_session_id(datetime.now(UTC).astimezone()),
-        through_sequence=context.given.through,
-        title=context.given.title,
     )
     session = (await context.stub(SessionServiceStub).BranchSession(request)).session
     told = (
@@ -186,10 +186,9 @@ async def _branch(context: Context) -> None:
 
 async def _undo(context: Context) -> None:
     found = await find(context)
-    request = change_pb.UndoTurnsRequest(
+    request = context.request(
+        change_pb.UndoTurnsRequest,
         session_id=found.session_id,
-        profile=context.profile,
-        turn_count=context.given.turns,
         expected_message_count=found.message_count,
     )
     undone = await context.stub(SessionServiceStub).UndoTurns(request)
@@ -205,7 +204,7 @@ async def _delete(context: Context) -> None:
     found = await find(context)
     question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
     await context.confirm(question, "delete it with --yes", "nothing was deleted")
-    request = change_pb.DeleteSessionRequest(session_id=found.session_id, profile=context.profile)
+    request = context.request(change_pb.DeleteSessionRequest, session_id=found.session_id)
     await context.stub(SessionServiceStub).DeleteSession(request)
     say(f"{found.session_id} is deleted")
 
@@ -227,13 +226,7 @@ async def _prune(context: Context) -> None:
 
 async def _pruned(context: Context, *, dry_run: bool) -> list[str]:
     stub = context.stub(SessionServiceStub)
-    request = change_pb.PruneSessionsRequest(
-        profile=context.profile,
-        unused_for=context.given.unused_for,
-        platform=context.given.platform,
-        include_named=context.given.named,
-        dry_run=dry_run,
-    )
+    request = context.request(change_pb.PruneSessionsRequest, dry_run=dry_run)
     pruned: list[str] = []
     while True:
         answer = await stub.PruneSessions(request)
@@ -264,16 +257,24 @@ def _moment(text: str) -> Timestamp:
 
 
 _NAME = arg("session", metavar="SESSION", help="its id or title")
-_LIMIT = arg("--limit", type=up_to(INT32), default=20, metavar="N", help="how many (20)")
 _SEARCHING = (
     arg("query", nargs="*", help='words that must all be there, "phrases", OR between two'),
-    _LIMIT,
+    limit(),
     arg("--sort", choices=sorted(_ORDERS), default="newest", help="newest first"),
     arg("--session", default="", metavar="SESSION", help="only in this one"),
     arg("--role", choices=sorted(_ROLES), help="only what this one said"),
-    arg("--since", type=_moment, metavar="DATE", help="from this day or time on"),
-    arg("--until", type=_moment, metavar="DATE", help="before this day or time"),
-    arg("--around", type=up_to(INT64), default=0, metavar="N", help="near message N of --session"),
+    arg(
+        "--since", dest="since_time", type=_moment, metavar="DATE", help="from this day or time on"
+    ),
+    arg("--until", dest="until_time", type=_moment, metavar="DATE", help="before this day or time"),
+    arg(
+        "--around",
+        dest="around_sequence",
+        type=up_to(INT64),
+        default=0,
+        metavar="N",
+        help="near message N of --session",
+    ),
     arg("--window", type=up_to(INT32), default=5, metavar="N", help="how many around it (5)"),
     JSON_LIST,
 )
@@ -281,6 +282,7 @@ _BRANCHING = (
     _NAME,
     arg(
         "--through",
+        dest="through_sequence",
         type=up_to(INT64),
         default=0,
         metavar="N",
@@ -298,15 +300,17 @@ _PRUNING = (
         help="such as 90d, 12h, 8w",
     ),
     arg("--platform", default="", help="only those that came from there"),
-    flag("--named", "also those that were given a title"),
+    flag("--named", "also those that were given a title", dest="include_named"),
     flag("--dry-run", "only list them"),
     YES,
     JSON_LIST,
 )
 _TITLE = arg("title", help="what it is called from now on")
-_TURNS = arg("--turns", type=up_to(INT32), default=1, metavar="N", help="how many (1)")
+_TURNS = arg(
+    "--turns", dest="turn_count", type=up_to(INT32), default=1, metavar="N", help="how many (1)"
+)
 _ACTIONS = (
-    Action("list", "the conversations, the one used last first", _list, (_LIMIT, JSON_LIST)),
+    Action("list", "the conversations, the one used last first", _list, (limit(), JSON_LIST)),
     Action("show", "what was said in one of them", _show, (_NAME, JSON_OBJECT)),
     Action("search", "find what was said, in all sessions", _search, _SEARCHING),
     Action(

@@ -64,9 +64,7 @@ _OUTCOME = (
 
 async def _search(context: Context) -> None:
     given = context.given
-    request = pb.SearchHubRequest(
-        profile=context.profile, words=given.words, source=await _source(given.source)
-    )
+    request = context.request(pb.SearchHubRequest, source=await _source(given.source))
     answer = await context.stub(SkillHubServiceStub).SearchHub(request, timeout=300)
     if given.json:
         silent = [{"hub": each.name, "reason": each.reason} for each in answer.silent]
@@ -79,13 +77,8 @@ async def _search(context: Context) -> None:
 
 
 async def _install(context: Context) -> int:
-    given = context.given
-    request = pb.InstallSkillsRequest(
-        profile=context.profile,
-        source=await _source(given.source),
-        names=given.names,
-        dry_run=given.dry_run,
-    )
+    source = await _source(context.given.source)
+    request = context.request(pb.InstallSkillsRequest, source=source)
     return await _settle(context, context.stub(SkillHubServiceStub).InstallSkills, request)
 
 
@@ -93,15 +86,12 @@ async def _update(context: Context) -> int:
     given = context.given
     if bool(given.names) is given.all:
         raise InvalidArgument("say which skills, or --all")
-    request = pb.UpdateSkillsRequest(
-        profile=context.profile, names=given.names, dry_run=given.dry_run
-    )
+    request = context.request(pb.UpdateSkillsRequest)
     return await _settle(context, context.stub(SkillHubServiceStub).UpdateSkills, request)
 
 
 async def _remove(context: Context) -> None:
-    name = context.given.name
-    request = pb.RemoveSkillRequest(profile=context.profile, name=name)
+    name, request = context.given.name, context.request(pb.RemoveSkillRequest)
     message = (await context.stub(SkillHubServiceStub).RemoveSkill(request)).message
     if context.given.json:
         print_json({"name": name, "status": "removed", "message": message})
@@ -110,7 +100,7 @@ async def _remove(context: Context) -> None:
 
 
 async def _audit(context: Context) -> int:
-    request = pb.AuditSkillsRequest(profile=context.profile, names=context.given.names)
+    request = context.request(pb.AuditSkillsRequest)
     call = context.stub(SkillHubServiceStub).AuditSkills(request)
     async with open_stream(call):
         outcomes = [answer.outcome async for answer in call]
@@ -130,9 +120,7 @@ async def _export(context: Context) -> None:
     given = context.given
     folder = await asyncio.to_thread(lambda: given.to.expanduser().resolve())
     await asyncio.to_thread(_check_empty, folder)
-    request = pb.ExportSkillsRequest(
-        profile=context.profile, names=given.names, as_index=given.index
-    )
+    request = context.request(pb.ExportSkillsRequest)
     files: dict[str, bytes] = {}
     call = context.stub(SkillHubServiceStub).ExportSkills(request)
     async with open_stream(call):
@@ -308,7 +296,7 @@ ACTIONS = (
         (
             arg("names", metavar="SKILL", nargs="+", help="the skills"),
             _TO,
-            flag("--index", "as a site with an index"),
+            flag("--index", "as a site with an index", dest="as_index"),
             JSON_OBJECT,
         ),
     ),

@@ -61,39 +61,33 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
-    request = pb.ListSkillsRequest(profile=context.profile, category=context.given.category)
+    request = context.request(pb.ListSkillsRequest)
     found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
     context.print_list(found, _COLUMNS, "There are no skills yet.")
 
 
 async def _show(context: Context) -> None:
-    given = context.given
-    request = pb.GetSkillRequest(profile=context.profile, name=given.name, file_path=given.file)
+    request = context.request(pb.GetSkillRequest)
     answer = await context.stub(SkillServiceStub).GetSkill(request)
-    if given.json:
+    if context.given.json:
         print_json({**describe(answer.skill, _COLUMNS), "text": answer.text})
         return
     say(printable(answer.text.rstrip("\n")))
-    if answer.skill.files and not given.file:
+    if answer.skill.files and not request.file_path:
         say("\nIts files, for --file:")
         for path in answer.skill.files:
             say(printable(f"  {path}"))
 
 
 async def _pin(context: Context) -> None:
-    request = pb.PinSkillRequest(
-        profile=context.profile,
-        name=context.given.name,
-        is_pinned=context.given.action == "pin",
-    )
+    request = context.request(pb.PinSkillRequest, is_pinned=context.given.action == "pin")
     skill = (await context.stub(SkillServiceStub).PinSkill(request)).skill
     what = "stays as it is" if skill.usage.is_pinned else "may change again"
     context.print_one(skill, _COLUMNS, f"{skill.name} {what}")
 
 
 async def _archive(context: Context) -> None:
-    name = context.given.name
-    request = pb.ArchiveSkillRequest(profile=context.profile, name=name)
+    name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
     path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
     if context.given.json:
         print_json({"name": name, "path": path})
@@ -103,14 +97,14 @@ async def _archive(context: Context) -> None:
 
 
 async def _restore(context: Context) -> None:
-    request = pb.RestoreSkillRequest(profile=context.profile, name=context.given.name)
+    request = context.request(pb.RestoreSkillRequest)
     skill = (await context.stub(SkillServiceStub).RestoreSkill(request)).skill
     context.print_one(skill, _COLUMNS, f"{skill.name} is back")
 
 
 _NAME = arg("name", metavar="NAME", help="the skill, or category/name")
 _CATEGORY = arg("--category", default="", metavar="NAME", help="only this category")
-_FILE = arg("--file", default="", metavar="PATH", help="one of its files")
+_FILE = arg("--file", dest="file_path", default="", metavar="PATH", help="one of its files")
 _KEPT = (_NAME, JSON_OBJECT)
 COMMAND = Command(
     EXAMPLES,

@@ -4,8 +4,7 @@ from datetime import date, timedelta
 
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from services.cli.arguments import up_to
-from services.cli.command import JSON_OBJECT, Command, Context, arg
+from services.cli.command import JSON_OBJECT, Command, Context, arg, limit
 from services.cli.console import print_json, say
 from services.cli.output import Column, json_value
 
@@ -36,11 +35,10 @@ def first_day(since: str, today: date) -> str:
 
 async def _show(context: Context) -> None:
     given = context.given
-    request = pb.GetUsageRequest(
-        profile=context.profile,
+    request = context.request(
+        pb.GetUsageRequest,
         group_by=GROUPS[given.by],
         since_day=first_day(given.since, date.today()),  # noqa: DTZ011 - of whoever asks
-        page_size=given.limit,
         all_profiles=given.by == "profile" and not context.profile,
     )
     answer = await context.stub(UsageServiceStub).GetUsage(request)
@@ -73,7 +71,7 @@ COMMAND = Command(
         arg(
             "--since", default="", metavar="DAY", help="from YYYY-MM-DD, or the last days as in 7d"
         ),
-        arg("--limit", type=up_to(1000, 1), default=30, metavar="N", help="how many sums (30)"),
+        limit(1000, 30),
         JSON_OBJECT,
     ),
     services=("agent",),

@@ -132,7 +132,9 @@ def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _names(action: argparse.Action) -> str:
-    value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+    value = (
+        "" if action.nargs == 0 else str(action.metavar or action.dest.rpartition(".")[2].upper())
+    )
     if not action.option_strings:
         return f"`{action.metavar or action.dest.upper()}`"
     return ", ".join(f"`{option} {value}`".replace(" `", "`") for option in action.option_strings)
