@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -42,60 +41,35 @@ WAIT_S = 0.2
 """Pause before looking again whether another command's services have stopped."""
 
 
-class ClientsLock:
-    """Held by every command that talks to the home's socket; the last one may close the door.
-
-    A command that runs services for itself waits for the others before it stops them, and whoever
-    comes in that moment waits until they are stopped, and runs its own.
-    """
-
-    def __init__(self, home: HomePaths) -> None:
-        self._path = home.run / "clients.lock"
-        self._descriptor = -1
-
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._open)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        os.close(self._descriptor)
-
-    async def step_aside(self, seconds: float) -> None:
-        """Be nobody for a while, so that whoever waits for the last one can go."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(fcntl.flock, self._descriptor, fcntl.LOCK_SH)
-
-    async def outlive_others(self) -> None:
-        """Return when no other command is using the services, and let none begin."""
-        await asyncio.to_thread(fcntl.flock, self._descriptor, fcntl.LOCK_EX)
-
-    def _open(self) -> None:
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
-
-
 @asynccontextmanager
 async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
     """Channels to the services; those that are not running run here until the context is left.
 
     ServiceUnavailable says which of those elsewhere do not answer, also after some waiting.
     """
-    config = settings.load(ServiceConfig)
-    addresses = {name: config.addresses.of(name, settings.home) for name in services}
     async with AsyncExitStack() as stack:
-        if UnixAddress(settings.home.socket) in addresses.values():
-            clients = await stack.enter_async_context(ClientsLock(settings.home))
+        if at_home(settings, services):
+            clients = await stack.enter_async_context(_clients_lock(settings.home))
             yield await _join(settings, services, clients, stack)
         else:
-            client = await stack.enter_async_context(await _client(settings, config, addresses))
-            await _reach(client, addresses)
-            yield client
+            addresses = elsewhere(settings, services)
+            yield await stack.enter_async_context(_reached(settings, addresses))
+
+
+@asynccontextmanager
+async def _clients_lock(home: HomePaths) -> AsyncGenerator[int]:
+    """Held by every command that talks to the home's socket; the last one may close the door.
+
+    A command that runs services for itself waits for the others before it stops them, and whoever
+    comes in that moment waits until they are stopped, and runs its own.
+    """
+    path, flags = home.run / "clients.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    descriptor = await asyncio.to_thread(os.open, path, flags, 0o600)
+    try:
+        await asyncio.to_thread(fcntl.flock, descriptor, fcntl.LOCK_SH)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @asynccontextmanager
@@ -104,13 +78,12 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
 
     ServiceUnavailable says how it can be started.
     """
-    config = settings.load(ServiceConfig)
-    addresses = {service: config.addresses.of(service, settings.home)}
+    address = settings.load(ServiceConfig).addresses.of(service, settings.home)
     if at_home(settings, (service,)) and not await is_running(settings):
         how = start_command(settings)
         raise ServiceUnavailable(f"the {service} does not run; start it with: {how}")
-    async with await _client(settings, config, addresses) as client:
-        if silent := await _unanswered(client, addresses):
+    async with await _client(settings, {service: address}) as client:
+        if silent := await _unanswered(client, {service: address}):
             raise ServiceUnavailable("\n".join(silent.values()))
         yield client
 
@@ -123,37 +96,38 @@ def start_command(settings: Settings) -> str:
 
 async def reach(settings: Settings, services: Sequence[str]) -> None:
     """Wait until those of the services that are elsewhere answer, as `connected` does."""
-    addresses = elsewhere(settings, services)
-    if addresses:
-        async with await _client(settings, settings.load(ServiceConfig), addresses) as client:
-            await _reach(client, addresses)
+    async with _reached(settings, elsewhere(settings, services)):
+        pass
 
 
 async def unanswered(settings: Settings, services: Sequence[str]) -> dict[str, str]:
     """Those of the services elsewhere that do not answer now, and what to do about each."""
     addresses = elsewhere(settings, services)
-    if not addresses:
-        return {}
-    async with await _client(settings, settings.load(ServiceConfig), addresses) as client:
+    async with await _client(settings, addresses) as client:
         return await _unanswered(client, addresses)
 
 
-async def _reach(client: Channels, addresses: Mapping[str, Address]) -> None:
-    """Wait until all the services answer, as they may be about to start."""
+@asynccontextmanager
+async def _reached(
+    settings: Settings, addresses: Mapping[str, Address]
+) -> AsyncGenerator[Channels]:
+    """Channels to services, once all of them answer, as they may be about to start."""
     started, told = monotonic(), False
-    while silent := await _unanswered(client, addresses):
-        waited_s = monotonic() - started
-        if waited_s >= PATIENCE_S:
-            raise ServiceUnavailable("\n".join(silent.values()))
-        if waited_s >= TELL_AFTER_S and not told:
-            told = True
-            names = " and ".join(f"the {name} service at {addresses[name]}" for name in silent)
-            complain(f"waiting for {names}")
-        await asyncio.sleep(WAIT_S)
+    async with await _client(settings, addresses) as client:
+        while silent := await _unanswered(client, addresses):
+            waited_s = monotonic() - started
+            if waited_s >= PATIENCE_S:
+                raise ServiceUnavailable("\n".join(silent.values()))
+            if waited_s >= TELL_AFTER_S and not told:
+                told = True
+                names = " and ".join(f"the {name} service at {addresses[name]}" for name in silent)
+                complain(f"waiting for {names}")
+            await asyncio.sleep(WAIT_S)
+        yield client
 
 
 async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dict[str, str]:
-    found = await all_of(_silence(client, name) for name in addresses)
+    found = await all_of(silence(client.to(name), name) for name in addresses)
     return {
         name: f"the {name} service at {address} does not answer ({why}); {_advice(name, why)}"
         for (name, address), why in zip(addresses.items(), found, strict=True)
@@ -167,11 +141,10 @@ def _advice(name: str, why: str) -> str:
     return remedy(name)
 
 
-async def _silence(client: Channels, name: str) -> str:
+async def silence(channel: grpc.aio.Channel, service: str) -> str:
     """Why a service does not serve; empty when it does."""
-    health: Any = HealthStub(client.to(name))
     try:
-        answer = await health.Check(HealthCheckRequest(service=name), timeout=HEALTH_S)
+        answer = await _check(channel, service)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return "another service is there"
@@ -179,11 +152,15 @@ async def _silence(client: Channels, name: str) -> str:
     return "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
 
 
+async def _check(channel: grpc.aio.Channel, service: str = "") -> HealthCheckResponse:
+    health: Any = HealthStub(channel)  # the package's stubs leave out its methods
+    return await health.Check(HealthCheckRequest(service=service), timeout=HEALTH_S)
+
+
 async def _join(
-    settings: Settings, services: Sequence[str], clients: ClientsLock, stack: AsyncExitStack
+    settings: Settings, services: Sequence[str], clients: int, stack: AsyncExitStack
 ) -> Channels:
     """Channels to the services on the home's socket, started here if nobody else has them."""
-    config = settings.load(ServiceConfig)
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     started = monotonic()
     for attempt in count():
@@ -195,25 +172,26 @@ async def _join(
                 if monotonic() - started >= START_S:
                     raise
             else:
-                stack.push_async_callback(clients.outlive_others)
+                # When no other command is using the services, and none can begin.
+                stack.push_async_callback(asyncio.to_thread, fcntl.flock, clients, fcntl.LOCK_EX)
                 return channels
-        elif await _serves(settings, config, addresses):
-            client = await _client(settings, config, addresses)
-            return await stack.enter_async_context(client)
+        elif await _serves(settings, addresses):
+            return await stack.enter_async_context(await _client(settings, addresses))
         elif attempt == 0:
             complain("another command is using this home; waiting for it to end")
-        await clients.step_aside(WAIT_S)
+        # Who waits for the last client to end is not to wait for this one.
+        fcntl.flock(clients, fcntl.LOCK_UN)
+        await asyncio.sleep(WAIT_S)
+        await asyncio.to_thread(fcntl.flock, clients, fcntl.LOCK_SH)
     raise AssertionError("unreachable")
 
 
-async def _serves(settings: Settings, config: ServiceConfig, addresses: dict[str, Address]) -> bool:
+async def _serves(settings: Settings, addresses: Mapping[str, Address]) -> bool:
     """Whether whoever listens has all the services: a command runs only those that it needs."""
-    async with await _client(settings, config, addresses) as client:
-        # The package's stubs leave out its methods.
-        health: Any = HealthStub(client.to(next(iter(addresses))))
+    async with await _client(settings, addresses) as client:
         try:
             for name in addresses:
-                await health.Check(HealthCheckRequest(service=name))
+                await _check(client.to(name), name)
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAVAILABLE):
                 return False
@@ -246,21 +224,19 @@ async def is_running(settings: Settings) -> bool:
         return False  # without the pause of gRPC, which would try again
     writer.close()
     async with Channels(Identity.OPERATOR, {"home": str(UnixAddress(settings.home.socket))}) as own:
-        health: Any = HealthStub(own.to("home"))
         try:
-            await health.Check(HealthCheckRequest(), timeout=HEALTH_S)
+            await _check(own.to("home"))
         except grpc.aio.AioRpcError:
             return False
     return True
 
 
-async def _client(
-    settings: Settings, config: ServiceConfig, addresses: dict[str, Address]
-) -> Channels:
+async def _client(settings: Settings, addresses: Mapping[str, Address]) -> Channels:
     token = None
     if any(isinstance(address, UnixAddress) for address in addresses.values()):
         token = await asyncio.to_thread(_token, settings)
-    return Channels(Identity.OPERATOR, addresses, tls=config.tls.files, token=token)
+    files = settings.load(ServiceConfig).tls.files
+    return Channels(Identity.OPERATOR, addresses, tls=files, token=token)
 
 
 def _token(settings: Settings) -> str:
@@ -291,7 +267,7 @@ async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerat
         if serving.done():
             serving.result()
         try:
-            async with process.client_of(plan) as channels, _until_told(shutdown, workers):
+            async with process.client_of(plan) as channels, until_told(shutdown, workers):
                 yield channels
         finally:
             shutdown.request("the command is done")
@@ -299,7 +275,7 @@ async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerat
 
 
 @asynccontextmanager
-async def _until_told(shutdown: Shutdown, workers: Workers) -> AsyncGenerator[None]:
+async def until_told(shutdown: Shutdown, workers: Workers) -> AsyncGenerator[None]:
     """End what is inside as soon as the process is told to stop: before what it talks to."""
     inside = asyncio.current_task()
     assert inside is not None, "a command is a task"

@@ -1,18 +1,14 @@
 """Ask a service of this machine or container whether it serves: what a probe runs."""
 
 import asyncio
-from typing import Any
-
-import grpc.aio
-from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
-from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from services.addresses import Address, TcpAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli.command import Command, Context, arg
+from services.cli.connection import silence
 from services.cli.console import say
-from services.cli.failures import in_short
+from services.cli.process import ALL
 from services.config import Settings, load_settings
 from services.config_models import MetricsConfig, ServiceConfig
 from services.errors import ServiceUnavailable
@@ -25,9 +21,8 @@ Ends with 0 when the service says by gRPC that it serves; else says why not, and
 asked where it listens, and shown its own certificate: the settings are those of hermes serve. Of a
 gateway that serves it is also said which platforms it does not hear."""
 
-SERVICES = ("agent", "executor", "gateway", "scheduler")
 ANSWER_S = 3.0
-"""How long the service has to answer."""
+"""How long the listener of metrics has to answer."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Where a service that listens everywhere is asked."""
 
@@ -37,14 +32,7 @@ async def ask(settings: Settings, service: str) -> str:
     config = settings.load(ServiceConfig)
     address = _here(config.listen, config.addresses.of(service, settings.home))
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
-        # The package's stubs leave out its methods.
-        health: Any = HealthStub(channels.to(service))
-        try:
-            answer = await health.Check(HealthCheckRequest(service=service), timeout=ANSWER_S)
-        except grpc.aio.AioRpcError as error:
-            why = in_short(error)
-        else:
-            why = "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
+        why = await silence(channels.to(service), service)
     if why:
         raise ServiceUnavailable(f"the {service} at {address} does not serve: {why}")
     unheard = await _unheard(config.metrics) if service == "gateway" else ""
@@ -78,5 +66,5 @@ def _ask(context: Context) -> None:
 
 
 COMMAND = Command(
-    EXAMPLES, function=_ask, arguments=(arg("service", choices=SERVICES, help="the service"),)
+    EXAMPLES, function=_ask, arguments=(arg("service", choices=ALL, help="the service"),)
 )

@@ -1,10 +1,9 @@
 """A program in a sandbox that is used from here, with a terminal or with pipes."""
 
 import asyncio
-import signal
 import sys
-from collections.abc import Coroutine, Generator, Sequence
-from contextlib import aclosing, contextmanager, nullcontext, suppress
+from collections.abc import Coroutine, Sequence
+from contextlib import aclosing, nullcontext, suppress
 from typing import Any
 
 import grpc.aio
@@ -13,13 +12,13 @@ from msgspec import Struct, field
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
+from services.cli.connection import until_told
 from services.cli.console import EXIT_FAILURE, complain
 from services.cli.exec_stream import ExecStream
 from services.cli.failures import EXPECTED
 from services.cli.raw_terminal import DetachKeys, raw_mode, terminal_size, typed
-from services.errors import Draining
 from services.ids import new_id
-from services.lifecycle import Workers
+from services.lifecycle import Shutdown, Workers
 
 LONGEST_RUN_S = 24 * 3600
 KILL_DEADLINE_S = 15.0
@@ -27,7 +26,6 @@ SHOWN_AGAIN_BYTES = 4096
 """Output that is shown of a program that was left, so that one sees where it is."""
 
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
-_STOPPING = (signal.SIGHUP, signal.SIGTERM)
 
 
 class Place(Struct, frozen=True):
@@ -102,7 +100,7 @@ class Shell(Struct):
     async def _follow(self, opening: exec_pb2.AttachExecRequest) -> int:
         place = self.place
         stream = ExecStream(place.channel, place.lease, place.profile, opening)
-        with _stoppable():
+        async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
             await self._drive(stream)
         if self._exit is None:
             complain(
@@ -173,31 +171,6 @@ async def _follow_size(stream: ExecStream, resized: asyncio.Event) -> None:
 def _size() -> exec_pb2.TerminalSize:
     rows, columns = terminal_size()
     return exec_pb2.TerminalSize(row_count=rows, column_count=columns)
-
-
-@contextmanager
-def _stoppable() -> Generator[None]:
-    """A terminal that is closed, or somebody who ends this process, ends what is inside first."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None, "a command is a task"
-    told: list[signal.Signals] = []
-
-    def stop(number: signal.Signals) -> None:
-        told.append(number)
-        task.cancel()
-
-    for number in _STOPPING:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not told:
-            raise
-        task.uncancel()
-        raise Draining(f"stopped by {told[0].name}") from None
-    finally:
-        for number in _STOPPING:
-            loop.remove_signal_handler(number)
 
 
 def _status(ended: exec_pb2.Exit) -> int:
