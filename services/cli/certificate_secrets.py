@@ -10,8 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from services.auth import Identity
 from services.certs import init, issue
 from services.errors import FailedPrecondition, ServiceUnavailable
@@ -29,15 +27,7 @@ RENEW_CA_BEFORE = timedelta(days=365)
 """An authority with less time left cannot sign for a whole year any more."""
 
 _TIMEOUT_S = 20.0
-
-
-class Published(Struct, frozen=True):
-    """What was done about one Secret."""
-
-    secret: str
-    done: str
-    advice: str = ""
-    """What a person has to do about it; empty when nothing."""
+_UNCHANGED = "is as it was"
 
 
 @contextmanager
@@ -71,11 +61,11 @@ class Secrets:
         """A Secret as it is there."""
         return self._call("GET", f"{self._path}/{name}", absent=HTTPStatus.NOT_FOUND)
 
-    def put(self, name: str, there: Mapping[str, Any] | None, files: Mapping[str, bytes]) -> bool:
+    def put(self, name: str, there: Mapping[str, Any] | None, files: Mapping[str, Path]) -> bool:
         """Make a Secret of these files, or replace the one that is there; False when somebody else
         has done either since.
         """
-        data = {key: base64.b64encode(content).decode() for key, content in files.items()}
+        data = {key: base64.b64encode(path.read_bytes()).decode() for key, path in files.items()}
         metadata = there["metadata"] if there else {"name": name}
         wanted = {
             "apiVersion": "v1",
@@ -112,58 +102,47 @@ class Secrets:
 
 def publish(
     secrets: Secrets, prefix: str, names: Mapping[Identity, Sequence[str]], now: datetime
-) -> Generator[Published]:
-    """Have an authority, and a certificate of each identity, in Secrets; yields what was done."""
+) -> Generator[tuple[str, str]]:
+    """Have an authority, and a certificate of each identity, in Secrets.
+
+    Yields the name of each Secret and what was done about it.
+    """
     with TemporaryDirectory() as folder:
-        authority = Path(folder)
-        yield _authority(secrets, f"{prefix}-ca-tls", authority, now)
+        authority, name = Path(folder), f"{prefix}-ca-tls"
+        yield name, _authority(secrets, name, authority, now)
         for identity, wanted in names.items():
-            yield _certificate(
-                secrets, f"{prefix}-{identity}-tls", authority, identity, wanted, now
-            )
+            name = f"{prefix}-{identity}-tls"
+            there = secrets.get(name)
+            why = "is missing" if there is None else _why_replaced(there, authority, wanted, now)
+            if not why:
+                yield name, _UNCHANGED
+                continue
+            files = issue(authority, identity, wanted, now)
+            paths = {"ca.crt": files.ca, "tls.crt": files.certificate, "tls.key": files.key}
+            if not secrets.put(name, there, paths):
+                yield name, "was written by somebody else meanwhile"
+            else:
+                yield name, "was made" if there is None else f"was replaced: it {why}"
 
 
-def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> Published:
+def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
     certificate, key = folder / "ca.crt", folder / "ca.key"
     if (there := secrets.get(name)) is None:
         init(folder, now)
-        made = certificate.read_bytes()
-        files = {"ca.crt": made, "tls.crt": made, "tls.key": key.read_bytes()}
-        if secrets.put(name, None, files):
-            return Published(name, "was made")
+        paths = {"ca.crt": certificate, "tls.crt": certificate, "tls.key": key}
+        if secrets.put(name, None, paths):
+            return "was made"
         there = secrets.get(name)  # another Job was faster
     certificate.write_bytes(_file(name, there, "tls.crt"))
     key.touch(0o600)
     key.write_bytes(_file(name, there, "tls.key"))
     left = load_certificates(certificate)[0].not_valid_after_utc - now
-    advice = (
-        f"the authority in the Secret {name} ends in {left.days} days: delete the Secrets "
-        f"{name} and those of all services, run this again, and restart the services"
+    if left >= RENEW_CA_BEFORE:
+        return _UNCHANGED
+    return (
+        f"has an authority that ends in {left.days} days: delete the Secrets {name} and those of "
+        "all services, run this again, and restart the services"
     )
-    return Published(name, "is as it was", advice if left < RENEW_CA_BEFORE else "")
-
-
-def _certificate(
-    secrets: Secrets,
-    name: str,
-    folder: Path,
-    identity: Identity,
-    names: Sequence[str],
-    now: datetime,
-) -> Published:
-    there = secrets.get(name)
-    why = "is missing" if there is None else _why_replaced(there, folder, names, now)
-    if not why:
-        return Published(name, "is as it was")
-    files = issue(folder, identity, names, now)
-    content = {
-        "ca.crt": files.ca.read_bytes(),
-        "tls.crt": files.certificate.read_bytes(),
-        "tls.key": files.key.read_bytes(),
-    }
-    if not secrets.put(name, there, content):
-        return Published(name, "was written by somebody else meanwhile")
-    return Published(name, "was made" if there is None else f"was replaced: it {why}")
 
 
 def _why_replaced(

@@ -6,7 +6,7 @@ from services.auth import Identity
 from services.certs import init, issue
 from services.cli.certificate_secrets import ACCOUNT, API_SERVER, publish, secrets_of
 from services.cli.command import Action, Command, Context, arg, flag
-from services.cli.console import complain, say
+from services.cli.console import say
 from services.clock import SystemClock
 from services.errors import InvalidArgument
 
@@ -43,10 +43,8 @@ def _publish(context: Context) -> None:
     given = context.given
     names, now = _names(given.name), SystemClock().now()
     with secrets_of(given.server, given.account, given.namespace) as secrets:
-        for published in publish(secrets, given.prefix, names, now):
-            if published.advice:
-                complain(published.advice)
-            say(f"the Secret {published.secret} {published.done}")
+        for name, done in publish(secrets, given.prefix, names, now):
+            say(f"the Secret {name} {done}")
 
 
 def _names(given: list[str]) -> dict[Identity, list[str]]:

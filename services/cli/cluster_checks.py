@@ -40,7 +40,6 @@ CALLS: Mapping[Identity, frozenset[str]] = {
 
 METADATA = TcpAddress("169.254.169.254", 80)
 """Where clouds hand out credentials of the machine."""
-_METADATA_SERVICE = "metadata service"
 LEFT = timedelta(days=7)
 """What a certificate lasts at least: those who renew them do it earlier."""
 CLOCKS_S = 2.0
@@ -137,38 +136,28 @@ async def network_checks(
     settings: Settings, identity: Identity, metadata: TcpAddress = METADATA
 ) -> list[Check]:
     """Whether there is a way to where this pod or container has nothing to do."""
+    in_cluster = "KUBERNETES_SERVICE_HOST" in settings.environ
     addresses = settings.load(ServiceConfig).addresses
-    found = {name: addresses.of(name, settings.home) for name in ALL}
-    forbidden = {
-        name: address
-        for name, address in found.items()
-        if name not in {*CALLS[identity], identity} and isinstance(address, TcpAddress)
-    }
-    forbidden[_METADATA_SERVICE] = metadata
+    forbidden = {"metadata service": metadata}
+    for name in ALL:
+        address = addresses.of(name, settings.home)
+        # Who shares a network of Docker with a caller reaches it, too, and is refused there.
+        leads_back = not in_cluster and identity in CALLS[Identity(name)]
+        is_needed = leads_back or name in {*CALLS[identity], identity}
+        if isinstance(address, TcpAddress) and not is_needed:
+            forbidden[name] = address
     reached = [name for name, address in forbidden.items() if await _connects(address)]
     if not reached:
-        return [Check("network", Verdict.OK, f"no way to {', '.join(map(_the, forbidden))}")]
-    in_cluster = "KUBERNETES_SERVICE_HOST" in settings.environ
-    return [_way_check(identity, name, forbidden[name], in_cluster=in_cluster) for name in reached]
-
-
-def _the(name: str) -> str:
-    return f"the {name}"
-
-
-def _way_check(identity: Identity, name: str, address: TcpAddress, *, in_cluster: bool) -> Check:
-    """What is wrong with a way that nobody needs."""
-    what = f"the {identity} reaches the {name} at {address}, and never has to"
+        ways = ", ".join(f"the {name}" for name in forbidden)
+        return [Check("network", Verdict.OK, f"no way to {ways}")]
+    advice = "have a network in common only with whom you call: see docs/compose.md"
     if in_cluster:
         advice = "does the cluster's network plugin enforce network policies?"
-    elif name == _METADATA_SERVICE:
-        advice = "keep containers from it as docs/compose.md says"
-    elif identity in CALLS[Identity(name)]:
-        # Who shares a network of Docker with another is reached, too.
-        return Check("network", Verdict.NOTE, f"{what}; there its certificate is refused")
-    else:
-        advice = "give them no network in common"
-    return Check("network", Verdict.FAILED, f"{what}; {advice}")
+    what = "the {} reaches the {} at {}, and never has to; {}"
+    return [
+        Check("network", Verdict.FAILED, what.format(identity, name, forbidden[name], advice))
+        for name in reached
+    ]
 
 
 async def _connects(address: TcpAddress) -> bool:

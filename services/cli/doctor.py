@@ -14,14 +14,12 @@ from rich.text import Text
 from sqlalchemy import make_url
 
 from hermes.executor.v1 import sandbox_pb2
-from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.cluster_checks import called_from_here, cluster_checks
 from services.cli.command import JSON_LIST, Command, Context, flag
 from services.cli.connection import (
     at_home,
-    connected,
     elsewhere,
     is_running,
     start_command,
@@ -190,33 +188,21 @@ async def _services(
 
 async def _sandboxes(settings: Settings) -> list[Check]:
     """What each executor says of its backends, and what others this machine has."""
-    if not at_home(settings, ("executor",)):
-        return await _elsewhere(settings)
+    found, told = list[Check](), list[str]()
     try:
-        async with connected(settings, ("executor",)) as channels:
-            stub = SandboxServiceStub(channels.to("executor"))
-            answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
-            found = _told(answer, "")
-            told = [backend.name for backend in answer.backends]
-    except EXPECTED as error:
-        found, told = [Check("sandbox", Verdict.FAILED, explain(error))], []
-    return [*found, *await _function(BACKENDS)(settings, told)]
-
-
-async def _elsewhere(settings: Settings) -> list[Check]:
-    """What each executor says of its backends, and which of them says nothing."""
-    try:
-        async with executors(settings) as deployment:
-            found: list[Check] = []
+        async with executors(settings, start=True) as deployment:
             for one in deployment.each:
                 where = f"{one.endpoint}: " if deployment.are_several else ""
                 found += _told(one.capabilities, where)
+                told += [backend.name for backend in one.capabilities.backends]
+            for name, instead in deployment.silent.items():
+                message = f"{name}: it {instead}; start it there with: hermes serve executor"
+                found.append(Check("sandbox", Verdict.FAILED, message))
     except EXPECTED as error:
-        return [Check("sandbox", Verdict.FAILED, explain(error))]
-    for name, instead in deployment.silent.items():
-        message = f"{name}: it {instead}; start it there with: hermes serve executor"
-        found.append(Check("sandbox", Verdict.FAILED, message))
-    return found
+        found = [Check("sandbox", Verdict.FAILED, explain(error))]
+    if not at_home(settings, ("executor",)):
+        return found
+    return [*found, *await _function(BACKENDS)(settings, told)]
 
 
 def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:

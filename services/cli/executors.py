@@ -21,7 +21,7 @@ from services.addresses import TcpAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli.command import Context, Function, pick
-from services.cli.connection import running
+from services.cli.connection import connected, running
 from services.cli.console import complain
 from services.cli.failures import in_short, remedy
 from services.cli.output import Column
@@ -169,12 +169,13 @@ def at_executors(
 
 
 @asynccontextmanager
-async def executors(settings: Settings) -> AsyncGenerator[Executors]:
-    """Those that run, nothing is started here; ServiceUnavailable says how that is done."""
+async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerator[Executors]:
+    """Those that run; unless one may start here, ServiceUnavailable says how that is done."""
     config = settings.load(ServiceConfig)
     address = config.addresses.of("executor", settings.home)
     if not isinstance(address, TcpAddress):
-        async with running(settings, "executor") as channels:
+        here = connected(settings, ("executor",)) if start else running(settings, "executor")
+        async with here as channels:
             channel = channels.to("executor")
             found = await _capabilities(channel)
             yield Executors([Executor(found.endpoint, channel, found)], {})
