@@ -4,7 +4,8 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -42,3 +43,29 @@ def complain(text: str) -> None:
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+class StatusLine:
+    """One line of standard error that says what is being done, and is gone in the end."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_shown:
+            self.show("")
+
+    def show(self, text: str) -> None:
+        """Say this in place of what was said before."""
+        if sys.stderr.isatty():
+            self._is_shown = True
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()

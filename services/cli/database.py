@@ -5,6 +5,7 @@ import importlib
 
 from services.cli.command import JSON_LIST, Action, Command, Context, arg
 from services.cli.console import print_json, say
+from services.cli.startup import imported
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -47,11 +48,9 @@ async def _bring_up(settings: Settings, service: str) -> tuple[str | None, str |
     """What the tables were before, and are now."""
     url = settings.load(ServiceConfig).database.url_of(service, settings.home)
     schema, package = SCHEMAS[service]
-    module, _, attribute = schema.partition(":")
-    metadata = getattr(importlib.import_module(module), attribute)
     async with Database(url, service) as database:
         before = await revision(database)
-        await prepare(database, metadata, importlib.import_module(package))
+        await prepare(database, imported(schema), importlib.import_module(package))
         return before, await revision(database)
 
 

@@ -1,11 +1,10 @@
 """Check everything that this machine needs, and say what to do about what is missing."""
 
 import asyncio
-import importlib
 import platform
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,7 +28,7 @@ from services.cli.console import print_json
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.output import enum_word
-from services.cli.startup import catalog, logged
+from services.cli.startup import catalog, imported, logged
 from services.config import ConfigError, Settings, load_settings
 from services.config_check import check_settings
 from services.config_models import ServiceConfig
@@ -150,7 +149,7 @@ async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
     asked = called_from_here(settings) if from_inside else process.ALL
     found = await _databases(settings)
     for service in at_home(settings, tuple(CHECKS)):
-        found += await _function(CHECKS[service])(settings)
+        found += await imported(CHECKS[service])(settings)
     try:
         silent = await unanswered(settings, asked)
     except EXPECTED as error:
@@ -161,11 +160,6 @@ async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
             found += await _sandboxes(settings)
         found += await _services(settings, asked, silent)
     return [*found, *await cluster_checks(settings, silent)] if from_inside else found
-
-
-def _function(named: str) -> Callable[..., Awaitable[list[Check]]]:
-    module, _, function = named.partition(":")
-    return getattr(importlib.import_module(module), function)
 
 
 async def _services(
@@ -202,7 +196,7 @@ async def _sandboxes(settings: Settings) -> list[Check]:
         found = [Check("sandbox", Verdict.FAILED, explain(error))]
     if not at_home(settings, ("executor",)):
         return found
-    return [*found, *await _function(BACKENDS)(settings, told)]
+    return [*found, *await imported(BACKENDS)(settings, told)]
 
 
 def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:

@@ -1,12 +1,14 @@
-"""Finds a model to talk to before anything is started, and offers what is there."""
+"""Finds a model to talk to before anything is started, and says what runs when it is."""
 
-import importlib
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from hermes.executor.v1 import sandbox_pb2
+from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
+from services.channels import Channels
 from services.checks import ModelChoice, ModelOffer
-from services.cli.console import complain
-from services.cli.startup import catalog
+from services.cli.console import complain, say
+from services.cli.startup import catalog, imported
 from services.config import Settings, load_settings
 from services.config_edit import set_value
 from services.errors import FailedPrecondition
@@ -19,12 +21,6 @@ DEMO = "To see it work without a model: hermes demo"
 
 class NoModel(FailedPrecondition):
     """There is no model to talk to; the message says what to set."""
-
-
-async def model_of(settings: Settings) -> str:
-    """The configured model and where it is, or what to set when there is none."""
-    choice = await _ask_agent(settings)
-    return choice.configured or choice.advice
 
 
 async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
@@ -54,7 +50,7 @@ def or_demo(talk: Callable[[], int]) -> int:
         complain(missing.message)
     if not _agrees("Start it now?"):
         return 1
-    return importlib.import_module("services.cli.demo").demonstrate()
+    return imported("services.cli.demo:demonstrate")()
 
 
 def _described(offer: ModelOffer) -> str:
@@ -85,9 +81,43 @@ def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
     return load_settings(settings.flags, settings.environ)
 
 
-def _ask_agent(settings: Settings) -> Awaitable[ModelChoice]:
-    module, _, name = MODEL_CHOICE.partition(":")
-    ask: Callable[[Settings], Awaitable[ModelChoice]] = getattr(
-        importlib.import_module(module), name
-    )
-    return ask(settings)
+async def _ask_agent(settings: Settings) -> ModelChoice:
+    return await imported(MODEL_CHOICE)(settings)
+
+
+# ---- what runs
+
+
+async def introduce(
+    settings: Settings, channels: Channels, tell: Callable[[str], None] = say
+) -> None:
+    """Say what runs."""
+    choice = await _ask_agent(settings)
+    model, *more = (choice.configured or choice.advice).splitlines()
+    tell(f"model    {model}")
+    for line in more:
+        tell(f"         {line}")
+    chosen = await _backend(channels)
+    tell(f"sandbox  {chosen.name}: {chosen.choice_reason}")
+    if message := _remark(settings, chosen):
+        tell(f"         {message}")
+
+
+async def warn_of_host(settings: Settings, channels: Channels) -> None:
+    """Say whether commands run on a machine itself, and that they do not where that was meant."""
+    if message := _remark(settings, await _backend(channels)):
+        complain(message)
+
+
+async def _backend(channels: Channels) -> sandbox_pb2.BackendCapabilities:
+    stub = SandboxServiceStub(channels.to("executor"))
+    answer = await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+    return answer.backends[0]
+
+
+def _remark(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
+    """What a person should hear of the sandbox that is used; empty if nothing."""
+    if chosen.isolation == sandbox_pb2.ISOLATION_LEVEL_NONE:
+        return f"no sandbox is used: {chosen.detail}"
+    notices = (notice for notice in settings.notices if notice.kind == "local_backend")
+    return next((notice.used_instead(chosen.name).message for notice in notices), "")

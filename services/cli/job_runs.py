@@ -13,10 +13,9 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli import process
 from services.cli.command import Context, pages, pick
 from services.cli.connection import has_services, start_command
-from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
+from services.cli.console import EXIT_FAILURE, StatusLine, complain, print_json, printable, say
 from services.cli.job_view import OUTPUT, RUN, run_list, waiting
 from services.cli.output import describe, field_value, print_list
-from services.cli.progress import StatusLine
 from services.errors import NotFound
 from services.ids import new_id
 from services.lifecycle import Workers

@@ -1,6 +1,5 @@
 """Log in at a model provider with a code that you confirm in a browser, on any device."""
 
-import importlib
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -10,7 +9,7 @@ from pathlib import Path
 from services.cli.command import Command, Context, arg, flag
 from services.cli.connection import elsewhere
 from services.cli.console import print_json, printable, say
-from services.cli.startup import catalog
+from services.cli.startup import catalog, imported
 from services.config import Settings
 from services.config_edit import set_value
 from services.errors import FailedPrecondition
@@ -43,10 +42,7 @@ def check_place(settings: Settings) -> None:
 async def _log_in(context: Context) -> None:
     settings, provider, as_json = context.settings, context.given.provider, context.given.json
     check_place(settings)
-    module, _, name = LOG_IN.partition(":")
-    steps: AsyncGenerator[DeviceCode | LoggedIn] = getattr(importlib.import_module(module), name)(
-        settings, provider
-    )
+    steps: AsyncGenerator[DeviceCode | LoggedIn] = imported(LOG_IN)(settings, provider)
     async with aclosing(steps):
         async for step in steps:
             if isinstance(step, DeviceCode):

@@ -1,11 +1,9 @@
 """Forget a login at a model provider, and tell the provider where that is possible."""
 
-import importlib
-from collections.abc import Awaitable, Callable
-
 from services.cli.command import JSON_OBJECT, Command, Context
 from services.cli.console import print_json, say
 from services.cli.login import PROVIDER, check_place
+from services.cli.startup import imported
 from services.logins import PROVIDERS, LoggedOut
 
 EXAMPLES = """\
@@ -20,9 +18,7 @@ LOG_OUT = "agent_service.logins:log_out"
 
 async def _log_out(context: Context) -> None:
     check_place(context.settings)
-    module, _, name = LOG_OUT.partition(":")
-    leave: Callable[..., Awaitable[LoggedOut]] = getattr(importlib.import_module(module), name)
-    left = await leave(context.settings, context.given.provider)
+    left: LoggedOut = await imported(LOG_OUT)(context.settings, context.given.provider)
     title = PROVIDERS[context.given.provider]
     if context.given.json:
         was_there = {"was_logged_in": left.was_there, "revoked": left.revoked}

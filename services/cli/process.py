@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import importlib
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
@@ -17,6 +16,7 @@ from services.admin import reflecting
 from services.auth import Identity, Tokens, new_tokens
 from services.calls import CallObserver
 from services.channels import Channels
+from services.cli.startup import imported
 from services.component import Component, Readiness
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -182,7 +182,7 @@ def _assemble(settings: Settings, plan: Plan) -> _Assembled:
         channels = _channels(settings, config, plan, name, in_process, grpc.client)
         registry = registries[name] = CollectorRegistry()
         assembled.channels.append(channels)
-        assembled.components.append(_builder(name)(settings, channels, Meter(registry)))
+        assembled.components.append(imported(BUILDERS[name])(settings, channels, Meter(registry)))
     return replace(assembled, exposition=Exposition(own, registries))
 
 
@@ -205,8 +205,3 @@ def _channels(
     return Channels(
         identity, {**together, **apart}, tls=config.tls.files, token=token, observer=observer
     )
-
-
-def _builder(name: str) -> Callable[[Settings, Channels, Meter], Component]:
-    module, _, function = BUILDERS[name].partition(":")
-    return getattr(importlib.import_module(module), function)

@@ -1,9 +1,13 @@
 """A program in a sandbox that is used from here, with a terminal or with pipes."""
 
 import asyncio
+import os
+import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from contextlib import aclosing, nullcontext, suppress
+import termios
+import tty
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import aclosing, contextmanager, nullcontext, suppress
 from typing import Any
 
 import grpc.aio
@@ -16,7 +20,7 @@ from services.cli.connection import until_told
 from services.cli.console import EXIT_FAILURE, complain
 from services.cli.exec_stream import ExecStream
 from services.cli.failures import EXPECTED
-from services.cli.raw_terminal import DetachKeys, raw_mode, terminal_size, typed
+from services.cli.standard_input import typed
 from services.ids import new_id
 from services.lifecycle import Shutdown, Workers
 
@@ -26,6 +30,10 @@ SHOWN_AGAIN_BYTES = 4096
 """Output that is shown of a program that was left, so that one sees where it is."""
 
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
+
+
+DETACH_KEY = b"\x1d"
+"""Ctrl-]; pressed twice it detaches, and before any other key it is a key like all."""
 
 
 class Place(Struct, frozen=True):
@@ -46,13 +54,33 @@ class Place(Struct, frozen=True):
         return {"lease": self.lease, "profile": self.profile}
 
 
+class _DetachKeys:
+    """Finds the keys that detach in what is typed."""
+
+    def __init__(self) -> None:
+        self._held = False
+
+    def pass_on(self, typed: bytes) -> tuple[bytes, bool]:
+        """What goes to the program, and whether the rest was to detach."""
+        passed = bytearray()
+        for key in (bytes([code]) for code in typed):
+            if key != DETACH_KEY:
+                passed += DETACH_KEY * self._held + key
+                self._held = False
+            elif self._held:
+                return bytes(passed), True
+            else:
+                self._held = True
+        return bytes(passed), False
+
+
 class Shell(Struct):
     """One sitting at a program in a sandbox."""
 
     place: Place
     term: str
     """What kind of terminal this is; empty where there is none, and pipes are used."""
-    _keys: DetachKeys = field(default_factory=DetachKeys)
+    _keys: _DetachKeys = field(default_factory=_DetachKeys)
     _exit: exec_pb2.Exit | None = None
     _detached: bool = False
     _failure: Exception | None = None
@@ -112,7 +140,7 @@ class Shell(Struct):
 
     async def _drive(self, stream: ExecStream) -> None:
         resized = asyncio.Event()
-        terminal = raw_mode(resized.set) if self.term else nullcontext()
+        terminal = _raw_mode(resized.set) if self.term else nullcontext()
         with terminal:
             async with Workers() as workers:
                 if self.term:
@@ -169,8 +197,24 @@ async def _follow_size(stream: ExecStream, resized: asyncio.Event) -> None:
 
 
 def _size() -> exec_pb2.TerminalSize:
-    rows, columns = terminal_size()
+    size = os.get_terminal_size(sys.stdin.fileno())
+    rows, columns = (min(max(number, 1), 1000) for number in (size.lines, size.columns))
     return exec_pb2.TerminalSize(row_count=rows, column_count=columns)
+
+
+@contextmanager
+def _raw_mode(on_resize: Callable[[], None]) -> Generator[None]:
+    """Every key goes to the program, Ctrl-C too; the terminal is as before when this is left."""
+    descriptor, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setraw(descriptor, termios.TCSADRAIN)
+        loop.add_signal_handler(signal.SIGWINCH, on_resize)
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+        with suppress(termios.error):  # the terminal may have been closed
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def _status(ended: exec_pb2.Exit) -> int:

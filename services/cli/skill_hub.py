@@ -12,9 +12,8 @@ from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
 from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Action, Context, arg, flag
-from services.cli.console import complain, print_json, printable, say
+from services.cli.console import StatusLine, complain, print_json, printable, say
 from services.cli.output import Column, describe, field_value, print_list
-from services.cli.progress import StatusLine
 from services.cli.standard_input import agreed
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home_files import check_path

@@ -1,14 +1,16 @@
 """What people and programs hand to a command: answers, lines and files."""
 
+import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
 from services.cli.console import printable
-from services.cli.raw_terminal import typed
 from services.errors import InvalidArgument
 
+READ_BYTES = 32 * 1024
 STANDARD = Path("-")
 """Standard input or output, as programs call it."""
 
@@ -52,3 +54,24 @@ def read_up_to(path: Path, most_bytes: int) -> bytes:
 
 def _text(line: bytes) -> str:
     return line.removesuffix(b"\r").decode(errors="replace")
+
+
+async def typed() -> AsyncGenerator[bytes]:
+    """What comes on standard input, until it ends."""
+    while data := await _read(sys.stdin.fileno()):
+        yield data
+
+
+async def _read(descriptor: int) -> bytes:
+    # Not made non-blocking: the terminal is shared with whoever started this process.
+    loop, there = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop.add_reader(descriptor, there.set)
+    except PermissionError:
+        pass  # A file: the event loop cannot watch it, and nobody waits for it.
+    else:
+        try:
+            await there.wait()
+        finally:
+            loop.remove_reader(descriptor)
+    return os.read(descriptor, READ_BYTES)

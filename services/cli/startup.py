@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from services.cli.console import complain
 from services.config import Settings, load_settings
@@ -23,11 +24,17 @@ MODEL_MODULES = (
 """Where the services say what they can be configured with, as `MODELS`."""
 
 
+def imported(name: str) -> Any:
+    """What a name such as `module:function` stands for."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 def catalog() -> ConfigCatalog:
     """Everything that can be configured."""
     models = list(MODELS)
     for name in MODEL_MODULES:
-        models += importlib.import_module(name).MODELS
+        models += imported(f"{name}:MODELS")
     return ConfigCatalog(models)
 
 

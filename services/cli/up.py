@@ -7,13 +7,12 @@ import asyncio
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import process
-from services.cli.banner import introduce
 from services.cli.chat.screen import can_talk
 from services.cli.chat.talk import Talk
 from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg, flag
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
-from services.cli.first_run import or_demo, with_model
+from services.cli.first_run import introduce, or_demo, with_model
 from services.cli.startup import logged
 from services.config import Settings
 from services.errors import FailedPrecondition

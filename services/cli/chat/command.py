@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.channels import Channels
-from services.cli.banner import warn_of_host
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
@@ -26,8 +24,8 @@ from services.cli.console import (
     readable,
     say,
 )
-from services.cli.first_run import or_demo, with_model
-from services.cli.startup import logged
+from services.cli.first_run import or_demo, warn_of_host, with_model
+from services.cli.startup import imported, logged
 from services.config import Settings
 from services.config_models import ChatConfig
 from services.errors import InvalidArgument
@@ -123,10 +121,10 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
             await warn_of_host(settings, channels)
         if question is None:
             # The prompt and its libraries take a while to import, and one question needs none.
-            talk = importlib.import_module("services.cli.chat.talk")
+            talk = imported("services.cli.chat.talk:Talk")
             near = "agent" in needed
             opened = opening(arguments)
-            return await talk.Talk(channels, opened, settings, agent_is_near=near).run()
+            return await talk(channels, opened, settings, agent_is_near=near).run()
         return await _ask(settings, channels, arguments, question)
 
 

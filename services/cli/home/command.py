@@ -15,12 +15,11 @@ from services.amounts import plural
 from services.channels import Channels
 from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Command, Context, OneOf, arg, flag
 from services.cli.connection import connected, has_services
-from services.cli.console import complain, print_json, say
+from services.cli.console import StatusLine, complain, print_json, say
 from services.cli.failures import explain
 from services.cli.home.folders import Source, Target
 from services.cli.job_files import is_here, note_of
 from services.cli.output import Column, describe
-from services.cli.progress import StatusLine
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
 from services.home_jobs import JOBS, held_by, scripts_of
 from services.home_plugins import told_of
