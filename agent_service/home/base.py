@@ -1,16 +1,26 @@
 """The seam of what keeps all files of profiles, for moving them as a whole."""
 
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
-from services.errors import AlreadyExists, FailedPrecondition
-from services.home_files import Contents, HomeFile, LeftOut
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
+from services.home import HomeError, HomePaths, private_folder
+from services.home_files import Contents, HomeFile, LeftOut, check_path
 
 PIECE_BYTES = 256 * 1024
+_INCOMING = "incoming-"
+_FORGOTTEN_AFTER_S = 86_400.0
+_MEMORIES = ("memories/MEMORY.md", "memories/USER.md")
 _NAMED = 10
 
 
@@ -37,20 +47,72 @@ class Taken(Struct, frozen=True):
         return (*self.added, *self.replaced)
 
 
-class Incoming(Protocol):
-    """Files on their way in, none of which is in its place yet."""
+class Incoming:
+    """Files on their way in, put aside in a folder until all of them are there."""
+
+    def __init__(self, home: HomePaths, folder: Path) -> None:
+        self._home = home
+        self._folder = folder
+        self._files: dict[tuple[str, str], tuple[HomeFile, Path]] = {}
+        self._data = bytearray()
+
+    @property
+    def files(self) -> Mapping[tuple[str, str], tuple[HomeFile, Path]]:
+        """Each file by profile and path, and where its bytes are now."""
+        return self._files
 
     async def add(self, file: HomeFile) -> None:
         """Begin a file; InvalidArgument where there cannot be one."""
-        ...
+        check_path(file.profile, file.path)
+        key = (self._home.profile(file.profile).name, file.path)
+        if key in self._files:
+            raise InvalidArgument(f"{file.path} came twice", fields={"file.path": "each once"})
+        await self.flush()
+        self._files[key] = (file, self._folder / str(len(self._files)))
 
     async def write(self, data: bytes) -> None:
         """Add to the file that was begun last."""
-        ...
+        if not self._files:
+            raise InvalidArgument("data came before a file", fields={"data": "after a file"})
+        self._data += data
+        if len(self._data) >= PIECE_BYTES * 4:
+            await self.flush()
 
-    async def put(self, existing: Existing, *, dry_run: bool) -> Taken:
-        """Put them all in their places or none, or only say what that would be."""
-        ...
+    async def flush(self) -> None:
+        """Have all bytes of the file in the folder."""
+        if self._files:
+            data, self._data = bytes(self._data), bytearray()
+            _, path = next(reversed(self._files.values()))
+            await asyncio.to_thread(_append, path, data)
+
+
+@asynccontextmanager
+async def incoming_to(home: HomePaths) -> AsyncGenerator[Incoming]:
+    """Take files; those that were not put in place are forgotten when the context is left."""
+    await asyncio.to_thread(private_folder, home.state)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=_INCOMING, dir=home.state))
+    try:
+        yield Incoming(home, folder)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def forget_old(home: HomePaths) -> None:
+    """Remove what processes left that died while files came in."""
+    long_ago = time.time() - _FORGOTTEN_AFTER_S
+    for folder in home.state.glob(f"{_INCOMING}*"):
+        if folder.stat().st_mtime < long_ago:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _append(path: Path, data: bytes) -> None:
+    try:
+        with path.open("ab") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise HomeError(f"{path.parent} cannot be written: {error.strerror}") from None
 
 
 class HomeStore(Protocol):
@@ -72,13 +134,39 @@ class HomeStore(Protocol):
         """Take files; what was not put is forgotten when the context is left."""
         ...
 
+    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> Taken:
+        """Put all files in their places, or only say what that would be.
+
+        None is put where one is in the way. Who repeats a put that was cut off completes it.
+        """
+        ...
+
     async def recover(self) -> None:
-        """Finish, or forget, what was under way when a process died."""
+        """Forget what was under way when a process died."""
         ...
 
 
-def refuse(conflicts: Sequence[tuple[str, str]]) -> None:
-    """Say which files are in the way, if any."""
+def changed_together(files: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """What the agent itself changes of files, by profile: `skills` as one, each memory.
+
+    Who holds several of them takes them in this order.
+    """
+    for profile in sorted({profile for profile, _ in files}):
+        if any(owner == profile and path.startswith("skills/") for owner, path in files):
+            yield profile, "skills"
+        yield from ((profile, name) for name in _MEMORIES if (profile, name) in files)
+
+
+def decided(taken: Taken, existing: Existing) -> Taken:
+    """What is to become of files; AlreadyExists where some are in the way."""
+    if existing is Existing.KEEP:
+        return Taken(taken.added, (), taken.replaced, taken.unchanged, taken.left_out)
+    if existing is Existing.REFUSE:
+        _refuse(taken.replaced)
+    return taken
+
+
+def _refuse(conflicts: Sequence[tuple[str, str]]) -> None:
     if not conflicts:
         return
     named = ", ".join(f"{path} ({profile})" for profile, path in conflicts[:_NAMED])

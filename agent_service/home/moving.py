@@ -84,7 +84,7 @@ class Moving:
     async def plan(self, incoming: Incoming, profiles: Sequence[str], existing: Existing) -> Taken:
         """What `put` would do."""
         async with self._without_bundled(profiles):
-            return await incoming.put(existing, dry_run=True)
+            return await self._homes.put(incoming, existing, dry_run=True)
 
     async def put(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
@@ -92,7 +92,7 @@ class Moving:
         """Put what came in its place; also how many sessions were new among it."""
         before = {profile: await self._memories.texts(profile) for profile in profiles}
         async with self._without_bundled(profiles):
-            taken = await incoming.put(existing, dry_run=False)
+            taken = await self._homes.put(incoming, existing, dry_run=False)
         for profile, texts in before.items():
             await self._memories.note_import(profile, texts, by)
         taken_before = await self._histories.take_new()

@@ -27,16 +27,3 @@ profile_lock = Table(
     Column("lease_until", UtcTime),
 )
 """Who changes which file, `profile/path`, at the moment."""
-
-profile_incoming = Table(
-    "profile_incoming",
-    metadata,
-    Column("import_id", String(64), primary_key=True),
-    Column("profile", String(64), primary_key=True),
-    Column("path", Text, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
-    Column("mode", Integer, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-)
-"""Files of an import that has not been put in place."""

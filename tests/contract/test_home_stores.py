@@ -38,7 +38,7 @@ async def put(
             await incoming.add(HomeFile(profile, path, 0, 0o755 if path.endswith(".sh") else 0o644))
             for at in range(0, len(data), 100_000):
                 await incoming.write(data[at : at + 100_000])
-        return await incoming.put(existing, dry_run=dry_run)
+        return await store.put(incoming, existing, dry_run=dry_run)
 
 
 async def held(store: HomeStore) -> Tree:

@@ -346,16 +346,6 @@ def _profiles() -> None:
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("lease_until", UtcTime),
     )
-    op.create_table(
-        "profile_incoming",
-        sa.Column("import_id", sa.String(64), primary_key=True),
-        sa.Column("profile", sa.String(64), primary_key=True),
-        sa.Column("path", sa.Text, primary_key=True),
-        sa.Column("data", sa.LargeBinary, nullable=False),
-        sa.Column("size_bytes", sa.BigInteger, nullable=False),
-        sa.Column("mode", sa.Integer, nullable=False),
-        sa.Column("created_at", UtcTime, nullable=False),
-    )
 
 
 def _memory() -> None:

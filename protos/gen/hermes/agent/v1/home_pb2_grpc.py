@@ -63,7 +63,7 @@ class HomeServiceServicer:
 
     def ImportHome(self, request_iterator, context):
         """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-        has come. The same files again change nothing. Sessions among them are taken as well, once. Fails
+        has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
         with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
         of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
         """

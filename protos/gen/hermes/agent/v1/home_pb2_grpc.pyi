@@ -24,7 +24,7 @@ class HomeServiceStub:
     """
     ImportHome: _aio.StreamUnaryMultiCallable[_home_pb2.ImportHomeRequest, _home_pb2.ImportHomeResponse]
     """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-    has come. The same files again change nothing. Sessions among them are taken as well, once. Fails
+    has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
     with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
     of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
     """
@@ -51,7 +51,7 @@ class HomeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_abc.AsyncIterator[_home_pb2.ImportHomeRequest], _abc.Awaitable[_home_pb2.ImportHomeResponse]],
     ) -> _abc.Awaitable[_home_pb2.ImportHomeResponse]:
         """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-        has come. The same files again change nothing. Sessions among them are taken as well, once. Fails
+        has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
         with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
         of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
         """
