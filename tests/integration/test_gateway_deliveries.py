@@ -1,6 +1,5 @@
 """Deliveries: stored once, sent in order, marked where nobody knows whether they arrived."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -115,21 +114,6 @@ async def test_a_lost_answer_is_repeated_with_a_mark(tmp_path: Path) -> None:
         assert await running.counted("hermes_deliveries_total", **marked) == 1
 
 
-async def test_a_limit_is_heeded_and_is_no_doubt(tmp_path: Path) -> None:
-    async with sender(tmp_path) as (telegram, sends, running):
-        telegram.faults.planned["sendMessage"] = ["limited"]
-        await sends.deliver("dlv_1", "The report.")
-        await running.counted("hermes_platform_rate_limited_seconds_total", platform="telegram")
-        await asyncio.sleep(0.3)
-        await sends.deliver("dlv_2", "Another one.", chat_id="2")
-        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
-        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
-        assert telegram.texts(1) == ["The report."]
-        assert not telegram.impatient
-        waited_s = running.metric("hermes_platform_rate_limited_seconds_total", platform="telegram")
-        assert waited_s == 1
-
-
 async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path) -> None:
     async with sender(tmp_path) as (telegram, sends, running):
         telegram.faults.planned["sendMessage"] = ["forbidden"]
@@ -141,19 +125,6 @@ async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path)
         assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
         given_up = {"platform": "telegram", "outcome": "abandoned"}
         assert await running.counted("hermes_deliveries_total", **given_up) == 1
-
-
-async def test_a_thread_that_cannot_be_one_is_given_up_and_holds_nobody_up(tmp_path: Path) -> None:
-    async with sender(tmp_path) as (telegram, sends, _):
-        await sends.deliver("dlv_1", "Lost.", thread_id="general")
-        await sends.deliver("dlv_2", "The next.", thread_id="12")
-        ended = await sends.ended("dlv_1")
-        assert ended.state == DELIVERY_STATE_ABANDONED
-        assert "general" in ended.last_error
-        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
-        assert [(it.text, it.thread_id) for it in telegram.chats[1].values()] == [
-            ("The next.", "12")
-        ]
 
 
 async def test_formatting_that_is_not_understood_is_left_out(tmp_path: Path) -> None:

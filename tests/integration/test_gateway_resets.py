@@ -29,7 +29,6 @@ SCRIPT: dict[str, Any] = {
         {"steps": [{"text": "well"}]},
     ]
 }
-SESSIONS = "SELECT id FROM session WHERE platform = 'telegram'"
 CHAT = "SELECT session_id FROM chat_session"
 REVIEWS = "SELECT parent_session_id FROM review"
 
@@ -89,30 +88,6 @@ async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Pat
         await _ask(telegram, "as I said", "well")
         turns = f"SELECT count(*) FROM turn WHERE session_id = '{old}'"
         assert await running.rows("agent", turns) == [(2,)]
-
-
-async def test_a_quiet_chat_gets_its_new_session_by_itself_and_is_told_with_the_next_message(
-    tmp_path: Path,
-) -> None:
-    async with fake_telegram() as telegram, fake_model(SCRIPT) as model:
-        async with again(tmp_path, telegram, model, IDLE) as running:
-            await _ask(telegram, "hi", "well")
-            [(old,)] = await running.rows("gateway", CHAT)
-            await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
-        await asyncio.to_thread(_age, running, 61)
-        # It looks as soon as it has started.
-        async with again(tmp_path, telegram, model, IDLE) as running:
-            await running.until_rows("agent", REVIEWS, [(old,)])
-            ended = "SELECT old_session_id FROM session_reset"
-            await running.until_rows("gateway", ended, [(old,)])
-            assert telegram.texts(1) == ["well"]
-            [(new,)] = await running.rows("gateway", CHAT)
-            await _ask(telegram, "hi again", "well")
-            assert telegram.texts(1)[1] == "A new session has begun after a pause."
-            found = await running.rows(
-                "agent", "SELECT id FROM session WHERE platform = 'telegram'"
-            )
-            assert sorted(found) == sorted([(old,), (new,)])
 
 
 async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(

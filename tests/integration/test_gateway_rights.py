@@ -112,27 +112,6 @@ async def test_what_is_private_is_not_said_in_groups(tmp_path: Path) -> None:
         assert await asked(telegram, OTHER, "/model other/model", **GROUP) == ONLY_ADMINS
 
 
-async def test_only_an_admin_allows_for_always(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [RUN, {"text": "done"}]}]}
-    async with (
-        fake_telegram() as telegram,
-        bot(tmp_path, telegram, script, ASK_FIRST),
-    ):
-        await telegram.say(OTHER, "clean up", user_id=OTHER)
-        await telegram.until(lambda: any(shown.buttons for shown in telegram.chats[OTHER].values()))
-        [question] = [shown for shown in telegram.chats[OTHER].values() if shown.buttons]
-        [always] = [data for data in question.buttons if data.endswith(":always")]
-        await telegram.press(OTHER, question.id, always, user_id=OTHER)
-        await telegram.until(lambda: bool(telegram.acknowledged))
-        assert NOT_YOURS in telegram.acknowledged.values()
-        await telegram.say(OTHER, "/approve always", user_id=OTHER)
-        await telegram.until(lambda: ONLY_ADMINS in telegram.texts(OTHER))
-        await telegram.say(OTHER, "/deny", user_id=OTHER)
-        await telegram.until(
-            lambda: any(each.startswith("Denied") for each in telegram.texts(OTHER))
-        )
-
-
 async def test_the_menu_is_set_once_for_each_kind_of_person(tmp_path: Path) -> None:
     skills = tmp_path / "skills"
     await asyncio.to_thread(put_skill, skills, "research/paper-search", document("paper-search"))

@@ -182,21 +182,6 @@ async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None
         assert telegram.calls["sendMessage"] == 2
 
 
-async def test_a_question_survives_a_restart(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
-    async with fake_telegram() as telegram, fake_model(script) as model:
-        async with again(tmp_path, telegram, model, ASK_FIRST):
-            await telegram.say(1, "clean up")
-            await telegram.until(lambda: len(telegram.texts(1)) == 2)
-        question = list(telegram.chats[1].values())[1]
-        async with again(tmp_path, telegram, model, ASK_FIRST):
-            await telegram.press(1, question.id, question.buttons[-1])
-            await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
-            await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:7"))
-        assert len(telegram.texts(1)) == 2
-        assert len(model.requests) == 2
-
-
 async def test_a_token_that_is_not_valid_is_said_and_not_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,11 +125,6 @@ def test_all_models_problems_are_told_at_once_and_each_once(tmp_path: Path) -> N
     ]
 
 
-def test_notices_of_loading_are_passed_on(tmp_path: Path) -> None:
-    (found,) = messages(tmp_path, "terminal: {backend: local}\n")
-    assert "is not used" in found
-
-
 def test_what_is_in_effect_is_shown_with_its_source_and_no_secret(tmp_path: Path) -> None:
     found = settings(
         tmp_path,
@@ -147,20 +142,3 @@ def test_what_is_in_effect_is_shown_with_its_source_and_no_secret(tmp_path: Path
     assert shown["services.log.level"] == ("debug", "--log-level, command line")
     assert shown["services.metrics.port"] == ("9464", "default")
     assert shown["streaming.enabled"] == ("true", "default")
-
-
-def test_each_setting_says_what_it_takes() -> None:
-    entries = {entry.key: entry for entry in CATALOG.entries}
-    turns = entries["agent.max_turns"]
-    assert (turns.type, turns.default) == ("integer, at least 1, at most 1000", "90")
-    assert (turns.env, turns.option) == (("HERMES_MAX_TURNS",), "--turns")
-    assert turns.meaning == "Model calls in one turn."
-    assert entries["agent.allowed"].type == "list of text"
-    assert entries["approvals.mode"].type == "manual | smart | off"
-    assert entries["providers"].type == "mapping"
-    assert entries["services.listen"].type == "host:port or unix:/path/to/socket"
-    assert [key for key, entry in entries.items() if entry.secret] == [
-        "model.api_key",
-        "services.tracing.headers",
-        "services.database.url",
-    ]
