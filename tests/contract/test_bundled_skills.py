@@ -186,16 +186,6 @@ async def test_one_that_was_moved_to_another_category_is_renewed_there(
     assert "data/count/SKILL.md" not in now
 
 
-async def test_a_category_that_is_somebodys_skill_is_left_to_it(
-    files: SkillFiles, package: Path
-) -> None:
-    await write(files, "data/SKILL.md", document("data").encode())
-    await copy(files, package)
-    async with serving(files, package) as skills:
-        names = [skill.folder for skill in (await skills.catalogue()).skills]
-    assert names == ["count", "data", "writing/letters"]
-
-
 async def test_a_killed_copy_is_completed_by_the_next(files: SkillFiles, package: Path) -> None:
     counted = Killable(files, -1)
     await copy(counted, package)

@@ -22,7 +22,6 @@ from agent_service.models.messages import Messages
 from agent_service.models.provider import Provider
 from agent_service.models.transport import Timeouts
 from tests.contract.models import (
-    KEY,
     NO_RETRIES,
     TOOLS,
     answer,
@@ -77,16 +76,6 @@ async def test_a_request_has_the_apis_own_form() -> None:
             }
         ],
     }
-
-
-async def test_the_headers_are_the_sdks() -> None:
-    async with scripted(messages, answers({"text": "Hi"})) as (model, server):
-        await ask(model)
-    (call,) = server.requests
-    assert call.path.endswith("/v1/messages")
-    assert call.headers["anthropic-version"] == "2026-10-21"
-    assert KEY in (call.headers.get("x-api-key", "") + call.headers.get("authorization", ""))
-    assert not [name for name in call.headers if name.startswith("x-stainless")]
 
 
 async def test_results_of_one_answer_share_a_message() -> None:

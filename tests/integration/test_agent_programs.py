@@ -61,11 +61,6 @@ hermes_tools.write_file(surprise=1)
     assert told.endswith("[exit code 1]")
 
 
-async def test_background_commands_are_not_for_programs(tools: Tools) -> None:
-    code = "from hermes_tools import terminal\nterminal('sleep 600', background=True)"
-    assert "background" in await tools.refusal("execute_code", code=code)
-
-
 async def test_the_number_of_calls_has_a_limit(tools: Tools) -> None:
     code = """
 import hermes_tools

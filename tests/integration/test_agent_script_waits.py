@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.tools.output import HEAD_BYTES, LIMIT_BYTES, TAIL_BYTES
 from hermes.agent.v1 import approval_pb2, turn_event_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.common.v1 import approval_pb2 as policies
@@ -24,7 +23,6 @@ from tests.integration.test_agent_takeover import Stage, staged
 WAIT, HALT = policies.UNATTENDED_POLICY_WAIT, policies.UNATTENDED_POLICY_HALT
 ASKS = "approvals: {mode: manual, sandboxed: ask, timeout: 60}\n"
 TIDY = "mkdir -p src; echo ran >>log; rm -r src; echo tidied"
-FLOOD = "printf first; head -c 60000 /dev/zero | tr '\\0' a; head -c 60000 /dev/zero | tr '\\0' b"
 
 
 async def _set(stage: Stage, text: str, *instances: str) -> None:
@@ -123,34 +121,6 @@ async def test_what_is_allowed_always_is_this_script_and_no_other(
 async def _waiting(client: AgentClient) -> list[approval_pb2.Approval]:
     stub = ApprovalServiceStub(client.channels.to("agent"))
     return list((await stub.ListApprovals(approval_pb2.ListApprovalsRequest())).approvals)
-
-
-async def test_of_much_output_the_head_and_the_tail_are_kept_and_the_gap_is_named(
-    tmp_path: Path, postgres_url: str
-) -> None:
-    async with (
-        staged(tmp_path, postgres_url, ANSWERS) as stage,
-        stage.agent("only") as agent,
-        agent.client() as client,
-    ):
-        shown = answer(await run(client, f"{FLOOD}; printf last", mode=ONLY))
-        left_out = len("first") + 120_000 + len("last") - LIMIT_BYTES
-        note = f"\n[… {left_out:,} bytes left out …]\n"
-        head, tail = shown.split(note)
-        assert head == f"first{'a' * (HEAD_BYTES - 5)}"
-        assert tail == f"{'b' * (TAIL_BYTES - 4)}last"
-        assert len(head) + len(tail) == LIMIT_BYTES == 50_000
-        # What a model is shown is cut in the same way, and an order in the last line still counts.
-        assert answer(await run(client, FLOOD)) == "seen"
-        assert note.replace(f"{left_out:,}", f"{left_out - 4:,}") in str(
-            stage.model.bodies[0]["messages"][1]["content"]
-        )
-        silent = await run(client, f"""{FLOOD}; echo; echo '{{"wakeAgent": false}}'""")
-        assert answer(silent) == ""
-        assert len(stage.model.requests) == 1
-        failed = failure(await run(client, f"({FLOOD}; echo; echo no space) >&2; exit 1"))
-        assert failed.message.endswith("b\nno space")
-        assert len(failed.message) < 2100
 
 
 class _NoModel(Site, frozen=True):

@@ -10,7 +10,6 @@ from skills_ref import validate
 from agent_service.curation.changes import Kind
 from agent_service.curation.curation import Order
 from agent_service.curation.plan import BadPlan, is_about_content, parsed
-from agent_service.curation.planning import clusters
 from agent_service.skills.document import BadSkill, checked
 from agent_service.skills.usage import timestamp
 from services.errors import NotFound
@@ -151,13 +150,6 @@ def test_reasons_say_something_about_content() -> None:
     assert is_about_content(CONTENT)
     for reason in ("", "unused", "It was never used, 0 views.", "Nobody has read this for long"):
         assert not is_about_content(reason), reason
-
-
-def test_clusters_are_names_that_begin_alike() -> None:
-    assert clusters(["git-log", "mail-read", "git", "mail-send", "oddity"]) == {
-        "git": ["git", "git-log"],
-        "mail": ["mail-read", "mail-send"],
-    }
 
 
 def test_skills_grow_old_but_protected_ones_and_those_of_jobs(root: Path, tmp_path: Path) -> None:

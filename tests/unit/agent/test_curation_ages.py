@@ -29,11 +29,6 @@ def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> Transition | Non
     return transition("a", usage, now, of)
 
 
-def used(days_ago: float, state: SkillState = SkillState.ACTIVE, age: float = 300) -> Usage:
-    used_at = timestamp(NOW - days_ago * DAY)
-    return Usage(created_at=timestamp(NOW - age * DAY), last_used_at=used_at, state=state)
-
-
 @given(uses, ages)
 def test_each_state_follows_from_the_time_without_activity(usage: Usage, of: Ages) -> None:
     found = only(usage, of=of)
@@ -71,29 +66,3 @@ def test_what_was_done_once_is_not_to_be_done_again(usage: Usage, of: Ages) -> N
     if found is not None:
         assert found.to is not usage.state
         assert only(replace(usage, state=found.to), of=of) is None
-
-
-def test_the_days_on_which_it_happens() -> None:
-    assert only(used(29.9)) is None
-    stale = only(used(30))
-    assert stale == Transition("a", SkillState.STALE, "not used for 30 days")
-    assert only(used(89.9, SkillState.STALE)) is None
-    archived = only(used(90, SkillState.STALE))
-    assert archived == Transition("a", SkillState.ARCHIVED, "not used for 90 days")
-    assert only(used(90)) == archived
-    back = only(used(1, SkillState.STALE))
-    assert back == Transition("a", SkillState.ACTIVE, "it was used again")
-    never = Usage(created_at=timestamp(NOW - 90 * DAY))
-    assert only(never) == Transition("a", SkillState.ARCHIVED, "never used for 90 days")
-
-
-def test_short_ages_do_not_put_away_what_is_new() -> None:
-    short = Ages(DAY, 2 * DAY)
-    new = Usage(created_at=timestamp(NOW - 29 * DAY))
-    found = only(new, of=short)
-    assert found is not None
-    assert found.to is SkillState.STALE
-    older = Usage(created_at=timestamp(NOW - 30 * DAY), state=SkillState.STALE)
-    found = only(older, of=short)
-    assert found is not None
-    assert found.to is SkillState.ARCHIVED

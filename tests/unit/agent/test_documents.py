@@ -3,11 +3,9 @@
 import asyncio
 import io
 import json
-import os
 import zipfile
 from collections.abc import Callable
 from datetime import datetime, time
-from pathlib import Path
 from typing import Any
 
 import docx
@@ -16,7 +14,7 @@ import pypdf
 import pytest
 from fpdf import FPDF
 
-from agent_service.documents.reading import AT_ONCE, Document, Documents, NoDocument, kind_of
+from agent_service.documents.reading import Document, Documents, NoDocument, kind_of
 from agent_service.documents.worker import BODY, MAX_PART_BYTES
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -182,23 +180,6 @@ def test_a_document_is_read_once() -> None:
         return await documents.read("pdf", data) is first
 
     assert asyncio.run(twice())
-
-
-def test_few_documents_are_read_at_once_whoever_asks() -> None:
-    async def processes() -> int:
-        documents, most = Documents(), 0
-        children = Path(f"/proc/self/task/{os.getpid()}/children")
-        others = {*(await asyncio.to_thread(children.read_text)).split()}
-        asked = [documents.read("pdf", _pdf(f"text {number}")) for number in range(5)]
-        reading = asyncio.gather(*asked)
-        while not reading.done():
-            running = {*(await asyncio.to_thread(children.read_text)).split()}
-            most = max(most, len(running - others))
-            await asyncio.sleep(0.005)
-        assert len(await reading) == len(asked)
-        return most
-
-    assert asyncio.run(processes()) == AT_ONCE
 
 
 @pytest.mark.parametrize(

@@ -199,13 +199,6 @@ async def test_a_search_leaves_out_what_a_person_has_to_allow(
     assert not any(each in said for each in ("\0", KEY, "otter key", "config.yaml", "otter: 1"))
 
 
-async def test_lines_of_a_search_look_alike_in_a_sandbox_and_on_a_machine(searched: Path) -> None:
-    for more in ({}, {"context": 1}, {"output_mode": "count"}):
-        asked: dict[str, Any] = {"pattern": "otter", "path": f"{searched}/notes", **more}
-        here = await call(searched, "search_files", **asked)
-        assert here == await call(searched, "search_files", backend="docker", **asked)
-
-
 def test_the_rest_of_a_long_line_is_not_taken_for_another(searched: Path) -> None:
     (searched / "agent/config.yaml").write_text("otter" + "s3cret" * 20_000 + "\n")
     said = asyncio.run(call(searched, "search_files", pattern="otter", path=f"{searched}"))
@@ -241,14 +234,6 @@ async def test_a_file_that_a_person_has_to_allow_is_sent_once_they_have(
     decided = (Decision.ONCE, said.split()[1])
     await call(home, "send_message", chats=chats, decided=decided, **message)
     assert len(chats.sent) == 1
-
-
-async def test_other_files_are_sent_unasked(home: Path) -> None:
-    chats = Chats()
-    for backend, path in (("local", "notes/a.txt"), ("docker", KEY)):
-        message: dict[str, Any] = {"action": "send", "message": f"MEDIA:{home}/{path}"}
-        await call(home, "send_message", chats=chats, backend=backend, **message)
-    assert len(chats.sent) == 2
 
 
 @pytest.mark.parametrize(

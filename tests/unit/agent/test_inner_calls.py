@@ -9,7 +9,7 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.models.base import ToolCall
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolResult
-from agent_service.tools.inner import MAX_RESULT_CHARS, JournaledCalls, inner_key
+from agent_service.tools.inner import JournaledCalls, inner_key
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.patch import Patch
 from agent_service.tools.terminal import Terminal
@@ -132,11 +132,3 @@ async def test_a_program_is_told_of_the_tools_that_its_turn_has() -> None:
     functions = calls_of(Door(State(), _works)).functions()
     assert list(functions) == ["terminal", "patch"]
     assert functions["terminal"] == ["command", "timeout", "workdir"]
-
-
-async def test_a_long_result_is_cut() -> None:
-    async def says_much() -> ToolResult:
-        return ToolResult("x" * (MAX_RESULT_CHARS + 7))
-
-    result = await calls_of(Door(State(), says_much)).call(1, "patch", PATCH)
-    assert result.text.endswith("x\n[… 7 more characters]")

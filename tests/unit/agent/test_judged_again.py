@@ -9,7 +9,7 @@ from agent_service.events import Decision
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolContext, ToolFailed
 from agent_service.tools.judged import JudgeCommands
-from agent_service.tools.typed import MOST_BEGUN, Typed
+from agent_service.tools.typed import Typed
 from tests.unit.agent.test_judged import (
     IN_FOLDER,
     INPUT,
@@ -79,10 +79,3 @@ async def test_a_call_that_is_made_again_goes_on_with_what_it_went_on_with_befor
     for key, piece in (("trn_1:4", "ec"), ("trn_1:4", "ec"), ("trn_1:5", "ho x")):
         await ask(piece, typed=INPUT, state=state, key=key)
     assert state.values["judged_lines"] == {"proc_1": "echo x"}
-
-
-async def test_only_so_many_calls_are_remembered() -> None:
-    state = State()
-    for number in range(MOST_BEGUN + 9):
-        await ask(f"cd /workspace/{number}", typed=IN_FOLDER, state=state, key=f"trn_1:{number}")
-    assert list(state.values["judged_begun"]) == [f"trn_1:{n}" for n in range(9, MOST_BEGUN + 9)]

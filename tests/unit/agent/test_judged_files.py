@@ -198,11 +198,6 @@ async def test_an_answer_holds_for_the_same_file_and_the_same_words(machine: Mac
         await call(machine, "write_file", path="/home/me/.bashrc", content="a", decided=decided)
 
 
-async def test_nobody_is_asked_where_approvals_are_off(machine: Machine) -> None:
-    await call(machine, "write_file", path="/home/me/.bashrc", content="a", asks=False)
-    assert machine.files["/home/me/.bashrc"] == b"a"
-
-
 async def test_secrets_are_not_shown_in_the_question(machine: Machine) -> None:
     content = "curl -H 'Authorization: Bearer abcdef0123456789abc' x"
     said = await call(machine, "write_file", path="/home/me/.bashrc", content=content)

@@ -70,11 +70,6 @@ def test_who_needs_no_marks_gets_the_messages_as_they_are(model: str) -> None:
     assert body(OpenRouter(), model)["messages"] == CONVERSATION
 
 
-def test_a_conversation_that_has_only_begun_is_marked_where_it_can_be() -> None:
-    assert set(marked(body(OpenRouter(), count=2))) == {"You are Hermes.", "one"}
-    assert set(marked(body(OpenRouter(), count=1))) == {"You are Hermes."}
-
-
 def test_how_hard_to_think_and_whom_to_ask_is_said_in_its_own_words() -> None:
     plain = body(OpenRouter())
     assert "reasoning" not in plain

@@ -83,9 +83,3 @@ def test_lines_of_the_file_are_found_however_they_are_indented(
     assert [line.rstrip() for line in after.split("\n")] == [
         line.rstrip() for line in text.split("\n")
     ]
-
-
-@given(st.text("ab\n ", max_size=30), st.text("ab\n ", min_size=1, max_size=4))
-def test_what_stands_there_as_it_is_is_replaced_as_ever(text: str, old: str) -> None:
-    if old in text:
-        assert replace(text, old, "x", every=True) == text.replace(old, "x")

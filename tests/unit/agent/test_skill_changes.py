@@ -135,20 +135,6 @@ def test_a_library_that_another_program_holds_may_be_changed_later(tmp_path: Pat
     assert (tmp_path / "notes" / "SKILL.md").exists()
 
 
-def test_a_name_can_be_archived_again(tmp_path: Path) -> None:
-    clock = ManualClock()
-    shelf = skills(tmp_path, clock)
-    for number in range(2):
-        run(clock.advance(1))
-        run(_manage(shelf, CREATE, f"c{number}"))
-        assert usage(tmp_path)["notes"]["state"] == "active"
-        run(_manage(shelf, ARCHIVE, f"a{number}"))
-    assert sorted(path.name for path in (tmp_path / ".archive").iterdir()) == [
-        "notes",
-        "notes-20260105120002",
-    ]
-
-
 def test_an_old_skill_is_brought_into_form_when_it_is_changed(tmp_path: Path) -> None:
     text = "---\nname: notes\nversion: 1.0\ndescription: {a: b}\n---\nDo it."
     put_skill(tmp_path, "notes", text.replace("{a: b}", "'yes: no'"))

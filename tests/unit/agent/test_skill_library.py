@@ -9,7 +9,6 @@ import pytest
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused, HomeSkillFiles
 from agent_service.skills.library import Library, Origin
-from tests.fakes.clock import ManualClock
 from tests.skills import document, put, put_skill, run, skills
 
 AROUND = Surroundings(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
@@ -83,17 +82,6 @@ def test_only_what_has_changed_is_read_again(tmp_path: Path) -> None:
     assert [skill.description for skill in second.skills] == ["takes notes", "finds many papers"]
     unreadable.unlink()
     assert [skill.name for skill in (run(library.catalogue())).skills] == ["inner", "arxiv"]
-
-
-def test_a_prompt_is_made_from_a_list_that_is_a_moment_old(tmp_path: Path) -> None:
-    clock = ManualClock()
-    shelf = skills(tmp_path, clock)
-    put_skill(tmp_path, "one")
-    assert "- one" in run(shelf.index(AROUND)).text
-    put_skill(tmp_path, "two")
-    assert "- two" not in run(shelf.index(AROUND)).text
-    run(clock.advance(1.5))
-    assert "- two" in run(shelf.index(AROUND)).text
 
 
 def test_whose_a_skill_is(tmp_path: Path) -> None:

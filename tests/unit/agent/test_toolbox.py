@@ -231,37 +231,6 @@ async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
     assert tool.log == ["begin 1", "end 1"]
 
 
-async def test_what_is_allowed_is_what_the_person_was_shown() -> None:
-    tool = Sample()
-    asking = RequireApproval[SampleArguments](tool, lambda arguments: arguments.thing)
-    live = turn(("sample", '{"thing": "x"}'))
-    live.decisions["1"] = Decision.ALWAYS
-    for binding in ("", binding_of(SampleArguments(thing="y"))):
-        live.bindings["1"] = binding
-        (found,) = await facts(toolbox(asking), live)
-        assert isinstance(found, ToolReturned)
-        assert (found.is_error, "has changed meanwhile" in found.text) == (True, True)
-    assert tool.log == []
-
-
-async def test_an_allowance_is_bound_to_all_that_the_call_says() -> None:
-    asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
-    calls = [
-        ("sample", said)
-        for said in (
-            '{"thing": "x", "seconds": 0}',
-            '{"seconds": 0.0, "thing": "x"}',
-            '{"thing": "x", "seconds": 1}',
-            '{"thing": "y"}',
-        )
-    ]
-    found = await facts(toolbox(asking), turn(*calls))
-    bindings = {fact.call.key: fact.binding for fact in found if isinstance(fact, ApprovalNeeded)}
-    assert bindings["1"] == bindings["2"]
-    assert len({bindings["1"], bindings["3"], bindings["4"]}) == 3
-    assert "" not in bindings.values()
-
-
 async def test_a_question_shows_no_secret() -> None:
     asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
     box = toolbox(asking, redactor=Redactor(["hunter2hunter2"]))
