@@ -88,20 +88,10 @@ def is_drifted(text: str) -> bool:
     return render(parse(text)) != text.rstrip("\n")
 
 
-def rewrites(operations: Sequence[Operation]) -> bool:
-    """Whether they make a text anew: all do, but for adding one entry behind what is there."""
-    return bool(operations) and [each.action for each in operations] != [Action.ADD]
-
-
 def apply(text: str, operations: Sequence[Operation], limit: int) -> str:
-    """The text after all operations; MemoryRefused, and none of them is done, where one cannot be.
-
-    To a text that has drifted, entries are only added, behind what is there.
-    """
+    """The text after all operations; MemoryRefused, with none done, where one cannot be."""
     if not operations:
         raise MemoryRefused("There is nothing to do: give an action, or operations.")
-    if is_drifted(text):
-        return _added_behind(text, operations, limit)
     entries = parse(text)
     for number, operation in enumerate(operations, 1):
         try:
@@ -155,27 +145,6 @@ def _position(entries: Sequence[str], old_text: str) -> int:
         matching = _listed([entries[n] for n in found])
         raise MemoryRefused(f"Several entries have {old_text!r}; give more of one:\n{matching}")
     return found[0]
-
-
-def _added_behind(text: str, operations: Sequence[Operation], limit: int) -> str:
-    if rewrites(operations):
-        raise MemoryRefused(
-            "Somebody has edited this memory by hand in a way that a change would not keep. A copy "
-            "was made beside it. Entries can be added one by one; ask the user to tidy the file up "
-            "for more."
-        )
-    content, kept = operations[0].content.strip(), text.rstrip("\n")
-    _check(content)
-    if content in parse(text):
-        return text
-    changed = f"{kept}{DELIMITER}{content}" if kept.strip() else content
-    if len(changed) > limit:
-        raise MemoryRefused(
-            f"That would be {len(changed)} of {limit} characters. Somebody has edited this memory "
-            "by hand in a way that a change would not keep, so ask the user to shorten it. There "
-            f"are:\n{_listed(parse(text))}"
-        )
-    return changed
 
 
 def _listed(entries: Sequence[str]) -> str:

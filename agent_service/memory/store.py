@@ -21,7 +21,6 @@ from agent_service.memory.entries import (
     apply,
     is_drifted,
     parse,
-    rewrites,
 )
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage import memory as storage
@@ -59,7 +58,7 @@ class Memory(Struct, frozen=True):
 
     @property
     def is_drifted(self) -> bool:
-        """Whether a person has edited it so that it can only be added to."""
+        """Whether a person has edited it so that a change keeps a copy of it."""
         return is_drifted(self.text)
 
     @property
@@ -184,7 +183,7 @@ class MemoryStore:
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
             await asyncio.to_thread(self._check, asked.operations)
-            if memory.is_drifted and rewrites(asked.operations):
+            if memory.is_drifted:
                 await self._keep_copy(asked.profile, asked.target, document.data)
             after = apply(memory.text, asked.operations, memory.limit)
             return await self._write(document, memory, after, asked)

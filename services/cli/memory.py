@@ -59,7 +59,7 @@ def _print(memories: Sequence[pb.Memory], *, as_json: bool) -> None:
         print_json({field_value(one, "target"): describe(one, _MEMORY) for one in memories})
         return
     for memory in memories:
-        by_hand = ", edited by hand: entries can only be added" if memory.drifted else ""
+        by_hand = ", edited by hand: a change keeps a copy" if memory.drifted else ""
         used = f"{memory.char_count} of {memory.char_limit} characters"
         say(f"── {field_value(memory, 'target')}  {used}{by_hand}")
         for entry in memory.entries:

@@ -87,18 +87,6 @@ def test_what_is_too_long_already_can_be_made_shorter_bit_by_bit() -> None:
         apply(text, [Operation(REPLACE, "d" * 30, "a")], LIMIT)
 
 
-def test_what_was_edited_by_hand_is_only_added_to() -> None:
-    edited = "a\n§\na\n§\n  b"
-    assert apply(edited, [Operation(ADD, "c")], LIMIT) == f"{edited}\n§\nc"
-    assert apply(edited, [Operation(ADD, "a")], LIMIT) == edited
-    replaced, removed = Operation(REPLACE, "c", "b"), Operation(REMOVE, old_text="b")
-    for refused in ([replaced], [removed], [Operation(ADD, "c"), Operation(ADD, "d")]):
-        with pytest.raises(MemoryRefused, match="edited this memory by hand"):
-            apply(edited, refused, LIMIT)
-    with pytest.raises(MemoryRefused, match=r"(?s)of 40 characters.*by hand.*\n- a\n- b$"):
-        apply(edited, [Operation(ADD, "c" * 40)], LIMIT)
-
-
 _TEXTS = st.text(st.sampled_from("ab§ \n"), max_size=8)
 
 

@@ -93,7 +93,7 @@ class Memory(_message.Message):
     version: _builtins.str
     """Another one for every other text."""
     drifted: _builtins.bool
-    """Whether somebody has edited it by hand so that it can only be added to."""
+    """Whether somebody has edited it by hand so that a change keeps a copy of it beside the file."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Its entries, in their order."""
