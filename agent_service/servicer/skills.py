@@ -78,7 +78,7 @@ class SkillServicer(skill_pb2_grpc.SkillServiceServicer):
         """Brings a skill back."""
         skills = self._shelves.of(profile_of(request.profile))
         with _told():
-            record = await skills.record(await skills.restore(request.name))
+            record = await skills.record(await skills.find(await skills.restore(request.name)))
         return skill_pb2.RestoreSkillResponse(skill=convert.skill(record))
 
 

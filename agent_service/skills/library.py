@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -251,6 +251,16 @@ def _installed(data: bytes | None) -> Mapping[str, HubNote]:
     except (ValueError, AttributeError, RecursionError):
         _log.warning("%s cannot be read; nothing counts as installed from a hub", HUB)
         return {}
+
+
+async def change_usage(files: SkillFiles, name: str, change: Callable[[Usage], Usage]) -> None:
+    """Change the record of a skill's use; the library has to be held."""
+    usage = UsageFile.parse(await files.read(USAGE, MAX_LIST_BYTES))
+    before = usage.of(name)
+    after = change(before)
+    if after != before:
+        usage.put(name, after)
+        await files.write(USAGE, usage.encoded())
 
 
 class Trust(StrEnum):

@@ -25,7 +25,7 @@ from agent_service.skills.library import (
     Skill,
     trust_of,
 )
-from agent_service.skills.manage import Notes, SkillKeeping, SkillManager
+from agent_service.skills.manage import Notes, SkillManager
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 from agent_service.skills.usage import SkillState, Usage
 from services.clock import Clock
@@ -105,7 +105,7 @@ class SkillRecord(Struct, frozen=True):
         return trust_of(self.origin, self.note)
 
 
-class ProfileSkills:
+class ProfileSkills(SkillManager):
     """One profile's skills."""
 
     def __init__(
@@ -116,14 +116,11 @@ class ProfileSkills:
         bundled: BundledSkills | None = None,
     ) -> None:
         """Take the library's files, and what is copied there before it is first read."""
-        self._library = Library(files)
+        super().__init__(Library(files), clock)
         self._bundled = bundled
         self._has_bundled = bundled is None
         self._copying = asyncio.Lock()
         self._screen = SkillScreen(scanner)
-        self._manager = SkillManager(self._library, clock)
-        self._keeping = SkillKeeping(self._library, clock)
-        self._clock = clock
         self._recent: tuple[float, Catalogue] | None = None
 
     async def catalogue(self) -> Catalogue:
@@ -181,7 +178,7 @@ class ProfileSkills:
     async def states(self) -> Mapping[SkillState, int]:
         """How many there are of each state."""
         found = Counter(record.usage.state for record in await self.records())
-        return found | {SkillState.ARCHIVED: len(await self._keeping.archived())}
+        return found | {SkillState.ARCHIVED: len(await self.archived())}
 
     async def record(self, skill: Skill) -> SkillRecord:
         """A skill with its record."""
@@ -225,32 +222,20 @@ class ProfileSkills:
         """Some of a skill's text as models read it."""
         return await self._screen.text(skill.name, text)
 
-    async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
-        """Have a skill stay as it is, or not."""
-        await self._keeping.pin(skill, is_pinned=is_pinned)
-
     async def archive(self, skill: Skill) -> str:
         """Put a skill away; returns where it is kept."""
         self._recent = None
-        return await self._keeping.archive(skill)
+        return await super().archive(skill)
 
-    async def restore(self, folder: str) -> Skill:
-        """Bring a skill back from the archive."""
+    async def restore(self, folder: str) -> str:
+        """Bring a skill back into its category; returns its name, which is that of its folder."""
         self._recent = None
-        return await self.find(await self._keeping.restore(folder))
-
-    async def viewed(self, skill: Skill) -> None:
-        """Count that it was read."""
-        await self._manager.viewed(skill.name)
-
-    async def used(self, skill: Skill) -> None:
-        """Count that it was given to a model that has to follow it."""
-        await self._manager.used(skill.name)
+        return await super().restore(folder)
 
     async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
         """Change the library, once for each key."""
         try:
-            return await self._manager.manage(key, wanted, notes)
+            return await super().manage(key, wanted, notes)
         finally:
             self._recent = None
 

@@ -64,7 +64,7 @@ async def used(skills: ProfileSkills, given: Sequence[Loaded]) -> None:
     for each in given:
         if each.skill is not None:
             try:
-                await skills.used(each.skill)
+                await skills.used(each.skill.name)
             except (BadSkill, FileRefused) as error:
                 _log.warning("the use of the skill %s is not counted: %s", each.skill.name, error)
 

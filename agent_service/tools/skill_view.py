@@ -46,7 +46,7 @@ class SkillView(Tool[SkillViewArguments]):
             skills = skills_of(context)
             skill = await skills.find(arguments.name)
             seen = await view(skills, skill, arguments.file_path, is_placed=True)
-            await skills.viewed(skill)
+            await skills.viewed(skill.name)
             if skill.files:
                 await context.state.add(LOADED, skill.folder)
         except (BadSkill, FileRefused) as error:

@@ -104,5 +104,5 @@ async def test_a_library_is_served_from_it(files: SkillFiles) -> None:
     skills = ProfileSkills(files, SystemClock(), ThreatScanner())
     skill = await skills.find("arxiv")
     assert "Do it." in await skills.text(skill)
-    await skills.viewed(skill)
+    await skills.viewed(skill.name)
     assert (await skills.record(skill)).usage.view_count == 1

@@ -13,9 +13,16 @@ from agent_service.skills.files import SkillFiles
 from agent_service.skills.hub.package import content_digest
 from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.journal import Change, Move, Remove, Write, digest
-from agent_service.skills.library import HUB, MAX_LIST_BYTES, USAGE, Catalogue, Library, Provenance
+from agent_service.skills.library import (
+    HUB,
+    MAX_LIST_BYTES,
+    Catalogue,
+    Library,
+    Provenance,
+    change_usage,
+)
 from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
-from agent_service.skills.usage import SkillState, Usage, UsageFile, timestamp
+from agent_service.skills.usage import SkillState, Usage, timestamp
 
 
 class Installed(Struct, frozen=True):
@@ -200,12 +207,7 @@ class HubShelf:
         lock.put(noted.name, noted.entry)
         if lock.encoded() != before:
             await self.files.write(HUB, lock.encoded())
-        usage = UsageFile.parse(await self.files.read(USAGE, MAX_LIST_BYTES))
-        known = usage.of(noted.name)
-        after = _used(known, noted)
-        if after != known:
-            usage.put(noted.name, after)
-            await self.files.write(USAGE, usage.encoded())
+        await change_usage(self.files, noted.name, lambda usage: _used(usage, noted))
 
 
 class Noted(Struct, frozen=True):

@@ -86,7 +86,7 @@ def test_a_skill_goes_through_its_life(tmp_path: Path) -> None:
     run(clock.advance(1))
     run(_manage(shelf, replace(REMOVE, file_path="references/a.md")))
     assert not (folder / "references").exists()
-    run(shelf.viewed(run(shelf.find("notes"))))
+    run(shelf.viewed("notes"))
     run(clock.advance(1))
     run(_manage(shelf, EDIT))
     assert validate(folder) == []
@@ -147,7 +147,7 @@ def test_other_peoples_records_are_kept(tmp_path: Path) -> None:
     put_skill(tmp_path, "notes")
     put(tmp_path, ".usage.json", '{"notes": {"mood": "fine", "use_count": 3}, "gone": {"a": 1}}')
     shelf = skills(tmp_path)
-    run(shelf.viewed(run(shelf.find("notes"))))
+    run(shelf.viewed("notes"))
     kept = usage(tmp_path)
     assert kept["gone"] == {"a": 1}
     assert (kept["notes"]["mood"], kept["notes"]["use_count"]) == ("fine", 3)
@@ -160,7 +160,7 @@ def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: st
     put(tmp_path, ".usage.json", broken)
     shelf = skills(tmp_path)
     with pytest.raises(BadSkill, match=r"\.usage\.json"):
-        run(shelf.viewed(run(shelf.find("notes"))))
+        run(shelf.viewed("notes"))
     assert (tmp_path / ".usage.json").read_text() == broken
 
 
