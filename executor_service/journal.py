@@ -7,7 +7,9 @@ takes no sync.
 
 import asyncio
 import contextlib
+import hmac
 import json
+import secrets
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +33,7 @@ from services.errors import DatabaseUnavailable
 from services.ids import new_id
 
 _SCHEMA = """
-CREATE TABLE installation (owner TEXT NOT NULL);
+CREATE TABLE installation (owner TEXT NOT NULL, box_key BLOB NOT NULL);
 CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE command (
     sandbox_id TEXT, exec_id TEXT, digest TEXT NOT NULL, started_at REAL NOT NULL,
@@ -75,15 +77,20 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._connection: sqlite3.Connection | None = None
         self._owner = ""
+        self._box_key = b""
 
     @property
     def owner(self) -> str:
         """The name of this installation, with which its boxes are marked."""
         return self._owner
 
+    def box_secret(self, box_key: str) -> str:
+        """What proves to a box's supervisor that its executor is speaking."""
+        return hmac.digest(self._box_key, box_key.encode(), "sha256").hex()
+
     async def __aenter__(self) -> Self:
         try:
-            self._owner = await self._do(self._open)
+            self._owner, self._box_key = await self._do(self._open)
         except (sqlite3.Error, OSError, JournalUnusable) as error:
             await self._close()
             raise self._unusable(error) from error
@@ -232,7 +239,7 @@ class Journal:
                 db.execute("ROLLBACK")
             raise
 
-    def _open(self) -> str:
+    def _open(self) -> tuple[str, bytes]:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
         self._connection = sqlite3.connect(
@@ -248,9 +255,10 @@ class Journal:
             if version == 0:
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
-                db.execute("INSERT INTO installation VALUES (?)", (new_id("own"),))
+                row = (new_id("own"), secrets.token_bytes(32))
+                db.execute("INSERT INTO installation VALUES (?, ?)", row)
             db.execute(f"PRAGMA user_version = {_VERSION}")
-            return str(db.execute("SELECT owner FROM installation").fetchone()[0])
+            return db.execute("SELECT owner, box_key FROM installation").fetchone()
 
     async def _close(self) -> None:
         if self._connection is not None:

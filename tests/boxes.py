@@ -235,6 +235,11 @@ def odd_seconds() -> str:
     return str(random.randrange(10**6, 10**7))
 
 
+SECRET = "secret"
+"""Of the boxes of tests."""
+SECRET_SHA256 = hashlib.sha256(SECRET.encode()).hexdigest()
+
+
 def new_spec(
     owner: str, folder: Path, limits: Limits = SMALL, workspace: Path | None = None
 ) -> BoxSpec:
@@ -245,7 +250,7 @@ def new_spec(
         workspace.mkdir()
         if os.geteuid() == 0:
             os.chown(workspace, 1000, 1000)
-    return BoxSpec(key, owner, "test", workspace, limits)
+    return BoxSpec(key, owner, "test", workspace, limits, secret_sha256=SECRET_SHA256)
 
 
 @asynccontextmanager
@@ -384,5 +389,5 @@ async def open_console(
 ) -> AsyncGenerator[Console]:
     """A link to a box and a console on it."""
     stream = await backend.connect(box)
-    async with open_link(stream, Hello(box.key, box.secret, epoch, **hello), adopt) as link:
+    async with open_link(stream, Hello(box.key, SECRET, epoch, **hello), adopt) as link:
         yield Console(link)

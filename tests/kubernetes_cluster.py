@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -66,7 +67,7 @@ def options_of(stand_in: StandIn, **chosen: object) -> KubernetesConfig:
 
 
 def backend_of(
-    stand_in: StandIn, owner: str, abandoned_after_s: float = 600.0, **chosen: object
+    stand_in: StandIn, owner: str, abandoned_after_s: float = 600.0, **chosen: Any
 ) -> KubernetesBackend:
     """A backend of the cluster."""
     options = options_of(stand_in, **chosen)

@@ -64,7 +64,7 @@ class KeptBoxes:
                 "pool": spec.pool,
                 "workspace": str(spec.workspace),
                 "folder": folder,
-                "secret": secrets.token_hex(32),
+                "secret_sha256": spec.secret_sha256,
             }
         )
         if "error" in answer:
@@ -95,7 +95,6 @@ class KeptBoxes:
             native_id=str(record["pid"]),
             workspace=Path(record["workspace"]),
             pool=record["pool"],
-            secret=record["secret"],
             labels={_SOCKET: record["socket"], "folder": record["folder"]},
         )
 

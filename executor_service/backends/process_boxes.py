@@ -6,10 +6,8 @@ that it ends. What the program that makes the box says goes into a file, because
 Everything here blocks.
 """
 
-import hashlib
 import os
 import re
-import secrets
 import socket
 import struct
 import subprocess
@@ -29,7 +27,6 @@ from executor_service.backends.process_records import (
 )
 from executor_service.errors import BackendError, BoxCreateFailed
 from executor_service.supervisor.frames import REMEMBERED
-from services.discreet import Discreet
 
 BOX_USER = 1000
 """Who commands run as where the executor is root; else they run as the executor's own user."""
@@ -47,13 +44,10 @@ _KEY = re.compile("[a-z0-9_]{1,64}")
 _CREDENTIALS = struct.Struct("3i")
 
 
-class Order(Discreet, frozen=True):
+class Order(Struct, frozen=True):
     """One box that is to be started."""
 
-    unshown = ("secret",)
-
     spec: BoxSpec
-    secret: str
     groups: list[Path]
     """Control groups that hold it to its limits."""
     shown_groups: list[tuple[Path, Path]]
@@ -141,11 +135,11 @@ class ProcessBoxes:
         self._monitors.clear()
 
     def _start(self, spec: BoxSpec, start: Start, cgroups: Cgroups) -> Box:
-        key, secret = spec.box_key, secrets.token_hex(32)
+        key = spec.box_key
         groups = cgroups.make(key, spec.limits, self._extra_pids)
         try:
             with self._records.listener(key) as listener, self._records.errors(key) as errors:
-                order = Order(spec, secret, groups, cgroups.shown(groups), listener, errors)
+                order = Order(spec, groups, cgroups.shown(groups), listener, errors)
                 with start(order) as started:
                     record = self._remember(order, started)
         except BaseException:
@@ -161,7 +155,7 @@ class ProcessBoxes:
         spec = order.spec
         place = (self._owner, spec.pool, str(spec.workspace))
         groups = tuple(map(str, order.groups))
-        record = Record(spec.box_key, *place, order.secret, monitor, first, groups)
+        record = Record(spec.box_key, *place, monitor, first, groups)
         self._records.store(record)
         return record
 
@@ -242,7 +236,7 @@ def supervisor_arguments(order: Order, ready: ReadySocket) -> Iterator[str]:
     """What the supervisor is told of its box."""
     yield from ("--listen-fd", str(order.listener.fileno()), "--ready-fd", str(ready.fd))
     yield from ("--box", order.spec.box_key)
-    yield from ("--secret-sha256", hashlib.sha256(order.secret.encode()).hexdigest())
+    yield from ("--secret-sha256", order.spec.secret_sha256)
 
 
 @contextmanager

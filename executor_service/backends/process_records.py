@@ -17,7 +17,6 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 
 from executor_service.backends.base import Box
-from services.discreet import Discreet
 
 _RECORD = "box.json"
 _SOCKET = "socket"
@@ -62,16 +61,13 @@ class ProcessMark(Struct, frozen=True):
                 os.close(handle)
 
 
-class Record(Discreet, frozen=True):
+class Record(Struct, frozen=True):
     """One box."""
-
-    unshown = ("secret",)
 
     key: str
     owner: str
     pool: str
     workspace: str
-    secret: str
     monitor: ProcessMark
     """The program that has made it, outside the box."""
     first: ProcessMark
@@ -81,7 +77,7 @@ class Record(Discreet, frozen=True):
     def to_box(self, backend: str) -> Box:
         """The box as the executor knows it."""
         native_id = str(self.first.pid)
-        return Box(self.key, backend, native_id, Path(self.workspace), self.pool, self.secret)
+        return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
 
 
 class Records:

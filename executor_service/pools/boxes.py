@@ -52,11 +52,13 @@ class LiveBox:
     def __init__(
         self,
         box: Box,
+        secret: str,
         backend: Backend,
         commands: CommandTable,
         workers: Workers,
         orphan_timeout_s: float,
     ) -> None:
+        """`secret` proves to the box's supervisor that its executor is speaking."""
         self.box = box
         self.commands = commands
         self.epoch = 0
@@ -64,6 +66,7 @@ class LiveBox:
         self.is_lost = False
         self.gone = asyncio.Event()
         """Set when nothing of the box is left."""
+        self._secret = secret
         self._backend = backend
         self._workers = workers
         self._orphan_timeout_s = orphan_timeout_s
@@ -131,7 +134,7 @@ class LiveBox:
         """Lets its commands reach what a policy allows, once the box is told of it."""
         # Most sandboxes never have a network, and need nothing for that.
         if self._network is None and not policy.is_initial:
-            self._network = networks.make(self.box.secret.encode())
+            self._network = networks.make(self._secret.encode())
         if self._network is not None:
             self._network.apply(policy)
 
@@ -227,7 +230,7 @@ class LiveBox:
             async with asyncio.timeout_at(_last_moment(failing_since)):
                 stream = await self._backend.connect(self.box)
             box = self.box
-            hello = Hello(box.key, box.secret, self.epoch, acked, self._orphan_timeout_s)
+            hello = Hello(box.key, self._secret, self.epoch, acked, self._orphan_timeout_s)
             async with open_link(stream, hello, self.commands.adopt) as link:
                 self.commands.linked(link.commands)
                 linked = True

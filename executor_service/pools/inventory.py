@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Set
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +39,8 @@ class PoolOptions(Struct, frozen=True):
     """Whether boxes are made ready before the first one is asked for."""
     orphan_timeout_s: float = 1800.0
     """How long a box lives without an executor."""
+    box_secret: Callable[[str], str] = str
+    """What proves to the supervisor of a box, by its key, that its executor is speaking."""
 
 
 class PoolStats(Struct, frozen=True):
@@ -163,7 +166,8 @@ class Inventory:
     def _spec(self, key: str, workspace: Path) -> BoxSpec:
         options = self._options
         return BoxSpec(
-            key, options.owner, options.template, workspace, options.limits, options.image
+            *(key, options.owner, options.template, workspace, options.limits, options.image),
+            secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
         )
 
     def adopt(self, box: Box, table: CommandTable) -> LiveBox:
@@ -174,7 +178,8 @@ class Inventory:
         self, box: Box, table: CommandTable, fresh_workspace: Path | None, *, claimed: bool
     ) -> LiveBox:
         orphan_s = self._options.orphan_timeout_s
-        live = LiveBox(box, self._backend, table, self._workers, orphan_s)
+        secret = self._options.box_secret(box.key)
+        live = LiveBox(box, secret, self._backend, table, self._workers, orphan_s)
         self._held[box.key] = _Held(live, fresh_workspace, claimed)
         self._workers.start(f"box {box.key}", self._care(live))
         return live

@@ -115,6 +115,7 @@ class TemplateMaker:
             most=wanted.max_sandboxes or config.max_sandboxes,
             prefill=config.prefill,
             orphan_timeout_s=config.orphan_timeout_s,
+            box_secret=self._ground.stores.journal.box_secret,
         )
 
     def _finds(self, name: str, backend: str) -> Callable[[Box], bool]:

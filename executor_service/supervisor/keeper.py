@@ -9,7 +9,6 @@ already, or one below `FOLDER/workspaces`; either stays.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -108,12 +107,11 @@ class Keeper:
         ours, theirs = socket.socketpair()
         errors = os.open(os.path.join(place, _ERRORS), os.O_WRONLY | os.O_CREAT, 0o600)
         with ours, theirs, _listener(place) as listener:
-            digest = hashlib.sha256(request["secret"].encode()).hexdigest()
             supervisor = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", sys.argv[0]),
                     *("--listen-fd", str(listener.fileno()), "--ready-fd", str(theirs.fileno())),
-                    *("--box", request["key"], "--secret-sha256", digest),
+                    *("--box", request["key"], "--secret-sha256", request["secret_sha256"]),
                     *("--workspace", workspace, "--tmp", os.path.join(place, _TMP)),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -219,7 +217,7 @@ def _record(request: dict[str, Any], pid: int, workspace: str) -> dict[str, Any]
     supervisor = read_process(pid)
     if supervisor is None:
         raise KeeperError("the supervisor ended at once")
-    known = {name: request[name] for name in ("key", "owner", "pool", "workspace", "secret")}
+    known = {name: request[name] for name in ("key", "owner", "pool", "workspace")}
     place = {"folder": workspace, "socket": os.path.abspath(_SOCKET)}
     return {
         **known,

@@ -14,7 +14,7 @@ COUNT = "i=0; while [ $i -lt 40 ]; do echo $i; i=$((i+1)); sleep 0.03; done; exi
 
 # Makes a box, starts a command that counts, prints what was made, and waits to be killed.
 PROGRAM = """
-import asyncio, sys
+import asyncio, hashlib, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1].split(":")
 from executor_service.backends.base import MIB, BoxSpec, Limits
@@ -36,8 +36,12 @@ async def main(folder, owner):
     capabilities = await backend.probe()
     print(capabilities, flush=True)
     limits = Limits(memory_bytes=256 * MIB, pids=40, tmp_bytes=MIB)
-    box = await backend.create(BoxSpec("box_of_the_dead", owner, "p", workspace, limits))
-    hello = Hello(box.key, box.secret, 1)
+    digest = hashlib.sha256(b"secret").hexdigest()
+    spec = BoxSpec(
+        "box_of_the_dead", owner, "p", workspace, limits, secret_sha256=digest
+    )
+    box = await backend.create(spec)
+    hello = Hello(box.key, "secret", 1)
     async with open_link(await backend.connect(box), hello, lambda command: None) as link:
         script = sys.argv[4]
         await link.start(StartCommand("exc_1", ("/bin/sh", "-c", script)), Sink)

@@ -33,6 +33,7 @@ from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
+from tests.boxes import SECRET, SECRET_SHA256
 from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
 from tests.requirements import require
 
@@ -64,7 +65,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def spec(owner: str, tmp_path: Path) -> BoxSpec:
-    return BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", tmp_path, LIMITS)
+    key = f"b{uuid.uuid4().hex}"
+    return BoxSpec(key, owner, "pool", tmp_path, LIMITS, secret_sha256=SECRET_SHA256)
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def wait_for_containers(engine: docker.DockerClient, owner: str, count: int) -> 
 
 async def greet(stream: ByteStream, box: Box) -> None:
     """Say hello to the supervisor, wait until it is ready, and leave."""
-    hello = Hello(box.key, box.secret, epoch=1)
+    hello = Hello(box.key, SECRET, epoch=1)
     async with open_link(stream, hello, lambda _command: None) as link:
         await link.ping(10)
 

@@ -28,7 +28,7 @@ from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Yard
+from tests.boxes import SECRET, SECRET_SHA256, Yard
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.docker_engine import docker_client, run_in
 from tests.executors import end_boxes, executor_settings, serving, until
@@ -293,9 +293,10 @@ async def use_boxes(
     try:
         assert (await backend.probe()).available
         for command in ("echo kept >file", "grep kept file"):
-            spec = BoxSpec(f"b{uuid.uuid4().hex}", owner, "pool", workspace, limits)
+            key = f"b{uuid.uuid4().hex}"
+            spec = BoxSpec(key, owner, "pool", workspace, limits, secret_sha256=SECRET_SHA256)
             box = await backend.create(spec)
-            hello = Hello(box.key, box.secret, epoch=1)
+            hello = Hello(box.key, SECRET, epoch=1)
             async with open_link(await backend.connect(box), hello, lambda _: None) as link:
                 await link.ping(10)
                 ran = await to_thread(run_in, engine, box.native_id, "sh", "-c", command)

@@ -106,9 +106,6 @@ async def test_what_an_executor_has_left_for_good_is_removed_by_another(
     await look(mine)
     await until(lambda: pod_name(left.key) not in pods(stand_in))
     assert pod_name(kept.key) in pods(stand_in)
-    assert [each["metadata"]["name"] for each in stand_in.cluster.store.select("secrets")] == [
-        pod_name(kept.key)
-    ]
 
 
 async def test_another_release_is_none_of_its_business(

@@ -198,16 +198,6 @@ async def test_more_boxes_than_one_connection_may_have_sessions(
         assert await to_thread(server.connections) >= 3
 
 
-async def test_a_secret_is_in_no_arguments_and_no_environment(yard: Yard) -> None:
-    async with yard.box() as box, open_console(yard.backend, box) as console:
-        assert box.key in await console.output("env")
-        assert await to_thread(find, box.key)
-        assert not await to_thread(find, box.secret)
-        record = Path(box.labels["socket"]).with_name("box.json")
-        assert box.secret in await to_thread(record.read_text)
-        assert (await to_thread(record.stat)).st_mode & 0o777 == 0o600
-
-
 # ---- connections that are lost
 
 

@@ -1,9 +1,7 @@
 """Boxes without walls: the real supervisor as an ordinary process that tests can break."""
 
 import asyncio
-import hashlib
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -118,7 +116,6 @@ class PlainBackend:
         self._boxes[key].process.kill()
 
     def _start(self, spec: BoxSpec) -> _Running:
-        secret = secrets.token_hex(16)
         program = self._folder / "supervisor.pyz"
         if not program.exists():
             # Whole or not at all: others look at the same moment.
@@ -131,7 +128,7 @@ class PlainBackend:
             [
                 *(sys.executable, "-I", "-S", program, "--socket", address),
                 *("--box", spec.box_key, "--workspace", spec.workspace),
-                *("--secret-sha256", hashlib.sha256(secret.encode()).hexdigest()),
+                *("--secret-sha256", spec.secret_sha256),
                 *("--ready-fd", str(told.fileno())),
             ],
             pass_fds=[told.fileno()],
@@ -141,7 +138,7 @@ class PlainBackend:
         with ready:
             ready.recv(1)
             ready.sendall(REMEMBERED)
-        box = Box(spec.box_key, NAME, str(process.pid), spec.workspace, spec.pool, secret)
+        box = Box(spec.box_key, NAME, str(process.pid), spec.workspace, spec.pool)
         return _Running(box, process, address)
 
 

@@ -90,8 +90,6 @@ def test_the_supervisor_is_the_first_process_and_out_of_reach(inside: Inside) ->
     assert "-S /opt/hermes --socket" in inside.shell("tr '\\0' ' ' </proc/1/cmdline")
     for secret in ("/proc/1/environ", "/proc/1/mem", "/proc/1/maps", "/proc/1/fd/0"):
         assert inside.run("head", "-c1", secret)[0] != 0
-    everything = inside.shell("cat /proc/*/cmdline /proc/*/environ 2>/dev/null; true")
-    assert inside.box.secret not in everything
     assert inside.run("sh", "-c", "echo >>/opt/hermes/__main__.py")[0] != 0
     assert inside.run("kill", "-KILL", "1") == (0, "")
     assert inside.run("true")[0] == 0

@@ -9,9 +9,7 @@ import asyncio
 import json
 import logging
 import os
-import secrets
 import time
-from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
 
 NAME = "docker"
 _POOL = "org.hermes.pool"
-_SECRET = "org.hermes.secret"  # noqa: S105
 _SUPERVISOR = ("python3", "-I", "-S", FOLDER)
 _SOCKET = "@hermes-supervisor"
 """Not a file: it lies in the box's own network namespace, where no command can replace it."""
@@ -154,7 +151,6 @@ class DockerBackend:
 
         if self._is_local:
             self._walls.user.take(spec.workspace)
-        secret = secrets.token_hex(32)
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = {
@@ -162,11 +158,10 @@ class DockerBackend:
             OWNER: spec.owner,
             _POOL: spec.pool,
             WORKSPACE: str(spec.workspace),
-            _SECRET: secret,
         }
         supervisor = [
             *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
-            *("--secret-sha256", sha256(secret.encode()).hexdigest()),
+            *("--secret-sha256", spec.secret_sha256),
         ]
         if birth is not None:
             supervisor += ("--birth", BIRTH_SOCKET)
@@ -290,6 +285,5 @@ def _box(native_id: str, labels: dict[str, str]) -> Box:
         native_id=native_id,
         workspace=Path(labels[WORKSPACE]),
         pool=labels[_POOL],
-        secret=labels[_SECRET],
         labels={name: labels[name] for name in (BOX, OWNER, _POOL, WORKSPACE)},
     )

@@ -6,7 +6,6 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 import asyncio
 import logging
-import secrets
 from http import HTTPStatus
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
@@ -14,7 +13,7 @@ from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.kubernetes import probe as kubernetes_probe
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
-from executor_service.backends.kubernetes.objects import ensure_objects, keep_secret, kept_secrets
+from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SELECTED,
@@ -99,20 +98,12 @@ class KubernetesBackend:
         return box
 
     async def _order(self, spec: BoxSpec) -> Box:
-        """Make a pod, and note its secret."""
-        secret = secrets.token_hex(32)
         try:
             objects = await ensure_objects(self._cluster, self._options, self._supervisor)
-            wanted = manifest(spec, self._options, objects, secret, self._lifetime_s)
-            pod = await self._pods.create(wanted)
-            try:
-                await keep_secret(self._cluster, pod, secret)
-            except BackendError:
-                await self._pods.remove(pod)
-                raise
+            wanted = manifest(spec, self._options, objects, self._lifetime_s)
+            return box_of(await self._pods.create(wanted))
         except EngineRefused as error:
             raise _create_failed(error) from error
-        return box_of(pod, secret)
 
     async def _until_ready(self, box: Box) -> None:
         """Wait until the pod runs and its supervisor can be reached."""
@@ -193,7 +184,6 @@ class KubernetesBackend:
         Pods that an executor of the same release has left for good go when they are seen.
         """
         try:
-            # Pods first: the secret of a pod comes after it.
             pods = (await self._pods.list(selecting(SELECTED)))["items"]
             for pod in self._abandoned.among(pods):
                 name = pod["metadata"]["name"]
@@ -204,10 +194,9 @@ class KubernetesBackend:
                 for pod in pods
                 if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
             ]
-            known = await kept_secrets(self._cluster, mine)
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
-        return [box_of(pod, known.get(pod["metadata"]["uid"], "")) for pod in mine]
+        return [box_of(pod) for pod in mine]
 
     @property
     def workspace_store(self) -> FolderStore | None:

@@ -47,7 +47,7 @@ class Objects(Struct, frozen=True):
 
 
 def pod_name(box_key: str) -> str:
-    """A box's pod and Secret are called so; keys have no hyphen, so that each has its own."""
+    """A box's pod is called so; keys have no hyphen, so that each has its own."""
     return f"hermes-{box_key.replace('_', '-')}-box"
 
 
@@ -77,7 +77,6 @@ def manifest(
     spec: BoxSpec,
     options: KubernetesConfig,
     objects: Objects,
-    secret: str,
     lifetime_s: float = _LIFETIME_S,
 ) -> Json:
     """The pod, as the API wants it; the cluster itself ends it after its lifetime."""
@@ -101,7 +100,7 @@ def manifest(
         "spec": {
             **_placement(options),
             "activeDeadlineSeconds": max(1, round(lifetime_s)),
-            "containers": [_container(spec, options, secret)],
+            "containers": [_container(spec, options)],
             "volumes": _volumes(spec, options, objects),
             "securityContext": {
                 "runAsNonRoot": True,
@@ -139,10 +138,10 @@ def _placement(options: KubernetesConfig) -> Json:
     return chosen
 
 
-def _container(spec: BoxSpec, options: KubernetesConfig, secret: str) -> Json:
+def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
     limits = spec.limits
-    digest = sha256(secret.encode()).hexdigest()
-    command = [*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key, "--secret-sha256", digest]
+    command = [*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key]
+    command += ["--secret-sha256", spec.secret_sha256]
     if not options.host_users:
         # Counts the uid's processes, which only in a user namespace of its own are the box's.
         command += ["--max-processes", str(limits.pids)]
@@ -204,7 +203,7 @@ def _seccomp(profile: str) -> Json:
     return {"type": "RuntimeDefault"}
 
 
-def box_of(pod: Json, secret: str) -> Box:
+def box_of(pod: Json) -> Box:
     """The box that a pod of ours is."""
     notes = pod["metadata"]["annotations"]
     return Box(
@@ -213,7 +212,6 @@ def box_of(pod: Json, secret: str) -> Box:
         native_id=pod["metadata"]["uid"],
         workspace=Path(notes[WORKSPACE]),
         pool=notes[POOL],
-        secret=secret,
         labels={name: notes[name] for name in (BOX, OWNER, POOL, WORKSPACE)},
     )
 

@@ -40,7 +40,7 @@ class Pods:
         except BackendError as error:
             if isinstance(error, EngineRefused) and error.status < 500:
                 raise
-            # It may have been made all the same; only the one who asked knows the secret's digest.
+            # It may have been made all the same; its command has a digest that only this one knows.
             made = await self.find(wanted["metadata"]["name"])
             ours = wanted["spec"]["containers"][0]["command"]
             if made is not None and made["spec"]["containers"][0].get("command") == ours:

@@ -32,7 +32,6 @@ RIGHTS: Sequence[Right] = (
     *(("", "pods", "", verb) for verb in ("create", "get", "list", "delete")),
     *(("", "pods", "exec", verb) for verb in ("create", "get")),
     *(("", "configmaps", "", verb) for verb in ("create", "get")),
-    *(("", "secrets", "", verb) for verb in ("create", "get")),
     ("networking.k8s.io", "networkpolicies", "", "list"),
 )
 """All that the executor needs."""
@@ -104,7 +103,7 @@ async def _check_policies(
 
 async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec) -> None:
     """Have a box judged by the cluster that is not made."""
-    wanted = manifest(spec, options, Objects({}, "none"), "")
+    wanted = manifest(spec, options, Objects({}, "none"))
     del wanted["metadata"]["ownerReferences"]
     try:
         await cluster.call(

@@ -52,7 +52,7 @@ def claim_store(
             if wanted["do"] == "remove" and await _is_used(pods, wanted["name"]):
                 raise WorkspaceInUse("the workspace cannot be removed: a pod has it")
             objects = await ensure_objects(cluster, options, supervisor)
-            pod = _pod(manifest(_spec(owner), options, objects, secrets.token_hex(32)), wanted)
+            pod = _pod(manifest(_spec(owner), options, objects), wanted)
             async with _running(pods, pod, options.start_timeout_s) as name:
                 command = (*SUPERVISOR, "--folders", request)
                 async with asyncio.timeout(wanted["within_s"]):

@@ -9,8 +9,6 @@ would look to the supervisor like an executor that is there.
 
 import asyncio
 import json
-import secrets
-from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,7 +99,7 @@ class ModalBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
-        record = Record(spec.box_key, spec.pool, str(spec.workspace), secrets.token_hex(32))
+        record = Record(spec.box_key, spec.pool, str(spec.workspace))
         try:
             await asyncio.to_thread(self._records.add, record)
         except (OSError, ValueError) as error:
@@ -132,7 +130,7 @@ class ModalBackend:
         cpu = limits.cpu_count
         async with self._account.answering(_CREATE_DEADLINE_S):
             sandbox = await Sandbox.create.aio(
-                *_start(record, built),
+                *_start(spec, built),
                 app=opened.app,
                 tags={_OWNER: self._owner, _BOX: record.key},
                 image=built.image,
@@ -244,11 +242,11 @@ class ModalBackend:
         return self._store
 
 
-def _start(record: Record, built: Built) -> tuple[str, ...]:
+def _start(spec: BoxSpec, built: Built) -> tuple[str, ...]:
     """The command of a sandbox, with nothing in it that commands may not know."""
     supervisor = [
-        *(*_SUPERVISOR[1:], PLACE, "--socket", _SOCKET, "--box", record.key),
-        *("--secret-sha256", sha256(record.secret.encode()).hexdigest()),
+        *(*_SUPERVISOR[1:], PLACE, "--socket", _SOCKET, "--box", spec.box_key),
+        *("--secret-sha256", spec.secret_sha256),
     ]
     request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
     return (*_SUPERVISOR, "-c", built.start, json.dumps(request))

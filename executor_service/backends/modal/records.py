@@ -9,27 +9,24 @@ import json
 import re
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from executor_service.backends.base import Box
-from services.discreet import Discreet
 
 _KEY = re.compile("[a-z0-9_]{1,63}")
 
 
-class Record(Discreet, frozen=True):
+class Record(Struct, frozen=True):
     """One box."""
-
-    unshown = ("secret",)
 
     key: str
     pool: str
     workspace: str
-    secret: str
 
     def to_box(self, backend: str, native_id: str) -> Box:
         """The box as the executor knows it."""
-        return Box(self.key, backend, native_id, Path(self.workspace), self.pool, self.secret)
+        return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
 
 
 class Records:

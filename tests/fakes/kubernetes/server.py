@@ -21,7 +21,7 @@ from tests.fakes.kubernetes.store import KINDS, Store, now
 
 CORE = "/api/v1/namespaces/{namespace}"
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
-_RESOURCE = "{resource:pods|configmaps|secrets}"
+_RESOURCE = "{resource:pods|configmaps}"
 _GROUPS = {"networkpolicies": "networking.k8s.io"}
 
 

@@ -11,7 +11,6 @@ from tests.fakes.kubernetes.errors import Refused
 KINDS = {
     "pods": "Pod",
     "configmaps": "ConfigMap",
-    "secrets": "Secret",
     "networkpolicies": "NetworkPolicy",
 }
 

@@ -141,7 +141,7 @@ async def used_by_another(core: Core, workspace_id: str) -> AsyncGenerator[None]
             lambda: subprocess.run(command, input=request, text=True, check=True, timeout=60)
         )
 
-    wanted = {"folder": workspace_id, "workspace": workspace_id, "pool": "p", "secret": "s"}
+    wanted = {"folder": workspace_id, "workspace": workspace_id, "pool": "p", "secret_sha256": "s"}
     await keep(do="start", **wanted)
     try:
         yield
