@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field, to_builtins
 
 from agent_service.usage import Usage
 
@@ -125,18 +125,18 @@ class ToolFinished(Struct, frozen=True):
 class Compressed(Struct, frozen=True):
     """The conversation is sent shorter from now on; about how many tokens it had and has."""
 
-    before_tokens: int
-    after_tokens: int
+    before_token_count: int
+    after_token_count: int
 
 
 class ApprovalRequested(Struct, frozen=True):
-    """The turn waits for a person's decision until `expires_at_ms`."""
+    """The turn waits for a person's decision until `expires_at`."""
 
     approval_id: str
     call_id: str
     tool: str
     subject: str
-    expires_at_ms: int
+    expires_at: datetime
     binding: str = ""
     """What an allowance for longer is bound to; empty binds it to the tool."""
 
@@ -155,13 +155,13 @@ CLARIFY = "clarify"
 
 
 class ClarificationRequested(Struct, frozen=True):
-    """The turn waits for a person's answer until `expires_at_ms`."""
+    """The turn waits for a person's answer until `expires_at`."""
 
     clarification_id: str
     call_id: str
     question: str
     choices: list[str]
-    expires_at_ms: int
+    expires_at: datetime
 
 
 class ClarificationAnswered(Struct, frozen=True):
@@ -217,7 +217,7 @@ Durable = (
 
 Event = Live | Durable
 
-_KINDS: dict[str, type[Any]] = {
+_KINDS: dict[str, type[Durable]] = {
     kind.__name__: kind
     for kind in (
         TurnStarted,
@@ -255,22 +255,12 @@ def to_ms(moment: datetime) -> int:
 
 def encode(event: Durable) -> tuple[str, dict[str, Any]]:
     """The stored kind and payload of a durable event."""
-    payload = {name: getattr(event, name) for name in event.__struct_fields__}
-    if "usage" in payload:
-        payload["usage"] = payload["usage"].stored()
-    return type(event).__name__, payload
+    return type(event).__name__, to_builtins(event)
 
 
 def decode(kind: str, payload: dict[str, Any]) -> Durable:
-    """The durable event that `encode` stored; fields of later versions are ignored."""
-    cls = _KINDS[kind]
-    fields = {name: payload[name] for name in cls.__struct_fields__ if name in payload}
-    if "usage" in fields:
-        fields["usage"] = Usage(**fields["usage"])
-    for name, enum in (("decision", Decision), ("outcome", Outcome)):
-        if name in fields:
-            fields[name] = enum(fields[name])
-    return cls(**fields)
+    """The durable event that `encode` stored."""
+    return convert(payload, _KINDS[kind])
 
 
 def preview(text: str) -> str:

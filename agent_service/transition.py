@@ -22,7 +22,6 @@ from agent_service.events import (
     TurnFinished,
     UsageReported,
     preview,
-    to_ms,
 )
 from agent_service.facts import (
     ApprovalNeeded,
@@ -262,17 +261,17 @@ class Transition(Struct):
         self.messages.append(new)
 
     def _needed(self, fact: ApprovalNeeded | ClarificationNeeded) -> None:
-        expires_ms = to_ms(self.now + self.turn.approval_timeout)
+        expires_at = self.now + self.turn.approval_timeout
         key, name = fact.call.key, fact.call.call.name
         if isinstance(fact, ApprovalNeeded):
             approval = ApprovalRequested(
-                f"apr_{key}", key, name, fact.subject, expires_ms, fact.binding
+                f"apr_{key}", key, name, fact.subject, expires_at, fact.binding
             )
             self.approvals.append(approval)
             self._event(approval)
         else:
             clarification = ClarificationRequested(
-                f"clr_{key}", key, fact.question, list(fact.choices), expires_ms
+                f"clr_{key}", key, fact.question, list(fact.choices), expires_at
             )
             self.clarifications.append(clarification)
             self._event(clarification)

@@ -1,22 +1,33 @@
 """ApprovalService."""
 
 from collections.abc import Callable
-from typing import Any
 
-import grpc.aio
-from msgspec.structs import replace
-
-from agent_service.convert import approvals as convert
-from agent_service.convert.common import profile_of
+from agent_service.events import Decision
+from agent_service.servicer.fields import Context, profile_of, timestamp
 from agent_service.storage import approvals as storage
+from agent_service.storage.approvals import ApprovalInfo
+from agent_service.storage.clarifications import Answer
 from agent_service.turns import Turns
-from hermes.agent.v1 import approval_pb2, approval_pb2_grpc
+from hermes.agent.v1 import approval_pb2 as pb
+from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceServicer
 from services.database import Database
+from services.errors import InvalidArgument
+from services.validation import denied_commands
 
-Context = grpc.aio.ServicerContext[Any, Any]
+MAX_ANSWER_CHARS = 100_000
+MAX_ANSWER_ID_CHARS = 200
+
+_DECISIONS: dict[int, Decision] = {
+    turn_event_pb2.APPROVAL_DECISION_ONCE: Decision.ONCE,
+    turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
+    turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
+}
+"""Those that a person may take."""
 
 
-class ApprovalServicer(approval_pb2_grpc.ApprovalServiceServicer):
+class ApprovalServicer(ApprovalServiceServicer):
     """Serves approvals."""
 
     def __init__(self, database: Database, turns: Turns, redact: Callable[[str], str]) -> None:
@@ -26,35 +37,75 @@ class ApprovalServicer(approval_pb2_grpc.ApprovalServiceServicer):
         self._turns = turns
 
     async def ListApprovals(
-        self, request: approval_pb2.ListApprovalsRequest, context: Context
-    ) -> approval_pb2.ListApprovalsResponse:
+        self, request: pb.ListApprovalsRequest, context: Context
+    ) -> pb.ListApprovalsResponse:
         """Lists the approvals that wait."""
         profile = profile_of(request.profile)
         found = await self._database.read(
             lambda conn: storage.list_open(conn, profile, request.session_id)
         )
-        return approval_pb2.ListApprovalsResponse(
-            approvals=[convert.approval(info) for info in found]
-        )
+        return pb.ListApprovalsResponse(approvals=map(_approval, found))
 
     async def ResolveApproval(
-        self, request: approval_pb2.ResolveApprovalRequest, context: Context
-    ) -> approval_pb2.ResolveApprovalResponse:
+        self, request: pb.ResolveApprovalRequest, context: Context
+    ) -> pb.ResolveApprovalResponse:
         """Decides an approval."""
+        if request.decision not in _DECISIONS:
+            raise InvalidArgument(
+                "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
+            )
         info = await self._turns.resolve(
             request.approval_id,
             profile_of(request.profile),
-            convert.decision(request.decision),
+            _DECISIONS[request.decision],
             request.decided_by,
         )
-        return approval_pb2.ResolveApprovalResponse(approval=convert.approval(info))
+        return pb.ResolveApprovalResponse(approval=_approval(info))
 
     async def AnswerClarification(
-        self, request: approval_pb2.AnswerClarificationRequest, context: Context
-    ) -> approval_pb2.AnswerClarificationResponse:
+        self, request: pb.AnswerClarificationRequest, context: Context
+    ) -> pb.AnswerClarificationResponse:
         """Answers a question."""
-        given = convert.answer(request)
-        answered = await self._turns.answer(replace(given, text=self._redact(given.text)))
-        return approval_pb2.AnswerClarificationResponse(
+        if not request.clarification_id and not request.session_id:
+            raise InvalidArgument("no question", fields={"clarification_id": "or session_id"})
+        if not request.answer.strip() or len(request.answer) > MAX_ANSWER_CHARS:
+            limit = f"1 to {MAX_ANSWER_CHARS} characters"
+            raise InvalidArgument("that is no answer", fields={"answer": limit})
+        given = Answer(
+            profile=profile_of(request.profile),
+            text=self._redact(request.answer),
+            answered_by=request.answered_by,
+            clarification_id=request.clarification_id,
+            session_id=request.session_id,
+            answer_id=request.answer_id[:MAX_ANSWER_ID_CHARS],
+            denied=denied_commands(request.denied_commands),
+        )
+        answered = await self._turns.answer(given)
+        return pb.AnswerClarificationResponse(
             clarification_id=answered.clarification_id, turn_id=answered.turn_id
         )
+
+
+def decision_number(taken: Decision) -> turn_event_pb2.ApprovalDecision.ValueType:
+    """A decision on the wire."""
+    return turn_event_pb2.ApprovalDecision.Value(f"APPROVAL_DECISION_{taken.name}")
+
+
+def _approval(info: ApprovalInfo) -> pb.Approval:
+    return pb.Approval(
+        approval_id=info.id,
+        turn_id=info.turn_id,
+        session_id=info.session_id,
+        tool=info.tool,
+        subject=info.subject,
+        create_time=timestamp(info.created_at),
+        expire_time=timestamp(info.expires_at),
+        decision=(
+            turn_event_pb2.APPROVAL_DECISION_UNSPECIFIED
+            if info.decision is None
+            else decision_number(info.decision)
+        ),
+        decided_by=info.decided_by,
+        requester=info.requester,
+        platform=info.platform,
+    )

@@ -2,31 +2,22 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import grpc.aio
-
-from agent_service.convert.common import profile_of
 from agent_service.prompt.overlays import Personalities
 from agent_service.security.commands.classifier import CommandClassifier
-from agent_service.security.commands.families import SENDS, CommandClass, Verdict
+from agent_service.security.commands.families import SENDS, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
+from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage import personalities as storage
-from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc
+from hermes.agent.v1 import catalog_pb2 as pb
+from hermes.agent.v1 import catalog_pb2_grpc
 from services.database import Database
 from services.errors import InvalidArgument
 
-Context = grpc.aio.ServicerContext[Any, Any]
 T = TypeVar("T")
 
 MAX_ITEMS = 1000
-
-_CLASSES = {
-    CommandClass.SAFE: catalog_pb2.COMMAND_CLASS_SAFE,
-    CommandClass.DANGEROUS: catalog_pb2.COMMAND_CLASS_DANGEROUS,
-    CommandClass.HARDLINE: catalog_pb2.COMMAND_CLASS_HARDLINE,
-    CommandClass.UNPARSEABLE: catalog_pb2.COMMAND_CLASS_UNPARSEABLE,
-}
 
 
 class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
@@ -40,34 +31,34 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
         self._judging = asyncio.Lock()
 
     async def ClassifyCommands(
-        self, request: catalog_pb2.ClassifyCommandsRequest, context: Context
-    ) -> catalog_pb2.ClassifyCommandsResponse:
+        self, request: pb.ClassifyCommandsRequest, context: Context
+    ) -> pb.ClassifyCommandsResponse:
         """Judges commands."""
         verdicts = await self._each(request.commands, self._classifier.classify)
-        return catalog_pb2.ClassifyCommandsResponse(verdicts=map(_verdict, verdicts))
+        return pb.ClassifyCommandsResponse(verdicts=map(_verdict, verdicts))
 
     async def ScanTexts(
-        self, request: catalog_pb2.ScanTextsRequest, context: Context
-    ) -> catalog_pb2.ScanTextsResponse:
+        self, request: pb.ScanTextsRequest, context: Context
+    ) -> pb.ScanTextsResponse:
         """Scans texts."""
         strict = request.strict
         found = await self._each(
             request.texts, lambda text: self._scanner.scan(text, strict=strict)
         )
-        return catalog_pb2.ScanTextsResponse(findings=map(_findings, found))
+        return pb.ScanTextsResponse(findings=map(_findings, found))
 
     async def ListPersonalities(
-        self, request: catalog_pb2.ListPersonalitiesRequest, context: Context
-    ) -> catalog_pb2.ListPersonalitiesResponse:
+        self, request: pb.ListPersonalitiesRequest, context: Context
+    ) -> pb.ListPersonalitiesResponse:
         """Lists personalities."""
         current = ""
         if request.session_id:
             current = await self._database.read(
                 lambda conn: storage.of(conn, request.session_id, profile_of(request.profile))
             )
-        return catalog_pb2.ListPersonalitiesResponse(
+        return pb.ListPersonalitiesResponse(
             personalities=[
-                catalog_pb2.Personality(name=one.name, prompt=one.prompt, built_in=one.is_built_in)
+                pb.Personality(name=one.name, prompt=one.prompt, built_in=one.is_built_in)
                 for one in self._personalities.all()
             ],
             current_name=current,
@@ -81,18 +72,18 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
             return await asyncio.to_thread(lambda: [judge(item) for item in items])
 
 
-def _verdict(verdict: Verdict) -> catalog_pb2.CommandVerdict:
-    return catalog_pb2.CommandVerdict(
-        command_class=_CLASSES[verdict.kind],
+def _verdict(verdict: Verdict) -> pb.CommandVerdict:
+    return pb.CommandVerdict(
+        command_class=pb.CommandClass.Value(f"COMMAND_CLASS_{verdict.kind.name}"),
         families=(*verdict.families, *((SENDS,) if verdict.sends else ())),
         leaves_sandbox=verdict.leaves_sandbox,
     )
 
 
-def _findings(threats: Sequence[Threat]) -> catalog_pb2.TextFindings:
-    return catalog_pb2.TextFindings(
+def _findings(threats: Sequence[Threat]) -> pb.TextFindings:
+    return pb.TextFindings(
         threats=[
-            catalog_pb2.Threat(family=threat.family, begin=threat.begin, end=threat.end)
+            pb.Threat(family=threat.family, begin=threat.begin, end=threat.end)
             for threat in threats
         ]
     )

@@ -1,75 +1,144 @@
 """CurationService."""
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
-import grpc.aio
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from agent_service.convert import curation as convert
-from agent_service.convert.common import profile_of
-from agent_service.curation.shelf import Curations
-from hermes.agent.v1 import curation_pb2, curation_pb2_grpc
+from agent_service.curation.ages import Ages
+from agent_service.curation.changes import Done
+from agent_service.curation.curation import Order
+from agent_service.curation.reports import Report
+from agent_service.curation.shelf import Curations, Standing
+from agent_service.servicer.fields import Context, profile_of, sendable, timestamp
+from hermes.agent.v1 import curation_pb2 as pb
+from hermes.agent.v1.curation_pb2_grpc import CurationServiceServicer
+from hermes.common.v1 import curation_pb2 as report_pb2
+from services.errors import InvalidArgument
 from services.validation import check_id, page_size
-
-Context = grpc.aio.ServicerContext[Any, Any]
 
 REPORTS_PER_PAGE, MAX_REPORTS = 20, 100
 
 
-class CurationServicer(curation_pb2_grpc.CurationServiceServicer):
+class CurationServicer(CurationServiceServicer):
     """Serves the scheduler's curator."""
 
     def __init__(self, curations: Curations) -> None:
         self._curations = curations
 
     async def ListCurations(
-        self, request: curation_pb2.ListCurationsRequest, context: Context
-    ) -> curation_pb2.ListCurationsResponse:
+        self, request: pb.ListCurationsRequest, context: Context
+    ) -> pb.ListCurationsResponse:
         """Lists how curation stands."""
         found = await self._curations.standings(request.profile)
-        return curation_pb2.ListCurationsResponse(curations=map(convert.curation, found))
+        return pb.ListCurationsResponse(curations=map(_curation, found))
 
     async def UpdateCuration(
-        self, request: curation_pb2.UpdateCurationRequest, context: Context
-    ) -> curation_pb2.UpdateCurationResponse:
+        self, request: pb.UpdateCurationRequest, context: Context
+    ) -> pb.UpdateCurationResponse:
         """Pauses, resumes or begins it."""
         standing = await self._curations.update(
             profile_of(request.profile),
             is_paused=request.is_paused if request.HasField("is_paused") else None,
             begins=request.begins,
         )
-        return curation_pb2.UpdateCurationResponse(curation=convert.curation(standing))
+        return pb.UpdateCurationResponse(curation=_curation(standing))
 
     async def PlanConsolidation(
-        self, request: curation_pb2.PlanConsolidationRequest, context: Context
-    ) -> curation_pb2.PlanConsolidationResponse:
+        self, request: pb.PlanConsolidationRequest, context: Context
+    ) -> pb.PlanConsolidationResponse:
         """Asks the model."""
         plan = await self._curations.plan(
-            profile_of(request.profile), convert.ages(request.ages), set(request.job_skills)
+            profile_of(request.profile), _ages(request.ages), set(request.job_skills)
         )
-        return curation_pb2.PlanConsolidationResponse(plan=plan)
+        return pb.PlanConsolidationResponse(plan=plan)
 
     async def ApplyCuration(
-        self, request: curation_pb2.ApplyCurationRequest, context: Context
-    ) -> curation_pb2.ApplyCurationResponse:
+        self, request: pb.ApplyCurationRequest, context: Context
+    ) -> pb.ApplyCurationResponse:
         """Does what the rules allow."""
         check_id("run_id", request.run_id)
-        made = await self._curations.apply(profile_of(request.profile), convert.order(request))
-        return curation_pb2.ApplyCurationResponse(report=convert.report(made))
+        order = Order(
+            run_id=request.run_id,
+            epoch=request.epoch,
+            ages=_ages(request.ages),
+            plan=request.plan,
+            plan_failure=request.plan_failure,
+            job_skills=frozenset(request.job_skills),
+            dry_run=request.dry_run,
+        )
+        made = await self._curations.apply(profile_of(request.profile), order)
+        return pb.ApplyCurationResponse(report=_report(made))
 
     async def RestoreSkills(
-        self, request: curation_pb2.RestoreSkillsRequest, context: Context
-    ) -> curation_pb2.RestoreSkillsResponse:
+        self, request: pb.RestoreSkillsRequest, context: Context
+    ) -> pb.RestoreSkillsResponse:
         """Restores a backup."""
         check_id("run_id", request.run_id)
         made = await self._curations.restore(
             profile_of(request.profile), request.run_id, request.backup_id
         )
-        return curation_pb2.RestoreSkillsResponse(report=convert.report(made))
+        return pb.RestoreSkillsResponse(report=_report(made))
 
     async def ListCurationReports(
-        self, request: curation_pb2.ListCurationReportsRequest, context: Context
-    ) -> curation_pb2.ListCurationReportsResponse:
+        self, request: pb.ListCurationReportsRequest, context: Context
+    ) -> pb.ListCurationReportsResponse:
         """Lists reports."""
         most = page_size(request.page_size, REPORTS_PER_PAGE, MAX_REPORTS)
         found = await self._curations.reports(profile_of(request.profile), most)
-        return curation_pb2.ListCurationReportsResponse(reports=map(convert.report, found))
+        return pb.ListCurationReportsResponse(reports=map(_report, found))
+
+
+def _curation(standing: Standing) -> pb.Curation:
+    state = standing.state
+    return pb.Curation(
+        profile=standing.profile,
+        is_paused=state.is_paused,
+        last_run_time=_time(state.last_run_at),
+        run_count=min(state.run_count, 2**63 - 1),
+        last_summary=sendable(state.last_summary),
+        last_report_path=sendable(state.last_report_path),
+        idle_since=_time(standing.activity.last_at),
+        is_busy=standing.activity.is_busy,
+        backup_ids=standing.backup_ids,
+        epoch=state.epoch,
+    )
+
+
+def _ages(message: pb.SkillAges) -> Ages:
+    """How old skills become; InvalidArgument where they are none."""
+    found = Ages(message.stale_after.ToTimedelta(), message.archive_after.ToTimedelta())
+    if not timedelta() < found.stale <= found.archived:
+        raise InvalidArgument("the ages are none", fields={"ages": "0 < stale <= archive"})
+    return found
+
+
+def _report(made: Report) -> report_pb2.CurationReport:
+    return report_pb2.CurationReport(
+        run_id=sendable(made.run_id),
+        time=_time(made.moment),
+        summary=sendable(made.summary),
+        path=sendable(made.path),
+        backup_id=sendable(made.backup_id),
+        dry_run=made.dry_run,
+        changes=_changes(made.changes),
+        refusals=_changes(made.refusals),
+        plan_failure=sendable(made.plan_failure),
+        restored_backup_id=sendable(made.restored_backup_id),
+    )
+
+
+def _changes(done: Sequence[Done]) -> list[report_pb2.CurationChange]:
+    return [
+        report_pb2.CurationChange(
+            kind=each.kind.value,
+            name=sendable(each.name),
+            into=sendable(each.into),
+            reason=sendable(each.reason),
+        )
+        for each in done
+    ]
+
+
+def _time(moment: datetime | None) -> Timestamp | None:
+    return None if moment is None else timestamp(moment)

@@ -2,57 +2,96 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any
 
-import grpc.aio
-
-from agent_service.convert import home as convert
+from agent_service.home.base import Existing, Taken
 from agent_service.home.moving import Moving
-from hermes.agent.v1 import home_pb2, home_pb2_grpc
+from agent_service.servicer.fields import Context, profile_of
+from hermes.agent.v1 import home_pb2 as pb
+from hermes.agent.v1.home_pb2_grpc import HomeServiceServicer
 from services.auth import caller
 from services.errors import InvalidArgument
+from services.home_files import HomeFile, LeftOut
 
-Context = grpc.aio.ServicerContext[Any, Any]
+_EXISTING: "dict[int, Existing]" = {
+    pb.EXISTING_FILES_UNSPECIFIED: Existing.REFUSE,
+    pb.EXISTING_FILES_REFUSE: Existing.REFUSE,
+    pb.EXISTING_FILES_KEEP: Existing.KEEP,
+    pb.EXISTING_FILES_REPLACE: Existing.REPLACE,
+}
+_USUAL_MODE = 0o600
 
 
-class HomeServicer(home_pb2_grpc.HomeServiceServicer):
+class HomeServicer(HomeServiceServicer):
     """Serves homes that move."""
 
     def __init__(self, moving: Moving) -> None:
         self._moving = moving
 
     async def ExportHome(
-        self, request: home_pb2.ExportHomeRequest, context: Context
-    ) -> AsyncGenerator[home_pb2.ExportHomeResponse]:
+        self, request: pb.ExportHomeRequest, context: Context
+    ) -> AsyncGenerator[pb.ExportHomeResponse]:
         """Streams the files of profiles."""
         outgoing = await self._moving.outgoing(request.profiles, with_secrets=request.with_secrets)
-        yield home_pb2.ExportHomeResponse(summary=convert.summary(outgoing))
+        yield pb.ExportHomeResponse(
+            summary=pb.ExportHomeSummary(
+                profiles=outgoing.profiles,
+                file_count=len(outgoing.files),
+                size_bytes=sum(file.size_bytes for file in outgoing.files),
+                left_out=map(_left_out, outgoing.left_out),
+            )
+        )
         for file in outgoing.files:
-            head = convert.file_to_wire(file)
+            head = pb.HomeFile(
+                profile=file.profile, path=file.path, size_bytes=file.size_bytes, mode=file.mode
+            )
             async with aclosing(self._moving.read(outgoing, file)) as pieces:
                 async for piece in pieces:
-                    yield home_pb2.ExportHomeResponse(file=head, data=piece)
+                    yield pb.ExportHomeResponse(file=head, data=piece)
                     head = None
             if head is not None:
-                yield home_pb2.ExportHomeResponse(file=head)
+                yield pb.ExportHomeResponse(file=head)
 
     async def ImportHome(
-        self, request_iterator: AsyncIterator[home_pb2.ImportHomeRequest], context: Context
-    ) -> home_pb2.ImportHomeResponse:
+        self, request_iterator: AsyncIterator[pb.ImportHomeRequest], context: Context
+    ) -> pb.ImportHomeResponse:
         """Takes files, all or none."""
         profiles: dict[str, None] = {}
         async with self._moving.incoming() as incoming:
             async for request in request_iterator:
                 if request.finish:
-                    existing = convert.existing(request.existing)
+                    if request.existing not in _EXISTING:
+                        wanted = {"existing": "REFUSE, KEEP or REPLACE"}
+                        raise InvalidArgument("not known", fields=wanted)
+                    existing = _EXISTING[request.existing]
                     if request.dry_run:
                         planned = await self._moving.plan(incoming, [*profiles], existing)
-                        return convert.taken(planned, 0)
+                        return _taken(planned, 0)
                     put = self._moving.put(incoming, [*profiles], existing, caller())
-                    return convert.taken(*await put)
+                    return _taken(*await put)
                 if request.HasField("file"):
-                    file = convert.file_of(request.file)
+                    file = _file(request.file)
                     profiles[file.profile] = None
                     await incoming.add(file)
                 await incoming.write(request.data)
         raise InvalidArgument("the end is missing", fields={"finish": "in the last request"})
+
+
+def _file(given: pb.HomeFile) -> HomeFile:
+    return HomeFile(
+        profile_of(given.profile), given.path, given.size_bytes, given.mode or _USUAL_MODE
+    )
+
+
+def _taken(became: Taken, session_count: int) -> pb.ImportHomeResponse:
+    return pb.ImportHomeResponse(
+        added_count=len(became.added),
+        replaced_count=len(became.replaced),
+        kept_count=len(became.kept),
+        unchanged_count=len(became.unchanged),
+        left_out=map(_left_out, became.left_out),
+        session_count=session_count,
+    )
+
+
+def _left_out(one: LeftOut) -> pb.HomeFileLeftOut:
+    return pb.HomeFileLeftOut(profile=one.profile, path=one.path, reason=one.why)

@@ -1,50 +1,109 @@
 """MemoryService."""
 
-from typing import Any
-
-import grpc.aio
-
-from agent_service.convert import memory as convert
-from agent_service.convert.common import profile_of
-from agent_service.memory.store import MemoryStore
-from hermes.agent.v1 import memory_pb2, memory_pb2_grpc
+from agent_service.memory.entries import Action, Operation, Target
+from agent_service.memory.store import Asked, Memory, MemoryStore
+from agent_service.servicer.fields import Context, profile_of, timestamp
+from agent_service.storage.memory import MemoryChange
+from hermes.agent.v1 import memory_pb2 as pb
+from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
 from services.auth import caller
+from services.errors import InvalidArgument
+from services.ids import new_id
+from services.validation import check_id, page_size
 
-Context = grpc.aio.ServicerContext[Any, Any]
+MAX_OPERATIONS = 64
+USUAL_LISTED = 50
+
+_TARGETS: "dict[int, Target]" = {
+    pb.MEMORY_TARGET_MEMORY: Target.MEMORY,
+    pb.MEMORY_TARGET_USER: Target.USER,
+}
+_ACTIONS: "dict[int, Action]" = {
+    pb.MEMORY_ACTION_ADD: Action.ADD,
+    pb.MEMORY_ACTION_REPLACE: Action.REPLACE,
+    pb.MEMORY_ACTION_REMOVE: Action.REMOVE,
+}
 
 
-class MemoryServicer(memory_pb2_grpc.MemoryServiceServicer):
+class MemoryServicer(MemoryServiceServicer):
     """Serves memories."""
 
     def __init__(self, memories: MemoryStore) -> None:
         self._memories = memories
 
     async def GetMemory(
-        self, request: memory_pb2.GetMemoryRequest, context: Context
-    ) -> memory_pb2.GetMemoryResponse:
+        self, request: pb.GetMemoryRequest, context: Context
+    ) -> pb.GetMemoryResponse:
         """Returns both memories."""
         found = await self._memories.load(profile_of(request.profile))
-        return memory_pb2.GetMemoryResponse(memories=map(convert.memory, found))
+        return pb.GetMemoryResponse(memories=map(_memory, found))
 
     async def ApplyMemory(
-        self, request: memory_pb2.ApplyMemoryRequest, context: Context
-    ) -> memory_pb2.ApplyMemoryResponse:
+        self, request: pb.ApplyMemoryRequest, context: Context
+    ) -> pb.ApplyMemoryResponse:
         """Changes one."""
-        memory = await self._memories.change(convert.asked(request))
-        return memory_pb2.ApplyMemoryResponse(memory=convert.memory(memory))
+        check_id("request_id", request.request_id)
+        if request.target not in _TARGETS:
+            raise InvalidArgument("not a memory", fields={"target": "MEMORY or USER"})
+        if not 1 <= len(request.operations) <= MAX_OPERATIONS:
+            raise InvalidArgument("too few or too many", fields={"operations": "1 to 64"})
+        asked = Asked(
+            key=request.request_id,
+            profile=profile_of(request.profile),
+            target=_TARGETS[request.target],
+            operations=tuple(map(_operation, request.operations)),
+            by=caller(),
+            version=request.expected_version,
+        )
+        return pb.ApplyMemoryResponse(memory=_memory(await self._memories.change(asked)))
 
     async def ListMemoryChanges(
-        self, request: memory_pb2.ListMemoryChangesRequest, context: Context
-    ) -> memory_pb2.ListMemoryChangesResponse:
+        self, request: pb.ListMemoryChangesRequest, context: Context
+    ) -> pb.ListMemoryChangesResponse:
         """Lists changes."""
-        profile, most = profile_of(request.profile), convert.listed(request)
+        profile, most = profile_of(request.profile), page_size(request.page_size, USUAL_LISTED)
         changes = await self._memories.history(profile, most)
-        return memory_pb2.ListMemoryChangesResponse(changes=map(convert.change, changes))
+        return pb.ListMemoryChangesResponse(changes=map(_change, changes))
 
     async def UndoMemoryChange(
-        self, request: memory_pb2.UndoMemoryChangeRequest, context: Context
-    ) -> memory_pb2.UndoMemoryChangeResponse:
+        self, request: pb.UndoMemoryChangeRequest, context: Context
+    ) -> pb.UndoMemoryChangeResponse:
         """Takes a change back."""
-        profile, key = profile_of(request.profile), convert.undo_key(request)
+        if request.request_id:
+            check_id("request_id", request.request_id)
+        profile, key = profile_of(request.profile), request.request_id or new_id("chg")
         memory = await self._memories.undo(profile, request.change_id, key, caller())
-        return memory_pb2.UndoMemoryChangeResponse(memory=convert.memory(memory))
+        return pb.UndoMemoryChangeResponse(memory=_memory(memory))
+
+
+def _memory(found: Memory) -> pb.Memory:
+    return pb.Memory(
+        target=_target(found.target),
+        entries=found.entries,
+        char_count=len(found.text),
+        char_limit=found.limit,
+        version=found.version,
+        drifted=found.is_drifted,
+    )
+
+
+def _change(made: MemoryChange) -> pb.MemoryChange:
+    return pb.MemoryChange(
+        change_id=made.key,
+        target=_target(Target(made.target)),
+        turn_id=made.turn_id,
+        changed_by=made.by,
+        before=made.before,
+        after=made.after,
+        create_time=timestamp(made.created_at),
+    )
+
+
+def _target(target: Target) -> pb.MemoryTarget.ValueType:
+    return pb.MemoryTarget.Value(f"MEMORY_TARGET_{target.name}")
+
+
+def _operation(wire: pb.MemoryOperation) -> Operation:
+    if wire.action not in _ACTIONS:
+        raise InvalidArgument("not an action", fields={"operations.action": "one of the three"})
+    return Operation(_ACTIONS[wire.action], wire.content, wire.old_text)

@@ -3,36 +3,33 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any
 
-import grpc.aio
-
-from agent_service.convert import sessions as convert
-from agent_service.convert.common import profile_of
-from agent_service.convert.session_requests import (
-    hits_response,
-    model_given,
-    not_negative,
-    searching,
-    title_given,
-    unused,
-)
 from agent_service.histories import Histories
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Personalities
+from agent_service.servicer.fields import Context, profile_of
+from agent_service.servicer.session_requests import (
+    hits_response,
+    message,
+    model_given,
+    not_negative,
+    searching,
+    session,
+    title_given,
+    unused,
+)
 from agent_service.storage import personalities, session_models, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
 from agent_service.storage.activity import is_session_busy
 from agent_service.transcripts import MAX_BYTES
-from hermes.agent.v1 import session_change_pb2, session_pb2, session_pb2_grpc
+from hermes.agent.v1 import session_change_pb2, session_pb2_grpc
+from hermes.agent.v1 import session_pb2 as pb
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, InvalidArgument, LimitExceeded
 from services.ids import new_id
 from services.validation import check_id, page_size
-
-Context = grpc.aio.ServicerContext[Any, Any]
 
 _SESSIONS_A_PAGE = 50
 _MESSAGES_A_PAGE = 100
@@ -60,8 +57,8 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         self._clock = clock
 
     async def GetSession(
-        self, request: session_pb2.GetSessionRequest, context: Context
-    ) -> session_pb2.GetSessionResponse:
+        self, request: pb.GetSessionRequest, context: Context
+    ) -> pb.GetSessionResponse:
         """Returns a session."""
         profile = profile_of(request.profile)
         info, is_busy = await self._database.read(
@@ -70,11 +67,11 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
                 is_session_busy(conn, request.session_id),
             )
         )
-        return session_pb2.GetSessionResponse(session=convert.session(info), is_busy=is_busy)
+        return pb.GetSessionResponse(session=session(info), is_busy=is_busy)
 
     async def ListSessions(
-        self, request: session_pb2.ListSessionsRequest, context: Context
-    ) -> session_pb2.ListSessionsResponse:
+        self, request: pb.ListSessionsRequest, context: Context
+    ) -> pb.ListSessionsResponse:
         """Lists sessions, the one used last first."""
         size = page_size(request.page_size, _SESSIONS_A_PAGE)
         before = _parse(request.page_token) if request.page_token else None
@@ -91,14 +88,14 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             )
         )
         page = found[:size]
-        return session_pb2.ListSessionsResponse(
-            sessions=[convert.session(info) for info in page],
+        return pb.ListSessionsResponse(
+            sessions=[session(info) for info in page],
             next_page_token=_token(page[-1]) if len(found) > size else "",
         )
 
     async def ListMessages(
-        self, request: session_pb2.ListMessagesRequest, context: Context
-    ) -> session_pb2.ListMessagesResponse:
+        self, request: pb.ListMessagesRequest, context: Context
+    ) -> pb.ListMessagesResponse:
         """Lists a session's messages in order."""
         size = page_size(request.page_size, _MESSAGES_A_PAGE)
         profile = profile_of(request.profile)
@@ -107,22 +104,22 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
                 conn, request.session_id, profile, request.after_sequence, size + 1
             )
         )
-        return session_pb2.ListMessagesResponse(
-            messages=[convert.message(stored) for stored in found[:size]],
+        return pb.ListMessagesResponse(
+            messages=[message(stored) for stored in found[:size]],
             has_more=len(found) > size,
         )
 
     async def SearchMessages(
-        self, request: session_pb2.SearchMessagesRequest, context: Context
-    ) -> session_pb2.SearchMessagesResponse:
+        self, request: pb.SearchMessagesRequest, context: Context
+    ) -> pb.SearchMessagesResponse:
         """Finds messages."""
         size = page_size(request.page_size, _HITS_A_PAGE, MAX_HITS)
         found = await self._database.read(searching(request, size))
         return hits_response(request, found, size)
 
     async def RenameSession(
-        self, request: session_pb2.RenameSessionRequest, context: Context
-    ) -> session_pb2.RenameSessionResponse:
+        self, request: pb.RenameSessionRequest, context: Context
+    ) -> pb.RenameSessionResponse:
         """Gives a session a title."""
         title = title_given(self._redact(request.title))
         if not title:
@@ -131,11 +128,11 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         info = await self._database.write(
             lambda conn: changes.rename(conn, request.session_id, profile, title)
         )
-        return session_pb2.RenameSessionResponse(session=convert.session(info))
+        return pb.RenameSessionResponse(session=session(info))
 
     async def BranchSession(
-        self, request: session_pb2.BranchSessionRequest, context: Context
-    ) -> session_pb2.BranchSessionResponse:
+        self, request: pb.BranchSessionRequest, context: Context
+    ) -> pb.BranchSessionResponse:
         """Makes a session of another."""
         check_id("new_session_id", request.new_session_id)
         wanted = changes.Branch(
@@ -147,7 +144,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
         now = self._clock.now()
         info = await self._database.write(lambda conn: changes.branch(conn, wanted, now))
-        return session_pb2.BranchSessionResponse(session=convert.session(info))
+        return pb.BranchSessionResponse(session=session(info))
 
     async def UndoTurns(
         self, request: session_change_pb2.UndoTurnsRequest, context: Context

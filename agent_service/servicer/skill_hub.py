@@ -1,24 +1,18 @@
 """SkillHubService."""
 
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
-import grpc.aio
-
-from agent_service.convert import skill_hub as convert
-from agent_service.convert.common import profile_of
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused, LibraryBusy
-from agent_service.skills.hub.hubs import Hubs
+from agent_service.servicer.fields import Context, profile_of, sendable
+from agent_service.servicer.skills import telling, trust_number
+from agent_service.skills.hub.hubs import Found, Hubs, Silent
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
-from agent_service.skills.hub.source import HubFailed, HubRefused
+from agent_service.skills.hub.verdicts import Finding, Verdict
 from agent_service.skills.shelf import SkillShelves
 from hermes.agent.v1 import skill_hub_pb2 as pb
-from hermes.agent.v1 import skill_hub_pb2_grpc
-from services.errors import FailedPrecondition, InvalidArgument, ServiceUnavailable
-
-Context = grpc.aio.ServicerContext[Any, Any]
+from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceServicer
+from services.errors import InvalidArgument
 
 MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024
@@ -26,7 +20,7 @@ PIECE_BYTES = 1024 * 1024
 _Response = TypeVar("_Response")
 
 
-class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
+class SkillHubServicer(SkillHubServiceServicer):
     """Serves hubs of skills."""
 
     def __init__(self, hubs: Hubs, shelves: SkillShelves) -> None:
@@ -37,13 +31,13 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
         self, request: pb.SearchHubRequest, context: Context
     ) -> pb.SearchHubResponse:
         """Searches hubs."""
-        with _told():
+        with telling():
             there = await self._shelves.of(profile_of(request.profile)).catalogue()
             installed = frozenset(skill.name for skill in there.skills)
             asked = self._hubs.search(request.words, request.source, installed)
             async with aclosing(asked) as each:
                 found = [one async for one in each]
-        return convert.search(found, MAX_FOUND)
+        return _found(found)
 
     async def InstallSkills(
         self, request: pb.InstallSkillsRequest, context: Context
@@ -73,7 +67,7 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
         self, request: pb.RemoveSkillRequest, context: Context
     ) -> pb.RemoveSkillResponse:
         """Removes a skill."""
-        with _told():
+        with telling():
             made = await self._hubs.of(profile_of(request.profile)).remove(request.name)
         return pb.RemoveSkillResponse(message=made.message)
 
@@ -82,11 +76,11 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
     ) -> AsyncGenerator[pb.AuditSkillsResponse]:
         """Looks at skills again."""
         _check_names(request.names)
-        with _told():
+        with telling():
             audit = self._hubs.audit(profile_of(request.profile), request.names)
             async with aclosing(audit) as outcomes:
                 async for outcome in outcomes:
-                    yield pb.AuditSkillsResponse(outcome=convert.outcome(outcome))
+                    yield pb.AuditSkillsResponse(outcome=_outcome(outcome))
 
     async def ExportSkills(
         self, request: pb.ExportSkillsRequest, context: Context
@@ -96,7 +90,7 @@ class SkillHubServicer(skill_hub_pb2_grpc.SkillHubServiceServicer):
         if not request.names:
             raise InvalidArgument("names is missing", fields={"names": "the skills"})
         profile = profile_of(request.profile)
-        with _told():
+        with telling():
             files = await self._hubs.export(profile, request.names, as_index=request.as_index)
         for path, data in files.items():
             for begin in range(0, len(data) or 1, PIECE_BYTES):
@@ -108,13 +102,13 @@ async def _streamed(
     told: AsyncGenerator[Step | Outcome], response: Callable[..., _Response]
 ) -> AsyncGenerator[_Response]:
     """What a hub tells while it works, and what comes of it."""
-    with _told():
+    with telling():
         async with aclosing(told) as each:
             async for one in each:
                 if isinstance(one, Step):
                     yield response(step=one.text)
                 else:
-                    yield response(outcome=convert.outcome(one))
+                    yield response(outcome=_outcome(one))
 
 
 def _check_names(names: Any) -> None:
@@ -123,11 +117,54 @@ def _check_names(names: Any) -> None:
         raise InvalidArgument(f"names has more than {MAX_NAMES}", fields={"names": wanted})
 
 
-@contextmanager
-def _told() -> Generator[None]:
-    try:
-        yield
-    except (HubFailed, LibraryBusy) as error:
-        raise ServiceUnavailable(str(error)) from None
-    except (BadSkill, FileRefused, HubRefused) as error:
-        raise FailedPrecondition(str(error)) from None
+def _outcome(made: Outcome) -> pb.SkillOutcome:
+    review = made.review
+    return pb.SkillOutcome(
+        name=sendable(made.name),
+        status=pb.SkillOutcomeStatus.Value(f"SKILL_OUTCOME_STATUS_{made.status.name}"),
+        message=sendable(made.message),
+        source=sendable(made.source),
+        version=sendable(made.version),
+        digest=made.digest,
+        trust=trust_number(made.trust),
+        verdict=_verdict(review.verdict) if review else pb.SKILL_VERDICT_UNSPECIFIED,
+        findings=map(_finding, review.findings if review else ()),
+        files=map(sendable, made.files),
+        consent=made.consent,
+    )
+
+
+def _found(found: list[Found | Silent]) -> pb.SearchHubResponse:
+    return pb.SearchHubResponse(
+        skills=[_skill(each) for each in found if isinstance(each, Found)][:MAX_FOUND],
+        silent=[
+            pb.SilentHub(name=each.hub, reason=sendable(each.why))
+            for each in found
+            if isinstance(each, Silent)
+        ],
+    )
+
+
+def _skill(found: Found) -> pb.HubSkill:
+    return pb.HubSkill(
+        name=sendable(found.offer.name),
+        description=sendable(found.offer.description),
+        hub=sendable(found.hub),
+        trust=trust_number(found.trust),
+        is_installed=found.is_installed,
+    )
+
+
+def _finding(found: Finding) -> pb.SkillFinding:
+    return pb.SkillFinding(
+        verdict=_verdict(found.verdict),
+        family=found.family,
+        about=found.about,
+        path=sendable(found.path),
+        line=found.line,
+        text=sendable(found.text),
+    )
+
+
+def _verdict(verdict: Verdict) -> pb.SkillVerdict.ValueType:
+    return pb.SkillVerdict.Value(f"SKILL_VERDICT_{verdict.name}")

@@ -2,84 +2,77 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
-import grpc.aio
-
-from agent_service.convert import skills as convert
-from agent_service.convert.common import profile_of
+from agent_service.servicer.fields import Context, profile_of, sendable
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, LibraryBusy
+from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.index import UNSORTED
-from agent_service.skills.library import Skill
-from agent_service.skills.shelf import ProfileSkills, SkillShelves
-from hermes.agent.v1 import skill_pb2, skill_pb2_grpc
+from agent_service.skills.library import Skill, Trust
+from agent_service.skills.shelf import ProfileSkills, SkillRecord, SkillShelves
+from agent_service.skills.usage import Usage
+from hermes.agent.v1 import skill_pb2 as pb
+from hermes.agent.v1.skill_pb2_grpc import SkillServiceServicer
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable
 
-Context = grpc.aio.ServicerContext[Any, Any]
 
-
-class SkillServicer(skill_pb2_grpc.SkillServiceServicer):
+class SkillServicer(SkillServiceServicer):
     """Serves the libraries of skills."""
 
     def __init__(self, shelves: SkillShelves) -> None:
         self._shelves = shelves
 
     async def ListSkills(
-        self, request: skill_pb2.ListSkillsRequest, context: Context
-    ) -> skill_pb2.ListSkillsResponse:
+        self, request: pb.ListSkillsRequest, context: Context
+    ) -> pb.ListSkillsResponse:
         """Lists skills."""
-        with _told():
+        with telling():
             found = await self._shelves.of(profile_of(request.profile)).records()
         wanted = request.category
-        return skill_pb2.ListSkillsResponse(
+        return pb.ListSkillsResponse(
             skills=[
-                convert.skill(record)
+                _skill(record)
                 for record in found
                 if not wanted or wanted == (record.skill.category or UNSORTED)
             ]
         )
 
-    async def GetSkill(
-        self, request: skill_pb2.GetSkillRequest, context: Context
-    ) -> skill_pb2.GetSkillResponse:
+    async def GetSkill(self, request: pb.GetSkillRequest, context: Context) -> pb.GetSkillResponse:
         """Returns a skill with its text."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
-        with _told():
+        with telling():
             text = await skills.text(skill, request.file_path)
             record = await skills.record(skill)
-        return skill_pb2.GetSkillResponse(skill=convert.skill(record), text=text)
+        return pb.GetSkillResponse(skill=_skill(record), text=text)
 
-    async def PinSkill(
-        self, request: skill_pb2.PinSkillRequest, context: Context
-    ) -> skill_pb2.PinSkillResponse:
+    async def PinSkill(self, request: pb.PinSkillRequest, context: Context) -> pb.PinSkillResponse:
         """Pins a skill, or lets it change."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
-        with _told():
+        with telling():
             await skills.pin(skill, is_pinned=request.is_pinned)
             record = await skills.record(skill)
-        return skill_pb2.PinSkillResponse(skill=convert.skill(record))
+        return pb.PinSkillResponse(skill=_skill(record))
 
     async def ArchiveSkill(
-        self, request: skill_pb2.ArchiveSkillRequest, context: Context
-    ) -> skill_pb2.ArchiveSkillResponse:
+        self, request: pb.ArchiveSkillRequest, context: Context
+    ) -> pb.ArchiveSkillResponse:
         """Puts a skill away."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
-        with _told():
+        with telling():
             path = await skills.archive(skill)
-        return skill_pb2.ArchiveSkillResponse(path=path)
+        return pb.ArchiveSkillResponse(path=path)
 
     async def RestoreSkill(
-        self, request: skill_pb2.RestoreSkillRequest, context: Context
-    ) -> skill_pb2.RestoreSkillResponse:
+        self, request: pb.RestoreSkillRequest, context: Context
+    ) -> pb.RestoreSkillResponse:
         """Brings a skill back."""
         skills = self._shelves.of(profile_of(request.profile))
-        with _told():
+        with telling():
             record = await skills.record(await skills.find(await skills.restore(request.name)))
-        return skill_pb2.RestoreSkillResponse(skill=convert.skill(record))
+        return pb.RestoreSkillResponse(skill=_skill(record))
 
 
 async def _found(skills: ProfileSkills, name: str) -> Skill:
@@ -93,10 +86,49 @@ async def _found(skills: ProfileSkills, name: str) -> Skill:
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def telling() -> Generator[None]:
+    """Errors of libraries and hubs as those of the service."""
     try:
         yield
-    except LibraryBusy as error:
+    except (HubFailed, LibraryBusy) as error:
         raise ServiceUnavailable(str(error)) from None
-    except (BadSkill, FileRefused) as error:
+    except (BadSkill, FileRefused, HubRefused) as error:
         raise FailedPrecondition(str(error)) from None
+
+
+def trust_number(trust: str) -> pb.SkillTrust.ValueType:
+    """Whose word a skill is, on the wire."""
+    known = trust in list(Trust)
+    return pb.SkillTrust.Value(f"SKILL_TRUST_{Trust(trust).name if known else 'UNSPECIFIED'}")
+
+
+def _skill(record: SkillRecord) -> pb.Skill:
+    return pb.Skill(
+        name=sendable(record.skill.name),
+        category=sendable(record.skill.category),
+        description=sendable(record.skill.description),
+        tags=map(sendable, record.skill.tags),
+        files=map(sendable, record.skill.files),
+        origin=pb.SkillOrigin.Value(f"SKILL_ORIGIN_{record.origin.name}"),
+        usage=_usage(record.usage),
+        trust=trust_number(record.trust),
+        source=sendable(record.note.source),
+    )
+
+
+def _usage(used: Usage) -> pb.SkillUsage:
+    return pb.SkillUsage(
+        use_count=_count(used.use_count),
+        view_count=_count(used.view_count),
+        patch_count=_count(used.patch_count),
+        last_used_at=sendable(used.last_used_at or ""),
+        last_viewed_at=sendable(used.last_viewed_at or ""),
+        last_patched_at=sendable(used.last_patched_at or ""),
+        created_at=sendable(used.created_at or ""),
+        state=pb.SkillState.Value(f"SKILL_STATE_{used.state.name}"),
+        is_pinned=used.pinned,
+    )
+
+
+def _count(number: int) -> int:
+    return min(max(number, 0), 2**63 - 1)

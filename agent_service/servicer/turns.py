@@ -3,29 +3,26 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
-import grpc.aio
 from msgspec.structs import replace
 
-from agent_service.convert.common import profile_of
-from agent_service.convert.turns import turn, turn_request
 from agent_service.curation.shelf import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
 from agent_service.reviews import Reviews
 from agent_service.saying import Screening
+from agent_service.servicer.fields import Context, profile_of
+from agent_service.servicer.turn_requests import turn, turn_request
 from agent_service.servicer.watcher import Watcher
 from agent_service.skills.shelf import SkillShelves
 from agent_service.skills.viewing import loaded, used
 from agent_service.storage.turns import Undrafted
 from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
 from agent_service.turns import Turns
-from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from hermes.agent.v1 import turn_pb2 as pb
+from hermes.agent.v1 import turn_pb2_grpc
 from services.errors import FailedPrecondition, InvalidArgument
 from services.task_groups import ungrouped
-
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
@@ -50,12 +47,12 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         self._skills = skills
 
     async def StartTurn(
-        self, request: turn_pb2.StartTurnRequest, context: Context
-    ) -> turn_pb2.StartTurnResponse:
+        self, request: pb.StartTurnRequest, context: Context
+    ) -> pb.StartTurnResponse:
         """Starts or queues a turn."""
         asked = turn_request(request)
         if asked.kind == REVIEW:
-            return turn_pb2.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
+            return pb.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
         toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         # A script is a command, whoever runs it.
         if asked.script is not None and (
@@ -74,11 +71,11 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             info = await self._begin(wanted)
         if info.is_new:
             await used(library, skills)
-        return turn_pb2.StartTurnResponse(turn=turn(info))
+        return pb.StartTurnResponse(turn=turn(info))
 
     async def WatchTurn(
-        self, request: turn_pb2.WatchTurnRequest, context: Context
-    ) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
+        self, request: pb.WatchTurnRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchTurnResponse]:
         """Streams a turn's events."""
         if request.after_sequence < 0:
             raise InvalidArgument("negative", fields={"after_sequence": "0 or more"})
@@ -87,23 +84,21 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             async for response in responses:
                 yield response
 
-    async def GetTurn(
-        self, request: turn_pb2.GetTurnRequest, context: Context
-    ) -> turn_pb2.GetTurnResponse:
+    async def GetTurn(self, request: pb.GetTurnRequest, context: Context) -> pb.GetTurnResponse:
         """Returns a turn."""
         info = await self._turns.get(request.turn_id, profile_of(request.profile))
-        return turn_pb2.GetTurnResponse(turn=turn(info))
+        return pb.GetTurnResponse(turn=turn(info))
 
     async def InterruptTurn(
-        self, request: turn_pb2.InterruptTurnRequest, context: Context
-    ) -> turn_pb2.InterruptTurnResponse:
+        self, request: pb.InterruptTurnRequest, context: Context
+    ) -> pb.InterruptTurnResponse:
         """Asks a turn to stop."""
         if not request.turn_id and not request.session_id:
             raise InvalidArgument("nothing named", fields={"turn_id": "or session_id must be set"})
         info = await self._turns.interrupt(
             request.turn_id, request.session_id, profile_of(request.profile)
         )
-        return turn_pb2.InterruptTurnResponse(turn=None if info is None else turn(info))
+        return pb.InterruptTurnResponse(turn=None if info is None else turn(info))
 
     async def _begin(self, request: TurnRequest) -> TurnInfo:
         """Start the first turn of a session."""

@@ -1,61 +1,126 @@
 """UsageService."""
 
-from typing import Any
+from datetime import date
 
-import grpc.aio
-
-from agent_service.convert import budgets as convert
-from agent_service.convert.common import profile_of, usage
-from agent_service.convert.usage import usage_query, usage_sum
+from agent_service.budget import Amount, Scope, Standing
+from agent_service.servicer.fields import Context, profile_of, usage
 from agent_service.spending import Spending
 from agent_service.storage import usage as storage
-from hermes.agent.v1 import usage_pb2, usage_pb2_grpc
+from agent_service.storage.usage import By, UsageQuery
+from hermes.agent.v1 import usage_pb2 as pb
+from hermes.agent.v1.usage_pb2_grpc import UsageServiceServicer
 from services.auth import Identity, caller
 from services.database import Database
-from services.errors import PermissionDenied
-from services.validation import page_size
+from services.errors import InvalidArgument, PermissionDenied
+from services.validation import check_id, page_size
 
-Context = grpc.aio.ServicerContext[Any, Any]
-
+MAX_AMOUNT = 10**15
 _SUMS_A_PAGE = 100
 
+_BY: "dict[int, By]" = {
+    pb.USAGE_GROUP_UNSPECIFIED: By.DAY,
+    pb.USAGE_GROUP_DAY: By.DAY,
+    pb.USAGE_GROUP_MODEL: By.MODEL,
+    pb.USAGE_GROUP_SESSION: By.SESSION,
+    pb.USAGE_GROUP_PROFILE: By.PROFILE,
+}
+_SCOPES: "dict[int, Scope]" = {
+    pb.BUDGET_SCOPE_PROFILE: Scope.PROFILE,
+    pb.BUDGET_SCOPE_SESSION: Scope.SESSION,
+    pb.BUDGET_SCOPE_JOB: Scope.JOB,
+    pb.BUDGET_SCOPE_DAY: Scope.DAY,
+}
 
-class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
+
+class UsageServicer(UsageServiceServicer):
     """Serves what was used, and budgets."""
 
     def __init__(self, database: Database, spending: Spending) -> None:
         self._database = database
         self._spending = spending
 
-    async def GetUsage(
-        self, request: usage_pb2.GetUsageRequest, context: Context
-    ) -> usage_pb2.GetUsageResponse:
+    async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
         """Sums up what was used."""
         if request.all_profiles and caller() is not Identity.OPERATOR:
             raise PermissionDenied("only an operator may see what all profiles used")
-        query, size = usage_query(request), page_size(request.page_size, _SUMS_A_PAGE)
+        query, size = _query(request), page_size(request.page_size, _SUMS_A_PAGE)
         total, sums = await self._database.read(lambda conn: storage.totals(conn, query, size))
-        return usage_pb2.GetUsageResponse(sums=map(usage_sum, sums), total=usage(total))
+        return pb.GetUsageResponse(
+            sums=[pb.UsageSum(key=key, usage=usage(used)) for key, used in sums],
+            total=usage(total),
+        )
 
     async def GetBudget(
-        self, request: usage_pb2.GetBudgetRequest, context: Context
-    ) -> usage_pb2.GetBudgetResponse:
+        self, request: pb.GetBudgetRequest, context: Context
+    ) -> pb.GetBudgetResponse:
         """Returns budgets."""
         profile = profile_of(request.profile)
         account = self._spending.account(profile, request.session_id, request.job_id)
         found = await self._spending.budgets.listed(account)
-        return usage_pb2.GetBudgetResponse(
-            budgets=map(convert.budget, found),
+        return pb.GetBudgetResponse(
+            budgets=map(_budget, found),
             warn_percent=self._spending.budgets.policy.warn_percent,
         )
 
     async def SetBudget(
-        self, request: usage_pb2.SetBudgetRequest, context: Context
-    ) -> usage_pb2.SetBudgetResponse:
+        self, request: pb.SetBudgetRequest, context: Context
+    ) -> pb.SetBudgetResponse:
         """Sets a budget."""
-        scope, scope_id, limit = convert.new_budget(request)
-        profile = profile_of(request.profile)
+        scope = _SCOPES.get(request.scope)
+        if scope is None:
+            raise InvalidArgument("not a scope", fields={"scope": "a value of BudgetScope"})
+        if request.scope_id:
+            check_id("scope_id", request.scope_id)
+            if scope in (Scope.PROFILE, Scope.DAY):
+                wanted = {"scope_id": "empty for this scope"}
+                raise InvalidArgument(f"a {scope} has no id", fields=wanted)
         await self._spending.budgets.set(
-            profile, scope, scope_id, limit, keeps_set=request.keeps_set
+            profile_of(request.profile),
+            scope,
+            request.scope_id,
+            _limit(request.limit) if request.HasField("limit") else None,
+            keeps_set=request.keeps_set,
         )
-        return usage_pb2.SetBudgetResponse()
+        return pb.SetBudgetResponse()
+
+
+def _query(request: pb.GetUsageRequest) -> UsageQuery:
+    by = _BY.get(request.group_by)
+    if by is None:
+        raise InvalidArgument("not a group", fields={"group_by": "a value of UsageGroup"})
+    return UsageQuery(
+        by=by,
+        profile="" if request.all_profiles else profile_of(request.profile),
+        session_id=request.session_id,
+        since=_day("since_day", request.since_day),
+        until=_day("until_day", request.until_day),
+    )
+
+
+def _day(field: str, text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat() if text else ""
+    except ValueError:
+        raise InvalidArgument(f"{field} is not a day", fields={field: "YYYY-MM-DD"}) from None
+
+
+def _limit(given: pb.BudgetAmount) -> Amount:
+    for name in ("micro_usd", "tokens"):
+        if not 0 <= getattr(given, name) <= MAX_AMOUNT:
+            raise InvalidArgument(f"{name} is out of range", fields={f"limit.{name}": "0 to 10^15"})
+    return Amount(given.micro_usd, given.tokens)
+
+
+def _budget(standing: Standing) -> pb.Budget:
+    return pb.Budget(
+        scope=pb.BudgetScope.Value(f"BUDGET_SCOPE_{standing.scope.name}"),
+        scope_id=standing.scope_id,
+        limit=_amount(standing.limit),
+        spent=_amount(standing.spent),
+        reserved=_amount(standing.reserved),
+        is_set=standing.is_set,
+    )
+
+
+def _amount(amount: Amount) -> pb.BudgetAmount:
+    return pb.BudgetAmount(micro_usd=amount.micro_usd, tokens=amount.tokens)

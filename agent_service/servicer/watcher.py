@@ -6,9 +6,9 @@ from contextlib import aclosing
 from typing import Any
 
 from agent_service.clients.replicas import Replicas
-from agent_service.convert.common import profile_of
-from agent_service.convert.events import in_messages, turn_event
 from agent_service.events import Recorded, TextDelta
+from agent_service.servicer.events import in_messages, turn_event
+from agent_service.servicer.fields import profile_of
 from agent_service.watching import Elsewhere, Watching
 from hermes.agent.v1 import turn_pb2
 

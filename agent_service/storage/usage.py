@@ -75,13 +75,6 @@ class UsageQuery(Struct, frozen=True):
         return [condition for value, condition in told if value]
 
 
-class UsageSum(Struct, frozen=True):
-    """What one day, model, session or profile used."""
-
-    key: str
-    usage: Usage
-
-
 def job_of(session_id: str) -> str:
     """The job whose run has this session; empty for every other session."""
     found = _JOB_SESSION.fullmatch(session_id)
@@ -106,7 +99,9 @@ def add(conn: Connection, turn: Charged, day: str, model: str, used: Usage) -> N
     _ADD.run(conn, {**whose, **used.stored()})
 
 
-def totals(conn: Connection, query: UsageQuery, limit: int) -> tuple[Usage, Sequence[UsageSum]]:
+def totals(
+    conn: Connection, query: UsageQuery, limit: int
+) -> tuple[Usage, Sequence[tuple[str, Usage]]]:
     """The sum over all that is asked for, and those of its parts: new days or large sums first."""
     asked = query.conditions
     whole = conn.execute(sa.select(*_TOTALS).where(*asked)).mappings().one()
@@ -115,7 +110,7 @@ def totals(conn: Connection, query: UsageQuery, limit: int) -> tuple[Usage, Sequ
     order = (key.desc(),) if query.by is By.DAY else (tokens.desc(), key)
     by_key = sa.select(key.label("key"), *_TOTALS).where(*asked).group_by(key)
     parts = conn.execute(by_key.order_by(*order).limit(limit)).mappings()
-    return _usage(whole), [UsageSum(row["key"], _usage(row)) for row in parts]
+    return _usage(whole), [(row["key"], _usage(row)) for row in parts]
 
 
 def _usage(row: sa.RowMapping) -> Usage:

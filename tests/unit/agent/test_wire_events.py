@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from agent_service.convert.common import timestamp
-from agent_service.convert.events import MESSAGE_BYTES, in_messages
+from agent_service.servicer.events import MESSAGE_BYTES, in_messages
+from agent_service.servicer.fields import timestamp
 from hermes.agent.v1.turn_event_pb2 import TextFinished, TurnEvent
 
 

@@ -1,6 +1,5 @@
 """Turns on the wire."""
 
-from agent_service.convert.common import profile_of, timestamp, usage
 from agent_service.requests import (
     COMPRESS,
     JOB,
@@ -15,6 +14,7 @@ from agent_service.requests import (
     TurnRequest,
     Unattended,
 )
+from agent_service.servicer.fields import profile_of, timestamp, usage
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
 from services.errors import InvalidArgument

@@ -1,20 +1,31 @@
-"""What is asked of sessions, from the wire."""
+"""What is asked of sessions, and sessions and their messages on the wire."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
-from agent_service.convert.common import profile_of
-from agent_service.convert.sessions import ROLES, hit
-from agent_service.search.query import Query, parse
+from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
+from agent_service.servicer.fields import profile_of, timestamp, usage
 from agent_service.storage import search
 from agent_service.storage.search import Hit
 from agent_service.storage.search_wanted import Wanted
 from agent_service.storage.session_changes import Unused
-from hermes.agent.v1 import session_change_pb2, session_pb2
+from agent_service.storage.sessions import SessionInfo, StoredMessage
+from hermes.agent.v1 import session_change_pb2
+from hermes.agent.v1 import session_pb2 as pb
 from services.errors import InvalidArgument
+
+EXCERPT_CHARS = 300
+
+ROLES = {
+    "user": pb.ROLE_USER,
+    "assistant": pb.ROLE_ASSISTANT,
+    "tool": pb.ROLE_TOOL,
+}
+
 
 MAX_TITLE_CHARS = 200
 MAX_MODEL_CHARS = 200
@@ -24,7 +35,7 @@ _YEAR = timedelta(days=365)
 
 
 def searching(
-    request: session_pb2.SearchMessagesRequest, size: int
+    request: pb.SearchMessagesRequest, size: int
 ) -> Callable[[Connection], Sequence[Hit]]:
     """What finds what a request asks for, and one more than a page where there is more."""
     around = not_negative("around_sequence", request.around_sequence)
@@ -32,7 +43,7 @@ def searching(
         raise InvalidArgument(
             "which session's message?", fields={"session_id": "goes with around_sequence"}
         )
-    by_relevance = request.order == session_pb2.SEARCH_ORDER_RELEVANCE
+    by_relevance = request.order == pb.SEARCH_ORDER_RELEVANCE
     has_query = bool(request.query.strip()) or not around
     wanted = Wanted(
         profile=profile_of(request.profile),
@@ -54,13 +65,13 @@ def searching(
 
 
 def hits_response(
-    request: session_pb2.SearchMessagesRequest, found: Sequence[Hit], size: int
-) -> session_pb2.SearchMessagesResponse:
+    request: pb.SearchMessagesRequest, found: Sequence[Hit], size: int
+) -> pb.SearchMessagesResponse:
     """The page of hits."""
     has_query = bool(request.query.strip())
     words = parse(request.query).words if has_query else frozenset[str]()
     page = found[:size] if has_query else found
-    return session_pb2.SearchMessagesResponse(
+    return pb.SearchMessagesResponse(
         hits=[hit(one, words) for one in page],
         next_page_token=str(page[-1].id) if len(found) > len(page) else "",
     )
@@ -128,3 +139,54 @@ def _moment(stamp: Timestamp) -> datetime:
         raise InvalidArgument(
             "not a time", fields={"since_time": "of the years 1 to 9999"}
         ) from None
+
+
+def session(info: SessionInfo) -> pb.Session:
+    """A session on the wire."""
+    return pb.Session(
+        session_id=info.id,
+        title=info.title,
+        platform=info.platform,
+        create_time=timestamp(info.created_at),
+        update_time=timestamp(info.updated_at),
+        message_count=info.message_count,
+        usage=usage(info.usage),
+        parent_session_id=info.parent_session_id,
+        is_named=info.is_named,
+        model=info.model,
+    )
+
+
+def message(stored: StoredMessage) -> pb.Message:
+    """A message on the wire."""
+    content = stored.content
+    return pb.Message(
+        sequence=stored.sequence,
+        role=ROLES[content["role"]],
+        text=text_of(content["content"]),
+        reasoning=stored.reasoning,
+        tool_calls=[_tool_call(call) for call in content.get("tool_calls", ())],
+        tool_call_id=content.get("tool_call_id", ""),
+        turn_id=stored.turn_id,
+        create_time=timestamp(stored.created_at),
+    )
+
+
+def hit(found: Hit, words: frozenset[str]) -> pb.MessageHit:
+    """A message that was found, on the wire."""
+    return pb.MessageHit(
+        session_id=found.session_id,
+        title=found.title,
+        platform=found.platform,
+        sequence=found.sequence,
+        role=ROLES[found.content["role"]],
+        excerpt=excerpt(said_and_called(found.content), words, EXCERPT_CHARS),
+        create_time=timestamp(found.created_at),
+    )
+
+
+def _tool_call(call: dict[str, Any]) -> pb.ToolCall:
+    function = call["function"]
+    return pb.ToolCall(
+        call_id=call["id"], name=function["name"], arguments_json=function["arguments"]
+    )

@@ -1,12 +1,16 @@
-"""What the agent's converters share."""
+"""What the agent's servicers share."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from agent_service.usage import Usage
 from hermes.common.v1 import usage_pb2
 from services.home import DEFAULT_PROFILE
+
+Context = grpc.aio.ServicerContext[Any, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -19,15 +23,7 @@ def profile_of(name: str) -> str:
 
 def usage(used: Usage) -> usage_pb2.Usage:
     """Usage on the wire."""
-    return usage_pb2.Usage(
-        prompt_tokens=used.prompt_tokens,
-        completion_tokens=used.completion_tokens,
-        cached_tokens=used.cached_tokens,
-        reasoning_tokens=used.reasoning_tokens,
-        cost_micro_usd=used.cost_micro_usd,
-        call_count=used.call_count,
-        cache_write_tokens=used.cache_write_tokens,
-    )
+    return usage_pb2.Usage(**used.stored())
 
 
 def timestamp(moment: datetime) -> Timestamp:
@@ -35,3 +31,8 @@ def timestamp(moment: datetime) -> Timestamp:
     # As `FromDatetime` does it, in a third of the time: every event has one.
     seconds, rest = divmod(moment - _EPOCH, _SECOND)
     return Timestamp(seconds=seconds, nanos=rest.microseconds * 1000)
+
+
+def sendable(text: str) -> str:
+    """A text of a file, without what the wire cannot carry."""
+    return text.encode(errors="replace").decode()

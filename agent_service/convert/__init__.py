@@ -1,1 +1,0 @@
-"""Between the agent's protobuf messages and what its core works with."""
