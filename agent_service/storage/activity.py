@@ -7,8 +7,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.requests import JOBS, REVIEW, SUBAGENT
-from agent_service.storage.schema import CLAIMABLE_STATES, session, turn
-from agent_service.storage.watch_schema import watched_command
+from agent_service.storage.schema import CLAIMABLE_STATES, session, turn, watched_command
 
 _LAST = sa.select(sa.func.max(session.c.updated_at)).where(
     session.c.profile == sa.bindparam("profile"),

@@ -9,8 +9,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage.budgets import every_limit, limited_profiles
-from agent_service.storage.schema import session
-from agent_service.storage.usage_schema import model_usage
+from agent_service.storage.schema import model_usage, session
 
 _used = model_usage.c
 _TODAY = (_used.profile == bindparam("profile"), _used.day == bindparam("day"))

@@ -8,9 +8,14 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.requests import REVIEW, SUBAGENT
-from agent_service.storage.budget_schema import budget_gate, budget_limit, budget_reservation
-from agent_service.storage.schema import session, turn
-from agent_service.storage.usage_schema import model_usage
+from agent_service.storage.schema import (
+    budget_gate,
+    budget_limit,
+    budget_reservation,
+    model_usage,
+    session,
+    turn,
+)
 from services.database import Prepared, db_now, insert_ignore, upsert, upsert_sum
 from services.leases import Lease, LeaseTable
 

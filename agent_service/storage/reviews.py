@@ -16,8 +16,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.events import to_ms
 from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.requests import REVIEW, Unattended
-from agent_service.storage.review_schema import review
-from agent_service.storage.schema import compaction, session, session_state, turn
+from agent_service.storage.schema import compaction, review, session, session_state, turn
 from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE
 from agent_service.storage.turns import QUEUED, REQUEST
 from agent_service.tools.taint import STATE as TAINT
@@ -35,7 +34,6 @@ _MADE = {
     "id": _new,
     "platform": sa.literal(REVIEW),
     "usage": bindparam("no_usage", type_=sa.JSON()),
-    "approved_tools": bindparam("nothing_approved", type_=sa.JSON()),
     "parent_session_id": _of,
     "is_named": sa.false(),
     "revision": bindparam("new_revision", type_=sa.BigInteger()),
@@ -148,7 +146,6 @@ def begin(conn: Connection, asked: Asked, now: datetime) -> None:
     between = {"new_session": new_session, "of_session": asked.session_id}
     made: dict[str, Any] = {
         "no_usage": Usage().stored(),
-        "nothing_approved": [],
         "new_revision": to_ms(now),
         "now": now,
     }

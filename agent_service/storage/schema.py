@@ -46,8 +46,6 @@ session = Table(
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", JSON, nullable=False),
-    # Written for releases that read it; what is allowed stands in approval_grant.
-    Column("approved_tools", JSON, nullable=False),
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),
@@ -220,3 +218,127 @@ transcript_import = Table(
     Column("problem", Text, nullable=False),
 )
 """Files of the home's `sessions` that were taken once, or cannot be; a deleted one stays out."""
+
+review = Table(
+    "review",
+    metadata,
+    Column(
+        "session_id",
+        String(128),
+        ForeignKey("session.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("turn_id", String(128), nullable=False, unique=True),
+    Column("parent_session_id", String(128), nullable=False),
+    Column("parent_turn_id", String(128), nullable=False),
+    Column("through", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("is_told", Boolean, nullable=False),
+    Index("review_untold", "is_told"),
+)
+"""`session_id` is the review's own. It looks at the messages of the other one up to `through`, as
+they were at its `revision`: where messages were taken out since, it has nothing to look at.
+`is_told` says that nobody has to be told any more of what has come of it."""
+
+UNDO_ID_CHARS = 160
+
+undone_message = Table(
+    "undone_message",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("undo_id", String(UNDO_ID_CHARS), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("turn_id", String(128), nullable=False),
+    Column("role", String(12), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("reasoning", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("undone_at", UtcTime, nullable=False),
+)
+"""Messages as they were. `undo_id` is what took them back, such as the id of the turn that says
+their question again; their sequences may have been given to others since."""
+
+MODEL_CHARS = 200
+
+model_usage = Table(
+    "model_usage",
+    metadata,
+    Column("session_id", String(128), primary_key=True),
+    Column("model", String(MODEL_CHARS), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("job_id", String(128), nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_micro_usd", BigInteger, nullable=False),
+    Column("call_count", BigInteger, nullable=False),
+    Index("model_usage_by_day", "profile", "day"),
+    partial_index("model_usage_by_job", "profile", "job_id", where=text("job_id <> ''")),
+)
+"""Sums for a session, a model and a day (YYYY-MM-DD in the agent's time zone): a session has one
+turn at a time, so that no two of them ever wait for the same row."""
+
+watched_command = Table(
+    "watched_command",
+    metadata,
+    Column("id", String(160), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
+    Column("sandbox_id", String(64), nullable=False),
+    Column("command", Text, nullable=False),
+    Column("request", JSON, nullable=False),
+    Column("wanted", JSON, nullable=False),
+    Column("progress", JSON, nullable=False),
+    Column("notice", Text, nullable=False),
+    Column("owner", String(200)),
+    Column("epoch", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("lease_until", UtcTime),
+    Column("created_at", UtcTime, nullable=False),
+    Index("watched_command_by_session", "session_id"),
+)
+"""`id` is the command's key. `request` is what turns that tell of it have of the turn that began
+it. `notice` is what is being told, empty where nothing is; it is stored together with the
+`progress` that it stands for, so that it is told once."""
+
+budget_limit = Table(
+    "budget_limit",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("scope", String(8), primary_key=True),
+    Column("scope_id", String(128), primary_key=True),
+    Column("micro_usd", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+)
+"""`scope_id` is empty where every session, job or day of the profile has the limit; 0 is none."""
+
+budget_reservation = Table(
+    "budget_reservation",
+    metadata,
+    Column("turn_id", String(128), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("profile", String(64), nullable=False),
+    Column("session_id", String(128), nullable=False),
+    Column("job_id", String(128), nullable=False),
+    Column("day", String(10), nullable=False),
+    Column("micro_usd", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("held_until", UtcTime),
+    Index("budget_reservation_by_profile", "profile"),
+)
+"""`name` tells calls that a turn makes side by side from each other; empty is the one that goes on
+with the conversation. Counts while the turn's owner of that epoch holds its lease, so that nobody
+has to release what a killed owner had reserved. A call outside of turns has an id of its own in
+place of a turn's, and counts until `held_until`."""
+
+budget_gate = Table(
+    "budget_gate",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("passed", BigInteger, nullable=False),
+)
+"""The row that whoever reserves for a profile changes first, so that one does after the other."""

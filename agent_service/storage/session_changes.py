@@ -16,22 +16,22 @@ from agent_service.events import to_ms
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage import search_index, sessions
 from agent_service.storage.grants import grant
-from agent_service.storage.review_schema import review
 from agent_service.storage.schema import (
     approval,
     compaction,
     event,
     left_sandbox,
     message,
+    review,
     sandbox_binding,
     session,
     session_state,
     step,
     turn,
+    undone_message,
+    watched_command,
 )
 from agent_service.storage.sessions import SessionInfo
-from agent_service.storage.undo_schema import undone_message
-from agent_service.storage.watch_schema import watched_command
 from agent_service.usage import Usage
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -192,7 +192,6 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "is_named": bool(wanted.title),
         "message_count": through,
         "usage": Usage().stored(),
-        "approved_tools": [],
         "revision": to_ms(now),
         "created_at": now,
         "updated_at": now,

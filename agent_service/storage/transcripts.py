@@ -116,7 +116,6 @@ def _session(profile: str, transcript: Transcript, now: datetime) -> dict[str, A
         "sandbox_template": "",
         "message_count": len(said),
         "usage": Usage().stored(),
-        "approved_tools": [],
         "parent_session_id": None,
         "is_named": bool(transcript.title),
         "revision": to_ms(now),

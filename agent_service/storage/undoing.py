@@ -13,9 +13,8 @@ from agent_service.events import to_ms
 from agent_service.requests import NOTICE
 from agent_service.search.query import text_of
 from agent_service.storage import search_index
-from agent_service.storage.schema import compaction, message, session, turn
+from agent_service.storage.schema import compaction, message, session, turn, undone_message
 from agent_service.storage.session_changes import hold, hold_idle
-from agent_service.storage.undo_schema import undone_message
 from services.errors import FailedPrecondition
 
 NOTHING_TO_RETRY = "nothing was said here yet that could be said again"

@@ -24,7 +24,6 @@ def begin(conn: Connection, session_id: str, profile: str, platform: str, now: d
         "sandbox_template": "",
         "message_count": 0,
         "usage": Usage().stored(),
-        "approved_tools": [],
         "parent_session_id": None,
         "is_named": False,
         "revision": to_ms(now),

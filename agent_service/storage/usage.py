@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.storage.usage_schema import MODEL_CHARS, model_usage
+from agent_service.storage.schema import MODEL_CHARS, model_usage
 from agent_service.transition import Transition
 from agent_service.usage import Usage
 from services.database import Prepared, upsert_sum

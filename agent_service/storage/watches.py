@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.live_turn import LiveTurn
 from agent_service.storage.schema import CLAIMABLE_STATES, turn
-from agent_service.storage.watch_schema import watched_command as row
+from agent_service.storage.schema import watched_command as row
 from agent_service.watched import Progress, Wanted
 from services.database import db_now, insert_ignore, is_one_of
 from services.leases import Lease, LeaseTable, Owner

@@ -90,7 +90,6 @@ def _session(session_id: str, now: datetime) -> dict[str, Any]:
         "workdir": "",
         "message_count": A_SESSION,
         "usage": {},
-        "approved_tools": [],
         "created_at": now,
         "updated_at": now,
     }

@@ -78,7 +78,6 @@ def _session(session_id: str, profile: str, count: int, begun: datetime) -> dict
         "workdir": "",
         "message_count": count,
         "usage": Usage().stored(),
-        "approved_tools": [],
         "created_at": begun,
         "updated_at": begun + timedelta(minutes=max(0, count - 1)),
     }

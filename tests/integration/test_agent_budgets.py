@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 import sqlalchemy as sa
 
-from agent_service.storage.budget_schema import budget_reservation
+from agent_service.storage.schema import budget_reservation
 from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.requests import TurnRequest
 from agent_service.storage import budgets, claims, turns
-from agent_service.storage.budget_schema import budget_reservation, metadata
 from agent_service.storage.claims import Claimant, turn_leases
-from agent_service.storage.schema import turn
+from agent_service.storage.schema import budget_reservation, metadata, turn
 from services.database import Database
 from services.leases import Fenced, Lease, new_owner
 

@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from agent_service.storage import schema
-from agent_service.storage.review_schema import review
+from agent_service.storage.schema import review
 from hermes.agent.v1 import session_change_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.errors import Reason, reason_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_service.storage.review_schema import review
 from agent_service.storage.reviews import turn_id_of
+from agent_service.storage.schema import review
 from hermes.agent.v1 import usage_pb2 as pb
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import fake_telegram

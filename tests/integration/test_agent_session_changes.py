@@ -13,11 +13,17 @@ from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage.activity import activity
-from agent_service.storage.schema import compaction, metadata, sandbox_binding, session, turn
+from agent_service.storage.schema import (
+    compaction,
+    metadata,
+    sandbox_binding,
+    session,
+    turn,
+    undone_message,
+)
 from agent_service.storage.search_schema import message_text
 from agent_service.storage.search_wanted import Wanted
 from agent_service.storage.session_changes import Branch, Unused
-from agent_service.storage.undo_schema import undone_message
 from agent_service.storage.undoing import Undone
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound

@@ -13,8 +13,7 @@ from agent_service.metrics import Gauges
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage import budgets, turns
 from agent_service.storage.budget_ratios import used_ratios
-from agent_service.storage.schema import approval, metadata, session
-from agent_service.storage.usage_schema import model_usage
+from agent_service.storage.schema import approval, metadata, model_usage, session
 from agent_service.storage.waiting import Waiting, waiting
 from services.database import Database
 from services.metrics import Meter

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.notices import turn_id_of
-from agent_service.storage.watch_schema import watched_command
+from agent_service.storage.schema import watched_command
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.session_change_pb2 import DeleteSessionRequest
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub

@@ -73,7 +73,6 @@ def _sessions() -> None:
         sa.Column("sandbox_template", sa.String(64), nullable=False, server_default=""),
         sa.Column("message_count", sa.BigInteger, nullable=False),
         sa.Column("usage", sa.JSON, nullable=False),
-        sa.Column("approved_tools", sa.JSON, nullable=False),
         sa.Column("parent_session_id", sa.String(128)),
         sa.Column("is_named", sa.Boolean, nullable=False, server_default="0"),
         sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
