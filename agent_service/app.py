@@ -68,7 +68,7 @@ from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.schema import metadata
-from agent_service.storage.search_upkeep import SearchUpkeep
+from agent_service.storage.search_index import SearchUpkeep
 from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling

@@ -17,7 +17,7 @@ from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
-from agent_service.storage import grants, journal, sessions, watches
+from agent_service.storage import approvals, journal, sessions, watches
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.terminal import FOREGROUND_S
 from agent_service.tools.typed import KEPT
@@ -136,7 +136,7 @@ class _TurnAllowances:
         """Whether such a call was allowed before."""
         turn = self._turn
         return await self._database.read(
-            lambda conn: grants.is_granted(conn, turn.profile, turn.session_id, tool, binding)
+            lambda conn: approvals.is_granted(conn, turn.profile, turn.session_id, tool, binding)
         )
 
     async def put(self, tool: str, binding: str, given_by: str) -> None:

@@ -248,11 +248,6 @@ class Recorded(Struct, frozen=True):
 PREVIEW_CHARS = 4000
 
 
-def to_ms(moment: datetime) -> int:
-    """Milliseconds since 1970 of an aware time."""
-    return round(moment.timestamp() * 1000)
-
-
 def encode(event: Durable) -> tuple[str, dict[str, Any]]:
     """The stored kind and payload of a durable event."""
     return type(event).__name__, to_builtins(event)

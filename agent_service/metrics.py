@@ -14,8 +14,8 @@ from agent_service.learning import ReviewKind
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.security.threats import Source, ThreatScanner
+from agent_service.storage.activity import Waiting
 from agent_service.storage.approvals import ApprovalInfo
-from agent_service.storage.waiting import Waiting
 from agent_service.tools.base import Tool
 from services.metrics import LONG_SECONDS, LabelValues, Meter
 

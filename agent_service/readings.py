@@ -15,8 +15,8 @@ from agent_service.skills.files import FileRefused
 from agent_service.skills.shelf import PROFILES_KEPT, SkillShelves
 from agent_service.skills.usage import SkillState
 from agent_service.spending import Spending
-from agent_service.storage.budget_ratios import used_ratios
-from agent_service.storage.waiting import Waiting, waiting
+from agent_service.storage.activity import Waiting, waiting
+from agent_service.storage.budgets import used_ratios
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError

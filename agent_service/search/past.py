@@ -8,8 +8,7 @@ from sqlalchemy import Connection
 
 from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
 from agent_service.storage import search, sessions
-from agent_service.storage.search import Hit
-from agent_service.storage.search_wanted import Wanted
+from agent_service.storage.search import Hit, SearchQuery
 from agent_service.storage.sessions import SessionInfo
 from services.database import Database
 
@@ -77,7 +76,7 @@ class PastSessions:
 
 
 def _found(conn: Connection, lookup: Lookup, query: Query) -> _Shown:
-    wanted = Wanted(
+    wanted = SearchQuery(
         lookup.profile,
         query,
         session_id=lookup.within,
@@ -115,7 +114,7 @@ def _around(conn: Connection, lookup: Lookup) -> _Shown:
     session_id = lookup.within or lookup.session_id
     info = sessions.get(conn, session_id, lookup.profile)
     between = (lookup.around - lookup.window, lookup.around + lookup.window)
-    wanted = Wanted(
+    wanted = SearchQuery(
         lookup.profile, Query(()), session_id=session_id, role=lookup.role, between=between
     )
     lines = [_headline(info)]

@@ -9,7 +9,7 @@ from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import SENDS, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.servicer.fields import Context, profile_of
-from agent_service.storage import personalities as storage
+from agent_service.storage.session_settings import personality_of
 from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc
 from services.database import Database
@@ -54,7 +54,7 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
         current = ""
         if request.session_id:
             current = await self._database.read(
-                lambda conn: storage.of(conn, request.session_id, profile_of(request.profile))
+                lambda conn: personality_of(conn, request.session_id, profile_of(request.profile))
             )
         return pb.ListPersonalitiesResponse(
             personalities=[

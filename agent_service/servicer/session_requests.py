@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
 from agent_service.servicer.fields import profile_of, timestamp, usage
 from agent_service.storage import search
-from agent_service.storage.search import Hit
-from agent_service.storage.search_wanted import Wanted
+from agent_service.storage.search import Hit, SearchQuery
 from agent_service.storage.session_changes import Unused
 from agent_service.storage.sessions import SessionInfo, StoredMessage
 from hermes.agent.v1 import session_change_pb2
@@ -45,7 +44,7 @@ def searching(
         )
     by_relevance = request.order == pb.SEARCH_ORDER_RELEVANCE
     has_query = bool(request.query.strip()) or not around
-    wanted = Wanted(
+    wanted = SearchQuery(
         profile=profile_of(request.profile),
         query=parse(request.query) if has_query else Query(()),
         session_id=request.session_id,

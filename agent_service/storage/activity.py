@@ -1,4 +1,4 @@
-"""Since when nobody has talked to the agent."""
+"""What goes on in a profile, and what waits over all of them."""
 
 from datetime import datetime
 
@@ -6,8 +6,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from agent_service.events import CLARIFY
 from agent_service.requests import JOBS, REVIEW, SUBAGENT
-from agent_service.storage.schema import CLAIMABLE_STATES, session, turn, watched_command
+from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, turn, watched_command
 
 _LAST = sa.select(sa.func.max(session.c.updated_at)).where(
     session.c.profile == sa.bindparam("profile"),
@@ -47,3 +48,25 @@ def activity(conn: Connection, profile: str) -> Activity:
     named = {"profile": profile}
     last_at = conn.execute(_LAST, named).scalar()
     return Activity(last_at, conn.execute(_LIVE.limit(1), named).first() is not None)
+
+
+_QUEUED = sa.select(sa.func.min(turn.c.created_at)).where(turn.c.state == "QUEUED")
+_ASKED = sa.select(sa.func.count(), sa.func.min(approval.c.created_at)).where(
+    approval.c.decision.is_(None), approval.c.tool != CLARIFY
+)
+
+
+class Waiting(Struct, frozen=True):
+    """How much waits, and since when."""
+
+    queued_at: datetime | None
+    """When the oldest turn came that has not begun."""
+    approvals: int
+    asked_at: datetime | None
+    """When the oldest question was asked that nobody has decided on."""
+
+
+def waiting(conn: Connection) -> Waiting:
+    """What waits now."""
+    count, asked_at = conn.execute(_ASKED).one()
+    return Waiting(conn.scalar(_QUEUED), count, asked_at)

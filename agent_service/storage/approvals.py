@@ -12,11 +12,11 @@ from agent_service import events
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import PARENT_TURN
-from agent_service.storage import grants
 from agent_service.storage.event_log import insert_events
-from agent_service.storage.schema import approval, turn
+from agent_service.storage.schema import approval, approval_grant, turn
 from agent_service.storage.turns import REQUEST
 from agent_service.transition import Transition
+from services.database import db_now, insert_ignore
 from services.errors import FailedPrecondition, NotFound
 
 
@@ -78,6 +78,22 @@ _RESUME = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
     .values(state="QUEUED_RESUME")
+)
+_PUT_GRANT = insert_ignore(approval_grant).values(
+    profile=bindparam("profile"),
+    session_id=bindparam("session_id"),
+    tool=bindparam("tool"),
+    binding=bindparam("binding"),
+    decided_by=bindparam("decided_by"),
+    created_at=db_now(),
+)
+_FIND_GRANT = sa.select(sa.func.count()).where(
+    approval_grant.c.profile == bindparam("profile"),
+    sa.or_(
+        approval_grant.c.session_id == bindparam("session_id"), approval_grant.c.session_id == ""
+    ),
+    approval_grant.c.tool == bindparam("tool"),
+    approval_grant.c.binding == bindparam("binding"),
 )
 
 
@@ -152,8 +168,8 @@ def resolve(
             raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
         return Resolved(decided, None)
     if for_longer:
-        session_id = decided.session_id if decision is Decision.SESSION else grants.EVERY_SESSION
-        grants.put(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
+        session_id = decided.session_id if decision is Decision.SESSION else ""
+        put_grant(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
     told: events.Durable = events.ApprovalResolved(
         decided.id, row.call_id, decision, decided.decided_by
     )
@@ -183,6 +199,23 @@ def tell(
     if conn.execute(_OPEN_OF_TURN, {"turn_id": turn_id}).scalar_one() == 0:
         conn.execute(_RESUME, {"turn_key": turn_id})
     return recorded
+
+
+def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
+    """Whether this very call was allowed before, in the session or for always."""
+    found = conn.execute(
+        _FIND_GRANT,
+        {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding},
+    )
+    return bool(found.scalar_one())
+
+
+def put_grant(
+    conn: Connection, profile: str, session_id: str, bound: tuple[str, str], decided_by: str
+) -> None:
+    """Keep that a call is allowed, which is bound to a tool and to what exactly it does."""
+    row = {"profile": profile, "session_id": session_id, "decided_by": decided_by}
+    conn.execute(_PUT_GRANT, {**row, "tool": bound[0], "binding": bound[1]})
 
 
 def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:

@@ -18,9 +18,8 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall, encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
-from agent_service.storage import approvals, denials, grants, reviews, search_index, sessions
-from agent_service.storage.begin import SCRIPT_STEP, script_of
-from agent_service.storage.claims import Claimed
+from agent_service.storage import approvals, denials, reviews, search_index, sessions
+from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
@@ -228,7 +227,7 @@ def put_grant(
 ) -> None:
     """Allow calls of a tool in the session that are bound to this."""
     leases.fence(conn, live.lease)
-    grants.put(conn, live.profile, live.session_id, bound, given_by)
+    approvals.put_grant(conn, live.profile, live.session_id, bound, given_by)
 
 
 def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, value: Any) -> None:

@@ -13,11 +13,10 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import to_ms
 from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.requests import REVIEW, Unattended
 from agent_service.storage.schema import compaction, review, session, session_state, turn
-from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE
+from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE, revision_after
 from agent_service.storage.turns import QUEUED, REQUEST
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
@@ -146,7 +145,7 @@ def begin(conn: Connection, asked: Asked, now: datetime) -> None:
     between = {"new_session": new_session, "of_session": asked.session_id}
     made: dict[str, Any] = {
         "no_usage": Usage().stored(),
-        "new_revision": to_ms(now),
+        "new_revision": revision_after(-1, now),
         "now": now,
     }
     conn.execute(_SESSION, between | made)

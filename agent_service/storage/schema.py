@@ -145,6 +145,19 @@ approval = Table(
 )
 """`requester` is the platform's id of whose words the turn works on; empty of a program."""
 
+approval_grant = Table(
+    "approval_grant",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("session_id", String(128), primary_key=True),
+    Column("tool", String(64), primary_key=True),
+    Column("binding", String(64), primary_key=True),
+    Column("decided_by", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+)
+"""What was allowed for longer: one exact call each, never a whole tool; always, where the session
+is empty."""
+
 sandbox_binding = Table(
     "sandbox_binding",
     metadata,

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import to_ms
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.storage import search_index, sessions
-from agent_service.storage.grants import grant
 from agent_service.storage.schema import (
     approval,
+    approval_grant,
     compaction,
     event,
     left_sandbox,
@@ -116,7 +115,15 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
-    *(message, undone_message, compaction, sandbox_binding, session_state, grant, watched_command),
+    *(
+        message,
+        undone_message,
+        compaction,
+        sandbox_binding,
+        session_state,
+        approval_grant,
+        watched_command,
+    ),
     *(review, turn),
 )
 """In this order, and before the session itself; a test holds these to the schema."""
@@ -192,7 +199,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "is_named": bool(wanted.title),
         "message_count": through,
         "usage": Usage().stored(),
-        "revision": to_ms(now),
+        "revision": sessions.revision_after(-1, now),
         "created_at": now,
         "updated_at": now,
     }

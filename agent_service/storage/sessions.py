@@ -105,6 +105,34 @@ _STATE = Prepared(
 _PUT_STATE = Prepared(upsert(session_state, ("session_id", "name"), ("value",)))
 
 
+def new_session(
+    session_id: str, profile: str, platform: str, now: datetime, **values: Any
+) -> dict[str, Any]:
+    """The row of a session that begins, with nothing said in it but for these values."""
+    begun = {
+        "id": session_id,
+        "profile": profile,
+        "platform": platform,
+        "title": "",
+        "system_prompt": "",
+        "workdir": "",
+        "sandbox_template": "",
+        "message_count": 0,
+        "usage": Usage().stored(),
+        "parent_session_id": None,
+        "is_named": False,
+        "revision": revision_after(-1, now),
+        "created_at": now,
+        "updated_at": now,
+    }
+    return begun | values
+
+
+def revision_after(revision: int, now: datetime) -> int:
+    """The next revision of a session; a clock that has gone back gives none a second time."""
+    return max(revision + 1, round(now.timestamp() * 1000))
+
+
 def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
     """The session; NotFound when there is none, or not in this profile."""
     row = conn.execute(_BY_ID, {"id": session_id}).one_or_none()

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import to_ms
 from agent_service.models.base import encoded
 from agent_service.search.query import searchable, terms, text_of
 from agent_service.storage import search_index, sessions
@@ -17,7 +16,6 @@ from agent_service.storage.search_index import Entry
 from agent_service.titles import title_of
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.transcripts import Transcript
-from agent_service.usage import Usage
 from services.database.sql import insert_ignore
 
 _STATE = "transcript"
@@ -106,22 +104,17 @@ def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> 
 def _session(profile: str, transcript: Transcript, now: datetime) -> dict[str, Any]:
     said = transcript.messages
     first = next((one for one in said if one.content["role"] == "user"), said[0])
-    return {
-        "id": transcript.session_id,
-        "profile": profile,
-        "platform": "import",
-        "title": transcript.title or title_of(text_of(first.content["content"])),
-        "system_prompt": "",
-        "workdir": "",
-        "sandbox_template": "",
-        "message_count": len(said),
-        "usage": Usage().stored(),
-        "parent_session_id": None,
-        "is_named": bool(transcript.title),
-        "revision": to_ms(now),
-        "created_at": min(one.created_at for one in said),
-        "updated_at": max(one.created_at for one in said),
-    }
+    return sessions.new_session(
+        transcript.session_id,
+        profile,
+        "import",
+        now,
+        title=transcript.title or title_of(text_of(first.content["content"])),
+        message_count=len(said),
+        is_named=bool(transcript.title),
+        created_at=min(one.created_at for one in said),
+        updated_at=max(one.created_at for one in said),
+    )
 
 
 def _messages(transcript: Transcript) -> list[dict[str, Any]]:

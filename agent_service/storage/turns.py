@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
-from agent_service.events import to_ms
 from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.saying import said
@@ -239,25 +238,18 @@ def _open_session(
         raise InvalidArgument(
             draft.refusal, fields={"sandbox_template": "a template that there is"}
         )
-    conn.execute(
-        _INSERT_SESSION,
-        {
-            "id": request.session_id,
-            "profile": request.profile,
-            "platform": request.platform,
-            "title": title_of(request.words),
-            "system_prompt": draft.system_prompt,
-            "workdir": draft.workdir,
-            "sandbox_template": draft.sandbox_template,
-            "message_count": 0,
-            "usage": Usage().stored(),
-                "parent_session_id": request.parent_session_id or None,
-            "is_named": False,
-            "revision": to_ms(now),
-            "created_at": now,
-            "updated_at": now,
-        },
+    row = sessions.new_session(
+        request.session_id,
+        request.profile,
+        request.platform,
+        now,
+        title=title_of(request.words),
+        system_prompt=draft.system_prompt,
+        workdir=draft.workdir,
+        sandbox_template=draft.sandbox_template,
+        parent_session_id=request.parent_session_id or None,
     )
+    conn.execute(_INSERT_SESSION, row)
     _keep(conn, request.session_id, draft)
     return ""
 

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import to_ms
 from agent_service.requests import NOTICE
 from agent_service.search.query import text_of
 from agent_service.storage import search_index
 from agent_service.storage.schema import compaction, message, session, turn, undone_message
 from agent_service.storage.session_changes import hold, hold_idle
+from agent_service.storage.sessions import revision_after
 from services.errors import FailedPrecondition
 
 NOTHING_TO_RETRY = "nothing was said here yet that could be said again"
@@ -167,8 +167,7 @@ def _take_back(
     conn.execute(_KEEP, place | {"by": undo_id, "now": now})
     conn.execute(_CUT, place)
     conn.execute(_UNCOMPACT, place)
-    # A clock that has gone back must not give a revision a second time.
-    revised = max(revision + 1, to_ms(now))
+    revised = revision_after(revision, now)
     conn.execute(_SHORTEN, {"key": session_id, "count": after, "now": now, "new_revision": revised})
     return revised
 

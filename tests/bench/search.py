@@ -13,9 +13,8 @@ from sqlalchemy import Connection
 from agent_service.search.query import parse
 from agent_service.storage import migrations, search
 from agent_service.storage.schema import metadata
-from agent_service.storage.search import Hit
-from agent_service.storage.search_upkeep import SearchUpkeep
-from agent_service.storage.search_wanted import Wanted
+from agent_service.storage.search import Hit, SearchQuery
+from agent_service.storage.search_index import SearchUpkeep
 from services.clock import SystemClock
 from services.database import Database
 from services.migrations import prepare
@@ -39,7 +38,7 @@ _QUERIES = (
 )
 """The commonest word first."""
 
-_Find = Callable[[Connection, Wanted, int], list[Hit]]
+_Find = Callable[[Connection, SearchQuery, int], list[Hit]]
 
 
 def keys_of(kind: str) -> tuple[str, str, str, str]:
@@ -102,7 +101,7 @@ async def _searches(plan: Plan, database: Database, find: _Find) -> tuple[Spread
     taken: dict[str, list[float]] = {text: [] for text in _QUERIES}
     for _ in range(max(1, plan.samples // 5)):
         for text in _QUERIES:
-            wanted = Wanted("default", parse(text))
+            wanted = SearchQuery("default", parse(text))
             begun = perf_counter()
             hits = await database.read(lambda conn, wanted=wanted: find(conn, wanted, _PAGE))
             taken[text].append((perf_counter() - begun) * 1000)

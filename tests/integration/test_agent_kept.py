@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from agent_service.calls import PendingCall
 from agent_service.context.compaction import NOTHING
 from agent_service.contexts import ToolContexts
-from agent_service.events import to_ms
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
@@ -24,6 +23,7 @@ from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata, session_state
+from agent_service.storage.sessions import revision_after
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import SessionState
 from agent_service.turns import Conversations
@@ -132,7 +132,9 @@ async def test_who_takes_the_turn_over_has_what_is_stored(session: Session) -> N
 
 async def test_the_next_turn_of_a_hot_session_has_it_at_hand(session: Session) -> None:
     conversations = Conversations()
-    before = journal.Hot(to_ms(BEGUN), 0, [], NOTHING, NO_OVERLAY, 0.3, {FOLDER: "first"})
+    before = journal.Hot(
+        revision_after(-1, BEGUN), 0, [], NOTHING, NO_OVERLAY, 0.3, {FOLDER: "first"}
+    )
     turn = await session.begin(before)
     assert await session.state(turn).get(FOLDER) == "first"
     await session.state(turn).put(FOLDER, "second")

@@ -14,10 +14,8 @@ from sqlalchemy.exc import ProgrammingError
 from agent_service.search.query import Query, parse, terms
 from agent_service.storage import search, search_index
 from agent_service.storage.schema import message
-from agent_service.storage.search import Hit
-from agent_service.storage.search_schema import message_text
-from agent_service.storage.search_upkeep import SearchUpkeep, sort_in
-from agent_service.storage.search_wanted import Wanted
+from agent_service.storage.search import Hit, SearchQuery
+from agent_service.storage.search_index import SearchUpkeep, message_text, sort_in
 from services.database import Database
 from services.errors import InvalidArgument
 from tests.executors import until
@@ -76,7 +74,7 @@ async def found(
     database: Database, text: str, profile: str = "default", **how: object
 ) -> list[Place]:
     """Where the newest matches are."""
-    wanted = Wanted(profile, parse(text), **how)  # type: ignore[arg-type]
+    wanted = SearchQuery(profile, parse(text), **how)  # type: ignore[arg-type]
     return places(await database.read(lambda conn: search.newest(conn, wanted, 10)))
 
 
@@ -129,14 +127,14 @@ async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
 
 
 async def test_a_page_goes_on_where_the_last_one_ended(filled: Database) -> None:
-    wanted = Wanted("default", parse("docker"))
+    wanted = SearchQuery("default", parse("docker"))
     first = await filled.read(lambda conn: search.newest(conn, wanted, 3))
     assert len(first) == 3
     assert await found(filled, "docker", before=first[-1].id) == [("old", 1)]
 
 
 async def test_the_best_come_first_where_that_is_wanted(filled: Database) -> None:
-    wanted = Wanted("default", parse("docker"))
+    wanted = SearchQuery("default", parse("docker"))
     ranked = await filled.read(lambda conn: search.most_relevant(conn, wanted, 10))
     assert places(ranked)[0] == ("new", 1)
     assert sorted(places(ranked)) == [("new", 1), ("new", 2), ("old", 1), ("old", 2)]
@@ -221,7 +219,7 @@ async def test_in_slices_of_time_is_found_what_a_look_at_each_message_finds(
         for text, most in itertools.product(texts, (1, 7, 300)):
             since, until = sorted(at for at, _, _ in draw.sample(talk, 2))
             for how in ({}, {"role": "user"}, {"since": since}, {"since": since, "until": until}):
-                wanted = Wanted("default", parse(text), **how)  # type: ignore[arg-type]
+                wanted = SearchQuery("default", parse(text), **how)  # type: ignore[arg-type]
                 hits = await database.read(
                     lambda conn, wanted=wanted, most=most: search.newest(conn, wanted, most)
                 )

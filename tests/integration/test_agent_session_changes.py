@@ -21,8 +21,8 @@ from agent_service.storage.schema import (
     turn,
     undone_message,
 )
-from agent_service.storage.search_schema import message_text
-from agent_service.storage.search_wanted import Wanted
+from agent_service.storage.search import SearchQuery
+from agent_service.storage.search_index import message_text
 from agent_service.storage.session_changes import Branch, Unused
 from agent_service.storage.undoing import Undone
 from services.database import Database
@@ -65,7 +65,7 @@ def undo(
     conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
 ) -> Undone:
     """Take turns back."""
-    wanted = undoing.Wanted(session_id, profile, by or new_id("und"), turns, expected)
+    wanted = undoing.SearchQuery(session_id, profile, by or new_id("und"), turns, expected)
     return undoing.undo(conn, wanted, NOW)
 
 
@@ -77,7 +77,7 @@ async def texts(database: Database, session_id: str) -> list[str]:
 
 async def where(database: Database, word: str, session_id: str = "") -> list[tuple[str, int]]:
     """Where a word is found."""
-    wanted = Wanted("default", parse(word), session_id=session_id)
+    wanted = SearchQuery("default", parse(word), session_id=session_id)
     hits = await database.read(lambda conn: search.newest(conn, wanted, 10))
     return [(hit.session_id, hit.sequence) for hit in hits]
 

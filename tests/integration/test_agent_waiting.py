@@ -12,9 +12,9 @@ from agent_service.events import CLARIFY
 from agent_service.metrics import Gauges
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage import budgets, turns
-from agent_service.storage.budget_ratios import used_ratios
+from agent_service.storage.activity import Waiting, waiting
+from agent_service.storage.budgets import used_ratios
 from agent_service.storage.schema import approval, metadata, model_usage, session
-from agent_service.storage.waiting import Waiting, waiting
 from services.database import Database
 from services.metrics import Meter
 

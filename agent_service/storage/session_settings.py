@@ -1,18 +1,20 @@
-"""Which personality a session has."""
+"""What a person sets of a session, also before anything is said in it: model and personality."""
 
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import to_ms
 from agent_service.prompt.overlays import Overlay
-from agent_service.storage import sessions, unprompted
+from agent_service.storage import sessions
 from agent_service.storage.schema import session
 from agent_service.storage.session_changes import hold_idle
-from agent_service.storage.sessions import NOTICES, OVERLAY
+from agent_service.storage.sessions import MODEL, NOTICES, OVERLAY, new_session, revision_after
+from services.database.sql import insert_ignore
 from services.errors import NotFound
 
+_BEGIN = insert_ignore(session)
+"""A session that is there already stays; a new one gets its prompt when its first turn begins."""
 _REVISE = (
     sa.update(session)
     .where(session.c.id == bindparam("key"))
@@ -20,8 +22,20 @@ _REVISE = (
 )
 
 
-def of(conn: Connection, session_id: str, profile: str) -> str:
-    """Its name; empty where it has none, or there is no such session."""
+def set_model(
+    conn: Connection, session_id: str, profile: str, platform: str, model: str, now: datetime
+) -> None:
+    """Give a session a model, from its next turn on; empty is the configured one.
+
+    A turn that is stored keeps the one that it was stored with.
+    """
+    conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
+    sessions.get(conn, session_id, profile)
+    sessions.put_state(conn, session_id, MODEL, model)
+
+
+def personality_of(conn: Connection, session_id: str, profile: str) -> str:
+    """The name of a session's personality; empty where there is none, or no such session."""
     try:
         sessions.get(conn, session_id, profile)
     except NotFound:
@@ -29,14 +43,14 @@ def of(conn: Connection, session_id: str, profile: str) -> str:
     return Overlay.of(sessions.get_state(conn, session_id, OVERLAY)).personality
 
 
-def put(
+def set_personality(
     conn: Connection, session_id: str, profile: str, platform: str, overlay: Overlay, now: datetime
 ) -> None:
     """Give a session the personality of an overlay, from its next turn on; the same again is one.
 
     A session that has not begun is there from now on, and gets its prompt when it begins.
     """
-    unprompted.begin(conn, session_id, profile, platform, now)
+    conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
     row = hold_idle(conn, session_id, profile)
     before = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
     after = before.with_personality(overlay.personality, overlay.personality_prompt)
@@ -44,11 +58,10 @@ def put(
         return
     sessions.put_state(conn, session_id, OVERLAY, after.stored())
     # Whoever has the conversation in memory has it with the other personality.
-    revised = max(row.revision + 1, to_ms(now))
-    conn.execute(_REVISE, {"key": session_id, "new_revision": revised})
+    revised = {"key": session_id, "new_revision": revision_after(row.revision, now)}
+    conn.execute(_REVISE, revised)
     if row.message_count:
-        texts = [_told(after.personality)]
-        told = {"after": row.message_count, "texts": texts}
+        told = {"after": row.message_count, "texts": [_told(after.personality)]}
         sessions.put_state(conn, session_id, NOTICES, told)
 
 
