@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -17,13 +17,15 @@ from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
-from agent_service.storage import approvals, journal, sessions, watches
+from agent_service.storage import approvals, sessions, watches
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.terminal import FOREGROUND_S
 from agent_service.tools.typed import KEPT
 from agent_service.watched import Wanted
 from services.database import Database
 from services.leases import LeaseTable
+
+_T = TypeVar("_T")
 
 
 class ToolContexts:
@@ -90,13 +92,24 @@ async def _held(sandbox: TurnSandbox) -> Place:
     return (await sandbox.hold(keyed=False)).place
 
 
-class _TurnState:
-    """Values that tools keep with the session, written under the turn's fence."""
+class _OfTurn:
+    """Rows that a turn's calls read, and write under its fence."""
 
     def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
         self._database = database
         self._turns = turns
         self._turn = turn
+
+    async def _write(self, change: Callable[[Connection], _T]) -> _T:
+        def fenced(conn: Connection) -> _T:
+            self._turns.fence(conn, self._turn.lease)
+            return change(conn)
+
+        return await self._database.write(fenced)
+
+
+class _TurnState(_OfTurn):
+    """Values that tools keep with the session, written under the turn's fence."""
 
     async def get(self, name: str) -> Any:
         """The stored value, or None."""
@@ -109,9 +122,8 @@ class _TurnState:
 
     async def put(self, name: str, value: Any) -> None:
         """Store a value under the running turn's fence."""
-        await self._database.write(
-            lambda conn: journal.put_state(conn, self._turns, self._turn, name, value)
-        )
+        session_id = self._turn.session_id
+        await self._write(lambda conn: sessions.put_state(conn, session_id, name, value))
         if name in KEPT:
             self._turn.kept[name] = value
 
@@ -119,18 +131,12 @@ class _TurnState:
         """Add a text to a stored set of them."""
         if text in (await self.get(name) or ()):
             return
-        await self._database.write(
-            lambda conn: journal.add_state(conn, self._turns, self._turn, name, text)
-        )
+        session_id = self._turn.session_id
+        await self._write(lambda conn: sessions.add_texts(conn, session_id, name, (text,)))
 
 
-class _TurnAllowances:
+class _TurnAllowances(_OfTurn):
     """What was allowed in the turn's session, and in its profile for always."""
-
-    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
-        self._database = database
-        self._turns = turns
-        self._turn = turn
 
     async def holds(self, tool: str, binding: str) -> bool:
         """Whether such a call was allowed before."""
@@ -141,25 +147,20 @@ class _TurnAllowances:
 
     async def put(self, tool: str, binding: str, given_by: str) -> None:
         """Allow it for the session."""
-        await self._database.write(
-            lambda conn: journal.put_grant(conn, self._turns, self._turn, (tool, binding), given_by)
+        turn, call = self._turn, (tool, binding)
+        await self._write(
+            lambda conn: approvals.put_grant(conn, turn.profile, turn.session_id, call, given_by)
         )
 
 
-class _TurnLinks:
+class _TurnLinks(_OfTurn):
     """The addresses of the turn's session, for a subagent also of the session that has sent it."""
-
-    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
-        self._database = database
-        self._turns = turns
-        self._turn = turn
 
     async def add(self, text: str) -> None:
         """Keep those in a text."""
         if found := await asyncio.to_thread(links.keys_in, text):
-            await self._database.write(
-                lambda conn: journal.add_links(conn, self._turns, self._turn, found)
-            )
+            session_id = self._turn.session_id
+            await self._write(lambda conn: sessions.add_links(conn, session_id, found))
 
     async def unknown(self, urls: Sequence[str]) -> list[str]:
         """Which of these it has not."""
@@ -173,26 +174,21 @@ class _TurnLinks:
         return [url for url in urls if links.key_of(url) not in known]
 
 
-class _TurnWatching:
+class _TurnWatching(_OfTurn):
     """Commands of the turn's session that the model is told of."""
 
     def __init__(
         self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
     ) -> None:
-        self._database = database
-        self._turns = turns
-        self._turn = turn
+        super().__init__(database, turns, turn)
         self._sandbox = sandbox
 
     async def watch(self, key: str, command: str, wanted: Wanted) -> None:
         """Tell of a command that was started, under the turn's fence."""
         turn, sandbox_id = self._turn, self._sandbox.place.sandbox_id
-
-        def write(conn: Connection) -> bool:
-            self._turns.fence(conn, turn.lease)
-            return watches.add(conn, turn, key, sandbox_id, command, wanted)
-
-        if not await self._database.write(write):
+        if not await self._write(
+            lambda conn: watches.add(conn, turn, key, sandbox_id, command, wanted)
+        ):
             raise ToolFailed(
                 f"The command runs, but nobody is told of it: {watches.MAX_OF_SESSION} others "
                 "are watched already."

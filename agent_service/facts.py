@@ -6,6 +6,7 @@ from agent_service.calls import PendingCall
 from agent_service.context.compaction import Compaction
 from agent_service.events import TurnFinished
 from agent_service.models.base import ModelMessage
+from agent_service.requests import Switched
 from agent_service.sandbox import NOWHERE, Place
 from agent_service.usage import Usage
 
@@ -100,13 +101,6 @@ class Denied(Struct, frozen=True):
     """What joins the turn are words of somebody who may not say these slash commands."""
 
     commands: frozenset[str]
-
-
-class Switched(Struct, frozen=True):
-    """Another model answers for the rest of the turn."""
-
-    route: str
-    model: str
 
 
 Waiting = ApprovalNeeded | ClarificationNeeded

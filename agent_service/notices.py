@@ -55,12 +55,12 @@ class Notices:
             profile=watched.profile,
             session_id=watched.session_id,
             text=text,
-            origin=watched.origin,
+            origin=watched.request.origin,
             kind=NOTICE,
             busy_mode=BusyMode.STEER,
-            toolsets=watched.toolsets,
-            model=watched.model,
-            denied=watched.denied,
+            toolsets=watched.request.toolsets,
+            model=watched.request.model,
+            denied=watched.request.denied,
         )
         # What was turned off meanwhile is off for it, too.
         allowed = self._toolsets.of(request.profile, request.platform, request.toolsets)

@@ -4,14 +4,13 @@ What is counted and what begins with it is stored in the transaction that ends t
 happens once, whoever drives the turn and however often its drivers are lost.
 """
 
-from typing import Any
-
 from sqlalchemy import Connection
 
 from agent_service.events import Outcome
 from agent_service.learning import NudgePolicy, ReviewKind, Telling
 from agent_service.live_turn import LiveTurn
 from agent_service.prompt.review import review_prompt
+from agent_service.requests import StoredRequest, Switched
 from agent_service.storage import nudges, reviews
 from agent_service.storage.nudges import Counts
 from agent_service.transition import Transition
@@ -29,7 +28,7 @@ class Nudges:
 
     def record(self, conn: Connection, transition: Transition) -> None:
         """Count a turn that has ended, once that is stored, and begin what is due."""
-        turn, ended = transition.turn, transition.finished
+        turn, ended = transition.turn, transition.after.finished
         memory, skills = self._asked_of(turn)
         if ended is None or turn.kind != USER or not (memory or skills):
             return
@@ -54,14 +53,16 @@ class Nudges:
         )
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> reviews.Asked:
-        request: dict[str, Any] = {
-            "toolsets": sorted(turn.toolsets),
-            "model": turn.first_model,
-            "denied": sorted(turn.denied),
-        }
-        if (turn.route, turn.model) != ("", turn.first_model):
-            # Another model has taken over; it has the conversation in its cache.
-            request["switched"] = {"route": turn.route, "model": turn.model}
+        # Another model may have taken over; it has the conversation in its cache.
+        is_first = (turn.route, turn.model) == ("", turn.first_model)
+        request = StoredRequest(
+            text="",
+            origin=turn.origin,
+            model=turn.first_model,
+            toolsets=tuple(sorted(turn.toolsets)),
+            denied=tuple(sorted(turn.denied)),
+            switched=None if is_first else Switched(turn.route, turn.model),
+        )
         return reviews.Asked(
             turn_id=reviews.turn_id_of(turn.id),
             profile=turn.profile,

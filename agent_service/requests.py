@@ -1,13 +1,12 @@
 """What a caller asks of the agent, and what it is told of a turn."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field, json
+from msgspec.structs import asdict
 
 from agent_service.usage import Usage
 from services.project_notes import NotesAbove
@@ -37,13 +36,6 @@ REVIEW = "review"
 
 UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 """Kinds of turns that nobody sits before."""
-
-
-_LATER = (
-    *("retries", "skip_context_files", "unattended", "ephemeral_system_prompt", "prefill"),
-    *("quotes", "speaker", "notes_above", "script", "skills", "denied"),
-)
-"""What a request did not have when the first ones were stored; unset, it is the same as theirs."""
 
 
 _OWN = frozenset({"allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"})
@@ -187,42 +179,65 @@ class TurnRequest(Struct, frozen=True):
         if self.asked:
             return self.asked
         # Asked again, it is the same turn, also where other toolsets are off by now.
-        values = {name: getattr(self, name) for name in self.__struct_fields__ if name not in _OWN}
-        for name in _LATER:
-            if not values[name]:
-                del values[name]
-        if self.quotes:
-            values["quotes"] = to_builtins(self.quotes)
-        for name in ("notes_above", "script"):
-            if values.get(name) is not None:
-                values[name] = to_builtins(values[name])
-        encoded = json.dumps(values, sort_keys=True, ensure_ascii=False, default=dict)
-        return hashlib.sha256(encoded.encode()).hexdigest()
+        asked = {name: value for name, value in asdict(self).items() if name not in _OWN}
+        return hashlib.sha256(json.encode(asked, order="deterministic")).hexdigest()
 
     @property
     def words(self) -> str:
         """What its sender says, or where that is nothing, what the sender passes on."""
         return self.text if self.text.strip() or not self.quotes else self.quotes[0].text
 
-    def stored(self, default_model: str, said: Said) -> dict[str, Any]:
+    def stored(self, default_model: str, said: Said) -> "StoredRequest":
         """What is kept of it with the turn."""
-        script = {} if self.script is None else {"script": to_builtins(self.script)}
-        return {
-            **script,
-            **({"asked_toolsets": list(self.toolsets)} if self.toolsets else {}),
-            **({"denied": list(self.denied)} if self.denied else {}),
-            **({"traceparent": self.traceparent} if self.traceparent else {}),
-            **({"notices": list(self.notices)} if self.notices else {}),
-            "text": said.text,
-            "untrusted": said.untrusted,
-            "origin": dict(self.origin),
-            "max_model_calls": self.max_model_calls,
-            "toolsets": list(self.granted),
-            "model": self.model or default_model,
-            "steers": self.busy_mode is BusyMode.STEER,
-            "retries": self.retries,
-            "unattended": self.unattended,
-        }
+        return StoredRequest(
+            text=said.text,
+            origin=self.origin,
+            model=self.model or default_model,
+            untrusted=said.untrusted,
+            max_model_calls=self.max_model_calls,
+            toolsets=self.granted,
+            asked_toolsets=self.toolsets,
+            steers=self.busy_mode is BusyMode.STEER,
+            retries=self.retries,
+            unattended=self.unattended,
+            denied=self.denied,
+            traceparent=self.traceparent,
+            notices=self.notices,
+            script=self.script,
+        )
+
+
+class Switched(Struct, frozen=True):
+    """Another model answers for the rest of the turn."""
+
+    route: str
+    model: str
+
+
+class StoredRequest(Struct, frozen=True, omit_defaults=True):
+    """What is kept of a request with its turn; fields have the meaning that they have there."""
+
+    text: str
+    """The message as the model gets it."""
+    origin: Mapping[str, str]
+    model: str
+    """That it asks for, or the configured one."""
+    untrusted: tuple[str, ...] = ()
+    max_model_calls: int = 0
+    toolsets: tuple[str, ...] = ()
+    """Those that it gets; empty means all."""
+    asked_toolsets: tuple[str, ...] = ()
+    steers: bool = False
+    """It joins the work in progress."""
+    retries: bool = False
+    unattended: Unattended | None = None
+    denied: tuple[str, ...] = ()
+    """Those of all whose words the turn works on by now."""
+    traceparent: str = ""
+    notices: tuple[str, ...] = ()
+    script: Script | None = None
+    switched: Switched | None = None
+    """The model that has taken over."""
 
 
 class TurnInfo(Struct, frozen=True):

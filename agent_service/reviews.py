@@ -185,7 +185,7 @@ def _asked(conn: Connection, request: TurnRequest, has: Collection[str]) -> revi
     last = conn.execute(_LAST_TURN, {"session_id": request.session_id}).one_or_none()
     if last is None:
         raise FailedPrecondition(f"nothing was said in session {request.session_id} yet")
-    usable = set(last.request["toolsets"] or has) & set(has)
+    usable = set(last.request.toolsets or has) & set(has)
     if not usable & {MEMORY, SKILLS}:
         raise FailedPrecondition("neither memory nor skills can be used in the session")
     memory, skills = MEMORY in usable, SKILLS in usable

@@ -67,7 +67,7 @@ class Spending:
         usage.record(conn, transition, self._day(transition.now))
         if not transition.turn.has_reserved:
             return
-        if transition.finished is not None:
+        if transition.after.finished is not None:
             budget_rows.settle_all(conn, transition.turn.id)
         for reservation in transition.settled:
             budget_rows.settle(conn, transition.turn.id, reservation)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from agent_service.models.base import ModelMessage
 from agent_service.models.base import Usage as CallUsage
@@ -44,21 +45,8 @@ class Usage(Struct, frozen=True):
         """All of them, sent and received."""
         return self.prompt_tokens + self.completion_tokens
 
-    def stored(self) -> dict[str, int]:
-        """The sums by their names, as they are kept."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
-
     def __sub__(self, other: "Usage") -> "Usage":
-        left, taken = self.stored(), other.stored()
-        return Usage(**{name: left[name] - taken[name] for name in left})
+        return Usage(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cost_micro_usd=self.cost_micro_usd + other.cost_micro_usd,
-            call_count=self.call_count + other.call_count,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-        )
+        return Usage(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))

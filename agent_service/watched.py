@@ -5,7 +5,6 @@ told, so that a command that talks without end is told of now and then, and not 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
 
 from msgspec import Struct, field
 
@@ -32,15 +31,6 @@ class Wanted(Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     """Texts that a line of its output has in it."""
 
-    def stored(self) -> dict[str, Any]:
-        """As it is kept."""
-        return {"end": self.end, "patterns": list(self.patterns)}
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
-        """What was kept."""
-        return cls(stored["end"], tuple(stored["patterns"]))
-
 
 class Progress(Struct, frozen=True):
     """How far a command was looked at, and told of."""
@@ -52,20 +42,6 @@ class Progress(Struct, frozen=True):
     told_of_matches: int = 0
     is_over: bool = False
     """Nothing is left to be told but the notice that is being told."""
-
-    def stored(self) -> dict[str, Any]:
-        """As it is kept."""
-        return {
-            "offsets": dict(self.offsets),
-            "told": self.told,
-            "told_of_matches": self.told_of_matches,
-            "is_over": self.is_over,
-        }
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
-        """What was kept."""
-        return cls(**stored)
 
 
 class Lines:

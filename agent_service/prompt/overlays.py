@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict, replace
 
 from agent_service.models.base import encoded
@@ -38,17 +38,7 @@ class Overlay(Struct, frozen=True):
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> "Overlay":
         """What is kept with a session."""
-        if not stored:
-            return NOTHING
-        prefill = tuple(Said(**said) for said in stored["prefill"])
-        instructions = tuple(stored["instructions"])
-        return cls(
-            instructions,
-            prefill,
-            stored["personality"],
-            stored["personality_prompt"],
-            stored.get("terminal_timeout_s", 0.0),
-        )
+        return convert(stored, cls) if stored else NOTHING
 
     def stored(self) -> dict[str, Any]:
         """The same as it is kept with a session."""

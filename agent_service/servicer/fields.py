@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec.structs import asdict
 
 from agent_service.usage import Usage
 from hermes.common.v1 import usage_pb2
@@ -23,7 +24,7 @@ def profile_of(name: str) -> str:
 
 def usage(used: Usage) -> usage_pb2.Usage:
     """Usage on the wire."""
-    return usage_pb2.Usage(**used.stored())
+    return usage_pb2.Usage(**asdict(used))
 
 
 def timestamp(moment: datetime) -> Timestamp:

@@ -1,5 +1,7 @@
 """The agent's services as a server has them, and who may call which method."""
 
+from collections.abc import Mapping, Sequence
+
 import grpc.aio
 from msgspec import Struct
 
@@ -31,117 +33,57 @@ from hermes.agent.v1 import (
 )
 from services.auth import Identity, Policy, allow
 
+_ALL = (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR)
+_PEOPLE = (Identity.GATEWAY, Identity.OPERATOR)
+_OPERATOR = (Identity.OPERATOR,)
+_METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
+    "TurnService": {
+        _ALL: ("StartTurn",),
+        (*_ALL, Identity.AGENT): ("WatchTurn", "GetTurn", "InterruptTurn"),
+    },
+    "SessionService": {
+        _PEOPLE: (
+            *("GetSession", "ListSessions", "ListMessages", "SearchMessages", "RenameSession"),
+            *("BranchSession", "UndoTurns", "SetPersonality", "SetSessionModel", "DeleteSession"),
+            "ExportSession",
+        ),
+        _OPERATOR: ("PruneSessions", "ImportSession"),
+    },
+    "SkillService": {
+        _PEOPLE: ("ListSkills", "GetSkill"),
+        _OPERATOR: ("PinSkill", "ArchiveSkill", "RestoreSkill"),
+    },
+    "SkillHubService": {
+        _OPERATOR: (
+            *("SearchHub", "InstallSkills", "UpdateSkills", "RemoveSkill"),
+            *("AuditSkills", "ExportSkills"),
+        ),
+    },
+    "CurationService": {
+        (Identity.SCHEDULER,): (
+            *("ListCurations", "UpdateCuration", "PlanConsolidation"),
+            *("ApplyCuration", "RestoreSkills", "ListCurationReports"),
+        ),
+    },
+    "ApprovalService": {_PEOPLE: ("ListApprovals", "ResolveApproval", "AnswerClarification")},
+    "ModelCatalogService": {_PEOPLE: ("ListModels",), _OPERATOR: ("RefreshModels",)},
+    "ToolCatalogService": {_PEOPLE: ("ListTools",)},
+    "CatalogService": {_PEOPLE: ("ClassifyCommands", "ListPersonalities"), _ALL: ("ScanTexts",)},
+    "MemoryService": {
+        _PEOPLE: ("GetMemory", "ApplyMemory", "ListMemoryChanges", "UndoMemoryChange"),
+    },
+    "HomeService": {_OPERATOR: ("ExportHome", "ImportHome")},
+    "UsageService": {
+        _ALL: ("GetUsage", "GetBudget"),
+        (Identity.SCHEDULER, Identity.OPERATOR): ("SetBudget",),
+    },
+}
+"""By service, who may call which methods."""
 POLICY: Policy = {
-    **allow(
-        "hermes.agent.v1.TurnService",
-        {
-            "StartTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "WatchTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
-            "GetTurn": (Identity.GATEWAY, Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR),
-            "InterruptTurn": (
-                Identity.GATEWAY,
-                Identity.SCHEDULER,
-                Identity.AGENT,
-                Identity.OPERATOR,
-            ),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.SessionService",
-        {
-            "GetSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "ListSessions": (Identity.GATEWAY, Identity.OPERATOR),
-            "ListMessages": (Identity.GATEWAY, Identity.OPERATOR),
-            "SearchMessages": (Identity.GATEWAY, Identity.OPERATOR),
-            "RenameSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "BranchSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "UndoTurns": (Identity.GATEWAY, Identity.OPERATOR),
-            "SetPersonality": (Identity.GATEWAY, Identity.OPERATOR),
-            "SetSessionModel": (Identity.GATEWAY, Identity.OPERATOR),
-            "DeleteSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "PruneSessions": (Identity.OPERATOR,),
-            "ExportSession": (Identity.GATEWAY, Identity.OPERATOR),
-            "ImportSession": (Identity.OPERATOR,),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.SkillService",
-        {
-            "ListSkills": (Identity.GATEWAY, Identity.OPERATOR),
-            "GetSkill": (Identity.GATEWAY, Identity.OPERATOR),
-            "PinSkill": (Identity.OPERATOR,),
-            "ArchiveSkill": (Identity.OPERATOR,),
-            "RestoreSkill": (Identity.OPERATOR,),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.SkillHubService",
-        dict.fromkeys(
-            (
-                *("SearchHub", "InstallSkills", "UpdateSkills", "RemoveSkill"),
-                *("AuditSkills", "ExportSkills"),
-            ),
-            (Identity.OPERATOR,),
-        ),
-    ),
-    **allow(
-        "hermes.agent.v1.CurationService",
-        dict.fromkeys(
-            (
-                *("ListCurations", "UpdateCuration", "PlanConsolidation"),
-                *("ApplyCuration", "RestoreSkills", "ListCurationReports"),
-            ),
-            (Identity.SCHEDULER,),
-        ),
-    ),
-    **allow(
-        "hermes.agent.v1.ApprovalService",
-        {
-            "ListApprovals": (Identity.GATEWAY, Identity.OPERATOR),
-            "ResolveApproval": (Identity.GATEWAY, Identity.OPERATOR),
-            "AnswerClarification": (Identity.GATEWAY, Identity.OPERATOR),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.ModelCatalogService",
-        {
-            "ListModels": (Identity.GATEWAY, Identity.OPERATOR),
-            "RefreshModels": (Identity.OPERATOR,),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.ToolCatalogService",
-        {"ListTools": (Identity.GATEWAY, Identity.OPERATOR)},
-    ),
-    **allow(
-        "hermes.agent.v1.CatalogService",
-        {
-            "ClassifyCommands": (Identity.GATEWAY, Identity.OPERATOR),
-            "ScanTexts": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "ListPersonalities": (Identity.GATEWAY, Identity.OPERATOR),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.MemoryService",
-        {
-            "GetMemory": (Identity.GATEWAY, Identity.OPERATOR),
-            "ApplyMemory": (Identity.GATEWAY, Identity.OPERATOR),
-            "ListMemoryChanges": (Identity.GATEWAY, Identity.OPERATOR),
-            "UndoMemoryChange": (Identity.GATEWAY, Identity.OPERATOR),
-        },
-    ),
-    **allow(
-        "hermes.agent.v1.HomeService",
-        {"ExportHome": (Identity.OPERATOR,), "ImportHome": (Identity.OPERATOR,)},
-    ),
-    **allow(
-        "hermes.agent.v1.UsageService",
-        {
-            "GetUsage": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "GetBudget": (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR),
-            "SetBudget": (Identity.SCHEDULER, Identity.OPERATOR),
-        },
-    ),
+    path: callers
+    for service, methods in _METHODS.items()
+    for allowed, names in methods.items()
+    for path, callers in allow(f"hermes.agent.v1.{service}", dict.fromkeys(names, allowed)).items()
 }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service import events
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import PARENT_TURN
+from agent_service.requests import PARENT_TURN, StoredRequest
 from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, approval_grant, turn
 from agent_service.storage.turns import REQUEST
@@ -220,10 +220,10 @@ def put_grant(
 
 def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
     """Where the words are from that a turn works on; a subagent works on those of its parent."""
-    parent: dict[str, Any] | None = None
+    parent: StoredRequest | None = None
     if turn_id := live.origin.get(PARENT_TURN, ""):
         parent = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one_or_none()
-    return live.origin if parent is None else parent["origin"]
+    return live.origin if parent is None else parent.origin
 
 
 def _info(row: sa.Row[Any]) -> ApprovalInfo:

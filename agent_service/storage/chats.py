@@ -35,5 +35,5 @@ _REQUESTS = (
 def known(conn: Connection, profile: str) -> Sequence[Target]:
     """The chats that a profile's latest messages came from, the latest first."""
     rows = conn.execute(_REQUESTS, {"profile": profile})
-    found = (Target.of_origin(row.request["origin"]) for row in rows)
+    found = (Target.of_origin(row.request.origin) for row in rows)
     return list(dict.fromkeys(target for target in found if target is not None))

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, convert
-from msgspec.structs import asdict
+from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events, links
@@ -54,15 +53,15 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     """Put the user's message into the session and intend the first model call, or first the script
     that says whether there is to be one.
     """
-    if untrusted := turn.request.get("untrusted"):
+    if untrusted := turn.request.untrusted:
         sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
-        sessions.add_links(conn, turn.session_id, links.keys_in(turn.request["text"]))
+        sessions.add_links(conn, turn.session_id, links.keys_in(turn.request.text))
     count, revision = turn.message_count, turn.revision
-    if turn.request.get("script"):
+    if turn.request.script:
         return _begin_script(conn, turn, epoch, now)
-    message, said_again = {"role": "user", "content": turn.request["text"]}, ()
-    if turn.request.get("retries"):
+    message, said_again = {"role": "user", "content": turn.request.text}, ()
+    if turn.request.retries:
         again = undoing.retry(conn, turn, now)
         message, count, revision = again.message, again.message_count, again.revision
         said_again = denials.of_turn(conn, again.turn_id)
@@ -80,7 +79,7 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
             "message_sequence": count + (1 if said is None else 2),
         },
     )
-    what = events.TurnStarted(turn.session_id, turn.request["model"])
+    what = events.TurnStarted(turn.session_id, turn.request.model)
     started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
     return Begun(said, started, count, revision, denied)
@@ -88,15 +87,15 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
 
 def first_events(turn: sa.Row[Any]) -> int:
     """How many events the beginning of a turn stores."""
-    return 2 if turn.request.get("script") else 1
+    return 2 if turn.request.script else 1
 
 
 def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
     """The script that a turn begins with."""
-    script = convert(turn.request["script"], Script)
+    script: Script = turn.request.script
     call = ToolCall(SCRIPT, SCRIPT, json.dumps({"command": script.text}, ensure_ascii=False))
     pending = PendingCall(f"{turn.id}:1", call, 1, 0, resumed=resumed)
-    return PendingScript(pending, script, turn.request["text"])
+    return PendingScript(pending, script, turn.request.text)
 
 
 def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
@@ -110,11 +109,11 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
             "kind": SCRIPT_STEP,
             "key": call.key,
             "state": call.state,
-            "call": asdict(call.call),
+            "call": call.call,
             "message_sequence": call.message_sequence,
         },
     )
-    what = events.TurnStarted(turn.session_id, turn.request["model"])
+    what = events.TurnStarted(turn.session_id, turn.request.model)
     runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
     insert_events(conn, turn.id, started)

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome
-from agent_service.requests import COMPRESS
+from agent_service.requests import COMPRESS, StoredRequest
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import put_state
 from agent_service.storage.turns import REQUEST
@@ -36,38 +37,37 @@ _KEEP = (
 
 def of_turn(conn: Connection, turn_id: str) -> tuple[str, ...]:
     """What is denied to a turn."""
-    request: dict[str, Any] | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
-    return tuple((request or {}).get("denied", ()))
+    request: StoredRequest | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
+    return () if request is None else request.denied
 
 
 def begin(conn: Connection, begun: sa.Row[Any], said_again: Iterable[str] = ()) -> frozenset[str]:
     """What is denied to a turn that begins, which may say again what others have said."""
-    own = frozenset(begun.request.get("denied", ()))
     left = () if begun.kind == COMPRESS else begun.unanswered or ()
-    denied = own.union(left, said_again)
-    if denied != own:
-        _keep(conn, begun.id, begun.request, denied)
-    return denied
+    return _deny(conn, begun.id, begun.request, (*left, *said_again))
 
 
 def add(conn: Connection, turn_id: str, denied: Iterable[str]) -> None:
     """Deny more to a turn that nobody owns."""
-    request: dict[str, Any] = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one()
-    known = frozenset(request.get("denied", ()))
-    if not known.issuperset(denied):
-        _keep(conn, turn_id, request, known.union(denied))
+    _deny(conn, turn_id, conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one(), denied)
 
 
 def record(conn: Connection, transition: Transition) -> None:
     """Keep for the next turn what is denied to one that ends without an answer."""
-    live, ended = transition.turn, transition.finished
-    denied = live.denied | transition.denied
+    live, ended = transition.turn, transition.after.finished
+    denied = transition.after.denied
     if ended is None or not denied or live.kind == COMPRESS:
         return
     left = () if ended.outcome is Outcome.COMPLETED else sorted(denied)
     put_state(conn, live.session_id, UNANSWERED, left)
 
 
-def _keep(conn: Connection, turn_id: str, request: dict[str, Any], denied: Iterable[str]) -> None:
-    kept = {**request, "denied": sorted(denied)}
-    conn.execute(_KEEP, {"turn_key": turn_id, "new_request": kept})
+def _deny(
+    conn: Connection, turn_id: str, request: StoredRequest, more: Iterable[str]
+) -> frozenset[str]:
+    """Deny more to a turn; returns all that is denied to it."""
+    denied = frozenset(request.denied).union(more)
+    if denied != frozenset(request.denied):
+        kept = replace(request, denied=tuple(sorted(denied)))
+        conn.execute(_KEEP, {"turn_key": turn_id, "new_request": kept})
+    return denied

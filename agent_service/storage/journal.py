@@ -1,13 +1,13 @@
 """The journal of a claimed turn: what it is resumed from, and every step that it takes."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
@@ -15,20 +15,19 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ToolCall, encoded
+from agent_service.models.base import encoded
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import REVIEW, UNATTENDED_KINDS, Unattended
-from agent_service.storage import approvals, denials, reviews, search_index, sessions
+from agent_service.requests import REVIEW, UNATTENDED_KINDS, StoredRequest, Switched, Unattended
+from agent_service.storage import approvals, denials, reviews, search_index
 from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
 from agent_service.storage.clarifications import answers
 from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
-from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, add_texts, notices
+from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
 from agent_service.storage.turns import REQUEST
 from agent_service.transition import NewStep, Transition
-from agent_service.usage import Usage
 from services.database import Prepared, upsert
 from services.leases import LeaseTable
 
@@ -67,7 +66,7 @@ _TOUCH_SESSION = Prepared(
     .where(session.c.id == bindparam("session_key"))
     .values(
         message_count=bindparam("count"),
-        usage=bindparam("new_usage", type_=sa.JSON()),
+        usage=bindparam("new_usage", type_=session.c.usage.type),
         updated_at=bindparam("now", type_=session.c.updated_at.type),
     )
 )
@@ -117,8 +116,8 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
-    request = row.request
-    switched: dict[str, str] = request.get("switched", {"route": "", "model": request["model"]})
+    request: StoredRequest = row.request
+    switched = request.switched or Switched("", request.model)
     live = LiveTurn(
         id=row.id,
         kind=row.kind,
@@ -126,12 +125,12 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         session_id=row.session_id,
         platform=row.platform,
         lease=lease,
-        model=switched["model"],
-        route=switched["route"],
-        first_model=request["model"],
-        max_model_calls=request["max_model_calls"] or defaults.max_model_calls,
+        model=switched.model,
+        route=switched.route,
+        first_model=request.model,
+        max_model_calls=request.max_model_calls or defaults.max_model_calls,
         max_tokens=defaults.max_tokens,
-        toolsets=frozenset(request["toolsets"]),
+        toolsets=frozenset(request.toolsets),
         messages=[],
         revision=begun.revision if begun else row.revision,
         message_count=begun.message_count + (begun.message is not None)
@@ -142,16 +141,16 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         started_at=row.created_at,
         approval_timeout=defaults.approval_timeout,
         unattended=_unattended(row, defaults),
-        usage=Usage(**row.usage),
-        session_usage=Usage(**row.session_usage) - Usage(**row.usage),
-        origin=request["origin"],
-        traceparent=request.get("traceparent", ""),
-        asked_toolsets=frozenset(request.get("asked_toolsets", ())),
-        denied=begun.denied if begun else frozenset(request.get("denied", ())),
-        notices=tuple(request.get("notices", ())),
+        usage=row.usage,
+        session_usage=row.session_usage - row.usage,
+        origin=request.origin,
+        traceparent=request.traceparent,
+        asked_toolsets=frozenset(request.asked_toolsets),
+        denied=begun.denied if begun else frozenset(request.denied),
+        notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
-    if request.get("script") and (begun or _awaits_script(steps)):
+    if request.script and (begun or _awaits_script(steps)):
         live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
     if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
         said = [] if begun.message is None else [begun.message]
@@ -178,16 +177,16 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     live = transition.turn
     values: dict[str, Any] = {
         "state": transition.state,
-        "last_sequence": transition.last_sequence,
-        "usage": transition.usage.stored(),
+        "last_sequence": transition.after.sequence,
+        "usage": transition.after.usage,
     }
-    if transition.switched is not None or transition.denied:
+    if transition.switched is not None or transition.after.denied != live.denied:
         values["request"] = _request_after(conn, transition)
-    if transition.finished is not None:
+    if transition.after.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
         if live.decisions or live.under_way:
             conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
-    elif transition.waits_for_person:
+    elif transition.after.waits_for_person:
         leases.release(conn, live.lease, **values)
         # A request to stop that came meanwhile must not wait for the person, too.
         conn.execute(_CANCEL_WAITING, {"turn_key": live.id})
@@ -204,13 +203,13 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
     if live.kind != REVIEW:
         search_index.add(conn, live.profile, live.session_id, _entries(transition))
-    if (transition.message_count, transition.usage) != (live.message_count, live.usage):
+    if (transition.after.message_count, transition.after.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
-    if transition.tokens_per_byte:
-        put_session_state(conn, live.session_id, TOKENS_PER_BYTE, transition.tokens_per_byte)
+    if (rate := transition.after.tokens_per_byte) != live.tokens_per_byte:
+        put_session_state(conn, live.session_id, TOKENS_PER_BYTE, rate)
     insert_events(conn, live.id, transition.events)
     denials.record(conn, transition)
-    if transition.waits_for_person:
+    if transition.after.waits_for_person:
         approvals.ask(conn, transition)
     if transition.compacted is not None:
         made = asdict(transition.compacted.compaction)
@@ -222,36 +221,10 @@ def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> Non
     leases.fence(conn, live.lease, state="CANCELLING")
 
 
-def put_grant(
-    conn: Connection, leases: LeaseTable, live: LiveTurn, bound: tuple[str, str], given_by: str
-) -> None:
-    """Allow calls of a tool in the session that are bound to this."""
-    leases.fence(conn, live.lease)
-    approvals.put_grant(conn, live.profile, live.session_id, bound, given_by)
-
-
-def put_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, value: Any) -> None:
-    """Keep a tool's value with the session."""
-    leases.fence(conn, live.lease)
-    put_session_state(conn, live.session_id, name, value)
-
-
-def add_state(conn: Connection, leases: LeaseTable, live: LiveTurn, name: str, text: str) -> None:
-    """Add a text to a set of them that a tool keeps with the session."""
-    leases.fence(conn, live.lease)
-    add_texts(conn, live.session_id, name, (text,))
-
-
-def add_links(conn: Connection, leases: LeaseTable, live: LiveTurn, keys: Iterable[str]) -> None:
-    """Keep addresses that the session has been shown."""
-    leases.fence(conn, live.lease)
-    sessions.add_links(conn, live.session_id, keys)
-
-
 def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:
     if row.kind not in UNATTENDED_KINDS:
         return None
-    return Unattended(row.request.get("unattended") or defaults.unattended)
+    return row.request.unattended or defaults.unattended
 
 
 def _load_pending(
@@ -261,7 +234,7 @@ def _load_pending(
         if found.kind == "TOOL" and found.state in (StepState.INTENT, StepState.DISPATCHED):
             live.pending[found.key] = PendingCall(
                 key=found.key,
-                call=ToolCall(**found.call),
+                call=found.call,
                 sequence=found.sequence,
                 message_sequence=found.message_sequence,
                 state=StepState(found.state),
@@ -304,15 +277,12 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     return sent(rows, live.compaction)
 
 
-def _request_after(conn: Connection, transition: Transition) -> dict[str, Any]:
+def _request_after(conn: Connection, transition: Transition) -> StoredRequest:
     """What is kept of the turn's request, with the model that answers now and what is denied."""
-    live, switched = transition.turn, transition.switched
-    request: dict[str, Any] = dict(conn.execute(REQUEST, {"turn_id": live.id}).scalar_one())
-    if switched is not None:
-        request["switched"] = asdict(switched)
-    if transition.denied:
-        request["denied"] = sorted(live.denied | transition.denied)
-    return request
+    live = transition.turn
+    request: StoredRequest = conn.execute(REQUEST, {"turn_id": live.id}).scalar_one()
+    denied = tuple(sorted(transition.after.denied))
+    return replace(request, switched=transition.switched or request.switched, denied=denied)
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:
@@ -321,8 +291,8 @@ def _touch_session(conn: Connection, transition: Transition) -> None:
         conn,
         {
             "session_key": live.session_id,
-            "count": transition.message_count,
-            "new_usage": (live.session_usage + transition.usage).stored(),
+            "count": transition.after.message_count,
+            "new_usage": live.session_usage + transition.after.usage,
             "now": transition.now,
         },
     )
@@ -352,13 +322,12 @@ def _entries(transition: Transition) -> list[search_index.Entry]:
 
 
 def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
-    call = None if new.call is None else asdict(new.call.call)
     return {
         "turn_id": turn_id,
         "sequence": new.sequence,
         "kind": new.kind,
         "key": f"{turn_id}:{new.sequence}",
         "state": StepState.INTENT,
-        "call": call,
+        "call": None if new.call is None else new.call.call,
         "message_sequence": new.message_sequence,
     }

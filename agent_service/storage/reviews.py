@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.learning import REVIEW_KIND, ReviewKind
-from agent_service.requests import REVIEW, Unattended
+from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, StoredRequest, Unattended
 from agent_service.storage.schema import compaction, review, session, session_state, turn
 from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE, revision_after
 from agent_service.storage.turns import QUEUED, REQUEST
@@ -32,7 +32,7 @@ _now = bindparam("now", type_=session.c.created_at.type)
 _MADE = {
     "id": _new,
     "platform": sa.literal(REVIEW),
-    "usage": bindparam("no_usage", type_=sa.JSON()),
+    "usage": bindparam("no_usage", type_=session.c.usage.type),
     "parent_session_id": _of,
     "is_named": sa.false(),
     "revision": bindparam("new_revision", type_=sa.BigInteger()),
@@ -102,9 +102,8 @@ class Asked(Struct, frozen=True):
     """The last turn of it."""
     prompt: str
     kind: ReviewKind
-    request: Mapping[str, Any]
-    """What is kept of that turn's request: its model, its toolsets and what is denied to it are
-    the review's, too."""
+    request: StoredRequest
+    """That turn's: its model, its toolsets and what is denied to it are the review's, too."""
     is_told: bool = False
     """Nobody is to hear of what comes of it."""
     digest: str = ""
@@ -144,7 +143,7 @@ def begin(conn: Connection, asked: Asked, now: datetime) -> None:
     new_session = session_id_of(asked.turn_id)
     between = {"new_session": new_session, "of_session": asked.session_id}
     made: dict[str, Any] = {
-        "no_usage": Usage().stored(),
+        "no_usage": Usage(),
         "new_revision": revision_after(-1, now),
         "now": now,
     }
@@ -185,36 +184,32 @@ def told(conn: Connection, turn_id: str) -> None:
 
 
 def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
-    request: dict[str, Any] | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
+    request: StoredRequest | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
     return Untold(
         turn_id=row.turn_id,
         session_id=row.session_id,
         profile=row.profile,
         parent_session_id=row.parent_session_id,
-        origin={} if request is None else request["origin"],
+        origin={} if request is None else request.origin,
     )
 
 
 def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
-    request: dict[str, Any] = {
-        "text": asked.prompt,
-        "untrusted": (),
-        "origin": {
+    request = StoredRequest(
+        text=asked.prompt,
+        origin={
             "platform": REVIEW,
-            "parent_session_id": asked.session_id,
-            "parent_turn_id": asked.parent_turn_id,
+            PARENT_SESSION: asked.session_id,
+            PARENT_TURN: asked.parent_turn_id,
             REVIEW_KIND: asked.kind,
         },
-        "max_model_calls": MAX_MODEL_CALLS,
-        "toolsets": asked.request["toolsets"],
-        "model": asked.request["model"],
-        "denied": asked.request.get("denied", ()),
-        "steers": False,
-        "retries": False,
-        "unattended": Unattended.DENY,
-    }
-    if "switched" in asked.request:
-        request["switched"] = asked.request["switched"]
+        model=asked.request.model,
+        max_model_calls=MAX_MODEL_CALLS,
+        toolsets=asked.request.toolsets,
+        unattended=Unattended.DENY,
+        denied=asked.request.denied,
+        switched=asked.request.switched,
+    )
     return {
         "id": asked.turn_id,
         "profile": asked.profile,

@@ -16,7 +16,11 @@ from sqlalchemy import (
     text,
 )
 
-from services.database.sql import UtcTime, partial_index
+from agent_service.models.base import ToolCall
+from agent_service.requests import StoredRequest
+from agent_service.usage import Usage
+from agent_service.watched import Progress, Wanted
+from services.database.sql import Encoded, UtcTime, partial_index
 
 metadata = MetaData()
 
@@ -45,7 +49,7 @@ session = Table(
     Column("workdir", Text, nullable=False),
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
-    Column("usage", JSON, nullable=False),
+    Column("usage", Encoded(Usage), nullable=False),
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),
@@ -77,8 +81,8 @@ turn = Table(
     Column("stuck_count", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("request_digest", String(64), nullable=False),
-    Column("request", JSON, nullable=False),
-    Column("usage", JSON, nullable=False),
+    Column("request", Encoded(StoredRequest), nullable=False),
+    Column("usage", Encoded(Usage), nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
@@ -95,7 +99,7 @@ step = Table(
     Column("kind", String(8), nullable=False),
     Column("key", String(160), nullable=False, unique=True),
     Column("state", String(12), nullable=False),
-    Column("call", JSON),
+    Column("call", Encoded(ToolCall)),
     Column("message_sequence", BigInteger, nullable=False),
 )
 
@@ -302,9 +306,9 @@ watched_command = Table(
     Column("session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
     Column("sandbox_id", String(64), nullable=False),
     Column("command", Text, nullable=False),
-    Column("request", JSON, nullable=False),
-    Column("wanted", JSON, nullable=False),
-    Column("progress", JSON, nullable=False),
+    Column("request", Encoded(StoredRequest), nullable=False),
+    Column("wanted", Encoded(Wanted), nullable=False),
+    Column("progress", Encoded(Progress), nullable=False),
     Column("notice", Text, nullable=False),
     Column("owner", String(200)),
     Column("epoch", BigInteger, nullable=False),

@@ -198,7 +198,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "title": wanted.title or row.title,
         "is_named": bool(wanted.title),
         "message_count": through,
-        "usage": Usage().stored(),
+        "usage": Usage(),
         "revision": sessions.revision_after(-1, now),
         "created_at": now,
         "updated_at": now,

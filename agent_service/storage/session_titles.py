@@ -54,7 +54,7 @@ _IDLE_USAGE = (
 _COUNT = (
     sa.update(session)
     .where(session.c.id == bindparam("key"))
-    .values(usage=bindparam("new_usage", type_=sa.JSON()))
+    .values(usage=bindparam("new_usage", type_=session.c.usage.type))
 )
 
 
@@ -88,4 +88,4 @@ def count(conn: Connection, session_id: str, used: Usage) -> None:
     """
     known = conn.execute(_IDLE_USAGE, {"id": session_id}).scalar_one_or_none()
     if known is not None:
-        conn.execute(_COUNT, {"key": session_id, "new_usage": (Usage(**known) + used).stored()})
+        conn.execute(_COUNT, {"key": session_id, "new_usage": known + used})

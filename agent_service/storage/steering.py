@@ -49,22 +49,22 @@ def join(
     joined = [
         row
         for row in _WAITING.rows(conn, {"session_id": live.session_id}).all()
-        if row.request.get("steers") and _completed(conn, row, now)
+        if row.request.steers and _completed(conn, row, now)
     ]
-    untrusted = {source for row in joined for source in row.request.get("untrusted", ())}
+    untrusted = {source for row in joined for source in row.request.untrusted}
     if untrusted:
         sessions.add_texts(conn, live.session_id, TAINT, untrusted)
-    said = [row.request["text"] for row in joined if row.kind != NOTICE]
+    said = [row.request.text for row in joined if row.kind != NOTICE]
     sessions.add_links(conn, live.session_id, links.keys_in("\n".join(said)))
-    told = [row.request["text"] for row in joined if row.kind == NOTICE]
+    told = [row.request.text for row in joined if row.kind == NOTICE]
     if said:
         words = "\n\n".join(said)
         told.insert(0, f"[The user says while you work:\n{words}]")
     if not told:
         return facts
-    denied = frozenset(name for row in joined for name in row.request.get("denied", ()))
+    denied = frozenset(name for row in joined for name in row.request.denied)
     more = (Denied(denied),) if denied else ()
-    notices = [text for row in joined for text in row.request.get("notices", ())]
+    notices = [text for row in joined for text in row.request.notices]
     text = "\n\n".join([last.text, *told])
     return (*facts[:-1], replace(last, text=text, notices=(*last.notices, *notices)), *more)
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.models.base import encoded
+from agent_service.requests import StoredRequest
 from agent_service.search.query import searchable, terms, text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
@@ -18,7 +19,7 @@ from agent_service.tools.taint import STATE as TAINT
 from agent_service.transcripts import Transcript
 from services.database.sql import insert_ignore
 
-_STATE = "transcript"
+_MODEL = "transcript_model"
 _IMPORTED = "an imported conversation"
 _INSERT_SESSION = insert_ignore(session)
 _FOUND = sa.select(session.c.profile, session.c.message_count).where(
@@ -67,7 +68,7 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
         for sequence, said in enumerate(transcript.messages, 1)
     ]
     search_index.add(conn, profile, session_id, entries)
-    sessions.put_state(conn, session_id, _STATE, {"model": transcript.model})
+    sessions.put_state(conn, session_id, _MODEL, transcript.model)
     if any(said.content["role"] == "tool" for said in transcript.messages):
         # Nobody knows any more which of the results were words of others.
         sessions.add_texts(conn, session_id, TAINT, (_IMPORTED,))
@@ -77,12 +78,9 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
 def header(conn: Connection, session_id: str, profile: str) -> Header:
     """What its document says of a session; NotFound when there is none."""
     found = sessions.get(conn, session_id, profile)
-    request: dict[str, Any] = (
-        conn.scalar(_LAST_REQUEST, {"session_id": session_id})
-        or sessions.get_state(conn, session_id, _STATE)
-        or {}
-    )
-    return Header(session_id, request.get("model", ""), found.title if found.is_named else "")
+    request: StoredRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
+    model = request.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
+    return Header(session_id, model, found.title if found.is_named else "")
 
 
 def known_files(conn: Connection, profile: str) -> Collection[str]:

@@ -76,7 +76,7 @@ QUEUED: Mapping[str, Any] = {
     "stuck_at": 0,
     "stuck_count": 0,
     "cancel_requested": False,
-    "usage": Usage().stored(),
+    "usage": Usage(),
     "last_sequence": 0,
     "finished_at": None,
 }
@@ -200,7 +200,7 @@ def info(row: sa.Row[Any]) -> TurnInfo:
         last_sequence=row.last_sequence,
         owner=row.owner,
         owner_endpoint=row.owner_endpoint,
-        usage=Usage(**row.usage),
+        usage=row.usage,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import Connection
 
 from agent_service.storage.schema import MODEL_CHARS, model_usage
@@ -96,7 +97,7 @@ def add(conn: Connection, turn: Charged, day: str, model: str, used: Usage) -> N
         "profile": turn.profile,
         "job_id": job_of(turn.charged_session_id),
     }
-    _ADD.run(conn, {**whose, **used.stored()})
+    _ADD.run(conn, {**whose, **asdict(used)})
 
 
 def totals(

@@ -1,6 +1,6 @@
 """Commands that the model is to be told of, each watched by one replica at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -8,6 +8,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.live_turn import LiveTurn
+from agent_service.requests import StoredRequest
 from agent_service.storage.schema import CLAIMABLE_STATES, turn
 from agent_service.storage.schema import watched_command as row
 from agent_service.watched import Progress, Wanted
@@ -27,11 +28,8 @@ class Watched(Struct, frozen=True):
     sandbox_id: str
     """Where it runs; the session may have another sandbox by now."""
     command: str
-    origin: Mapping[str, str]
-    toolsets: tuple[str, ...]
-    model: str
-    denied: tuple[str, ...]
-    """Slash commands that are denied to the turn which has begun it."""
+    request: StoredRequest
+    """What turns that tell of it have of the turn that began it."""
     wanted: Wanted
     progress: Progress
     notice: str
@@ -75,21 +73,21 @@ def add(
     is_known = conn.execute(_BY_ID, {"id": key}).one_or_none() is not None
     if count >= MAX_OF_SESSION and not is_known:
         return False
-    request = {
-        "origin": dict(live.origin),
-        "toolsets": sorted(live.toolsets),
-        "model": live.first_model,
-        "denied": sorted(live.denied),
-    }
     values = {
         "id": key,
         "profile": live.profile,
         "session_id": live.session_id,
         "sandbox_id": sandbox_id,
         "command": command,
-        "request": request,
-        "wanted": wanted.stored(),
-        "progress": Progress().stored(),
+        "request": StoredRequest(
+            text="",
+            origin=live.origin,
+            model=live.first_model,
+            toolsets=tuple(sorted(live.toolsets)),
+            denied=tuple(sorted(live.denied)),
+        ),
+        "wanted": wanted,
+        "progress": Progress(),
         "notice": "",
         "owner": None,
         "epoch": 0,
@@ -123,7 +121,7 @@ def note(
     conn: Connection, leases: LeaseTable, lease: Lease, progress: Progress, notice: str
 ) -> None:
     """Store what is to be told from now on, with what it stands for."""
-    leases.fence(conn, lease, notice=notice, progress=progress.stored())
+    leases.fence(conn, lease, notice=notice, progress=progress)
 
 
 def told(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
@@ -143,18 +141,14 @@ def seen(conn: Connection, key: str) -> None:
 
 
 def _watched(found: sa.Row[Any]) -> Watched:
-    request = found.request
     return Watched(
         key=found.id,
         profile=found.profile,
         session_id=found.session_id,
         sandbox_id=found.sandbox_id,
         command=found.command,
-        origin=request["origin"],
-        toolsets=tuple(request["toolsets"]),
-        model=request["model"],
-        denied=tuple(request.get("denied", ())),
-        wanted=Wanted.of(found.wanted),
-        progress=Progress.of(found.progress),
+        request=found.request,
+        wanted=found.wanted,
+        progress=found.progress,
         notice=found.notice,
     )

@@ -11,6 +11,7 @@ from services.database.errors import (
 from services.database.hints import Hint
 from services.database.prepared import Prepared
 from services.database.sql import (
+    Encoded,
     UtcTime,
     db_now,
     insert_ignore,
@@ -29,6 +30,7 @@ __all__ = [
     "DatabaseMismatch",
     "DatabaseReadOnly",
     "DatabaseUnavailable",
+    "Encoded",
     "Hint",
     "Prepared",
     "UtcTime",

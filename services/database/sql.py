@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct, convert, to_builtins
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.base import SyntaxExtension
@@ -54,6 +55,25 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
         if dialect.name == "sqlite":
             return _EPOCH + timedelta(microseconds=value)
         return value.astimezone(UTC)
+
+
+class Encoded(sa.types.TypeDecorator[Any]):
+    """A msgspec Struct as a whole, kept as JSON."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def __init__(self, kind: type[Struct]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
+        """Return the fields by their names."""
+        return to_builtins(value)
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        """Return the Struct that was kept; None where there was none."""
+        return None if value is None else convert(value, self.kind)
 
 
 class db_now(FunctionElement[datetime]):  # noqa: N801 - used like the functions of `sa.func`

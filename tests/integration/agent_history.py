@@ -77,7 +77,7 @@ def _session(session_id: str, profile: str, count: int, begun: datetime) -> dict
         "system_prompt": "prompt",
         "workdir": "",
         "message_count": count,
-        "usage": Usage().stored(),
+        "usage": Usage(),
         "created_at": begun,
         "updated_at": begun + timedelta(minutes=max(0, count - 1)),
     }

@@ -226,5 +226,5 @@ async def test_a_killed_agent_finds_its_subagents_again(
         # Each in a workspace of its own, and each command once.
         assert await stage.file("log") == "ran\nran\n"
         requests = [row[schema.turn.c.keys().index("request")] for row in turns]
-        parents = sorted(each["origin"].get("parent_turn_id", "") for each in requests)
+        parents = sorted(each.origin.get("parent_turn_id", "") for each in requests)
         assert parents == ["", turn_id, turn_id]

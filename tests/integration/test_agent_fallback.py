@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from agent_service.requests import Switched
 from agent_service.storage.schema import turn as turn_table
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
@@ -216,16 +217,16 @@ async def test_a_killed_turn_goes_on_with_the_model_that_had_taken_over(
             lambda conn: conn.execute(sa.select(turn_table.c.request)).scalar_one()
         )
     assert answer(events) == "Hi."
-    assert stored["model"] == "scripted"
+    assert stored.model == "scripted"
     if is_still_configured:
         assert models_of(other) == ["other-1"] * 3
         assert models_of(stage.model) == ["scripted"]
         assert other.bodies[1]["messages"] == other.bodies[2]["messages"]
-        assert stored["switched"] == {"route": "spare:other-1", "model": "other-1"}
+        assert stored.switched == Switched("spare:other-1", "other-1")
     else:
         assert models_of(other) == ["other-1"] * 2
         assert models_of(stage.model) == ["scripted"] * 2
-        assert stored["switched"] == {"route": "", "model": "scripted"}
+        assert stored.switched == Switched("", "scripted")
 
 
 async def _taken_over(stage: Any, turn_id: str) -> list[TurnEvent]:

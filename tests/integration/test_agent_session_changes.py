@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.requests import NOTICE
+from agent_service.requests import NOTICE, StoredRequest
 from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
@@ -25,6 +25,7 @@ from agent_service.storage.search import SearchQuery
 from agent_service.storage.search_index import message_text
 from agent_service.storage.session_changes import Branch, Unused
 from agent_service.storage.undoing import Undone
+from agent_service.usage import Usage
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
 from services.ids import new_id
@@ -53,7 +54,12 @@ def _turn(
     conn: Connection, session_id: str, state: str, turn_id: str = "", kind: str = "user"
 ) -> None:
     """A turn."""
-    empty: dict[str, Any] = {"usage": {}, "request": {}, "request_digest": "", "kind": kind}
+    empty: dict[str, Any] = {
+        "usage": Usage(),
+        "request": StoredRequest("", {}, ""),
+        "request_digest": "",
+        "kind": kind,
+    }
     zero = dict.fromkeys(("epoch", "version", "attempt", "stuck_at", "stuck_count"), 0)
     row = {"id": turn_id or f"trn-{session_id}", "session_id": session_id, "profile": "default"}
     more = {"owner_endpoint": "", "cancel_requested": False, "last_sequence": 0, "created_at": NOW}
@@ -65,7 +71,7 @@ def undo(
     conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
 ) -> Undone:
     """Take turns back."""
-    wanted = undoing.SearchQuery(session_id, profile, by or new_id("und"), turns, expected)
+    wanted = undoing.Wanted(session_id, profile, by or new_id("und"), turns, expected)
     return undoing.undo(conn, wanted, NOW)
 
 

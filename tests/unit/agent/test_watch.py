@@ -3,6 +3,7 @@ where others can have put something into its sandbox."""
 
 import re
 
+from agent_service.requests import StoredRequest
 from agent_service.sandbox import (
     CommandStatus,
     CommandUnknown,
@@ -64,10 +65,7 @@ def _watch(command: _Command, opening: Opening | None = None) -> Watch:
         session_id="s",
         sandbox_id="sbx",
         command="make",
-        origin={"platform": "cli"},
-        toolsets=(),
-        model="m",
-        denied=(),
+        request=StoredRequest("", {"platform": "cli"}, "m"),
         wanted=Wanted(end=True, patterns=("READY",)),
         progress=Progress(),
         notice="",

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +12,6 @@ from agent_service.watched import (
     MAX_MATCH_NOTICES,
     MAX_PARTIAL_BYTES,
     Lines,
-    Progress,
-    Wanted,
     said_of_end,
     said_of_loss,
     said_of_matches,
@@ -75,10 +72,3 @@ def test_what_is_told_is_quoted_and_nobodys_words() -> None:
     )
     assert "output" not in said_of_end("k", "c", "exit code 0", "", str)
     assert "is not known: session_id k" in said_of_loss("k", "c")
-
-
-@pytest.mark.parametrize("wanted", [Wanted(end=True), Wanted(end=False, patterns=("a", "b"))])
-def test_what_is_stored_comes_back(wanted: Wanted) -> None:
-    assert Wanted.of(wanted.stored()) == wanted
-    progress = Progress({"stdout": 3}, 2, 1, is_over=True)
-    assert Progress.of(progress.stored()) == progress
