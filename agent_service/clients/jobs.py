@@ -1,17 +1,33 @@
 """The scheduler, which runs jobs."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from agent_service.clients.patience import patiently
-from agent_service.convert import jobs
-from agent_service.jobs import Change, JobRefused, JobView, NewJob, NoSuchJob, SchedulerAway, Step
-from hermes.scheduler.v1 import job_pb2, job_pb2_grpc, run_pb2
+from agent_service.jobs import (
+    LOCAL,
+    Change,
+    JobRefused,
+    JobState,
+    JobView,
+    NewJob,
+    NoSuchJob,
+    SchedulerAway,
+    Step,
+    Wish,
+)
+from agent_service.messaging import ORIGIN, Target
+from hermes.common.v1 import origin_pb2
+from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
 from services.channels import Channels
 from services.errors import FailedPrecondition, is_passing, message_of
+from services.messages import message_of, record_of
 
 CALL_S = 10.0
 PATIENCE_S = 10.0
@@ -19,6 +35,10 @@ MOST = 1000
 
 _T = TypeVar("_T")
 _Stub = job_pb2_grpc.JobServiceStub
+
+
+_TRUST = {"owner": origin_pb2.TRUST_OWNER, "service": origin_pb2.TRUST_SERVICE}
+_OF_JOB = ("prompt", "schedule", "name")
 
 
 class SchedulerJobs:
@@ -30,27 +50,27 @@ class SchedulerJobs:
 
     async def create(self, new: NewJob) -> JobView:
         """Store a job."""
-        request = jobs.create_request(new)
+        request = _create_request(new)
         answer = await self._ask(lambda stub: stub.CreateJob(request, timeout=CALL_S))
-        return jobs.view(answer.job, answer.notes)
+        return _view(answer.job, answer.notes)
 
     async def list(self, profile: str) -> Sequence[JobView]:
         """The jobs, the one due next first."""
         request = job_pb2.ListJobsRequest(profile=profile, page_size=MOST)
         answer = await self._ask(lambda stub: stub.ListJobs(request, timeout=CALL_S))
-        return [jobs.view(job) for job in answer.jobs]
+        return [_view(job) for job in answer.jobs]
 
     async def get(self, profile: str, job_id: str) -> JobView:
         """A job."""
         request = job_pb2.GetJobRequest(profile=profile, job_id=job_id)
         answer = await self._ask(lambda stub: stub.GetJob(request, timeout=CALL_S))
-        return jobs.view(answer.job)
+        return _view(answer.job)
 
     async def update(self, profile: str, job_id: str, change: Change) -> JobView:
         """Change a job."""
-        request = jobs.update_request(profile, job_id, change)
+        request = _update_request(profile, job_id, change)
         answer = await self._ask(lambda stub: stub.UpdateJob(request, timeout=CALL_S))
-        return jobs.view(answer.job, answer.notes)
+        return _view(answer.job, answer.notes)
 
     async def take(self, profile: str, job_id: str, step: Step) -> None:
         """Pause, resume or remove a job."""
@@ -83,3 +103,105 @@ class SchedulerJobs:
                 raise SchedulerAway from error
             missing = error.code() is grpc.StatusCode.NOT_FOUND
             raise (NoSuchJob if missing else JobRefused)(message_of(error)) from error
+
+
+def _create_request(new: NewJob) -> job_pb2.CreateJobRequest:
+    """The request that stores a job."""
+    job = message_of(
+        _fields(new.wish),
+        job_pb2.Job,
+        job_id=new.id,
+        origin=None if new.origin is None else _origin(new.origin),
+        denied_commands=new.denied,
+    )
+    return job_pb2.CreateJobRequest(job=job, profile=new.profile)
+
+
+def _update_request(profile: str, job_id: str, change: Change) -> job_pb2.UpdateJobRequest:
+    """The request that changes of a job what is wished for."""
+    fields = _fields(change.wish)
+    paths = [*fields, *(["options.script_mode"] if change.wish.script == "" else [])]
+    return job_pb2.UpdateJobRequest(
+        job=message_of(fields, job_pb2.Job, job_id=job_id),
+        profile=profile,
+        update_mask=FieldMask(paths=list(dict.fromkeys(paths))),
+        request_id=change.id,
+        denied_commands=change.denied,
+    )
+
+
+def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
+    """A job as it is."""
+    options = job.options
+    told = tuple(map(_told, options.deliver_to)) or (ORIGIN,)
+    home = Target.of_origin(_place(job.origin)) if job.HasField("origin") else None
+    return JobView(
+        id=job.job_id,
+        name=job.name,
+        prompt=job.prompt,
+        schedule=job.schedule,
+        time_zone=job.time_zone,
+        state=JobState(job_pb2.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()),
+        next_run_at=_moment(job.next_run_time) if job.HasField("next_run_time") else None,
+        last_run_at=_moment(job.last_run_time) if job.HasField("last_run_time") else None,
+        error=job.last_error or job.last_delivery_error,
+        deliver_to=tuple(str(home or LOCAL) if each == ORIGIN else each for each in told),
+        run_count=job.run_count,
+        wish=_wish(options),
+        changed_at=_moment(job.update_time),
+        home=home,
+        pause_reason=job.pause_reason,
+        notes=tuple(notes),
+    )
+
+
+def _fields(wish: Wish) -> dict[str, Any]:
+    """What is wished for, by the paths of a job's fields."""
+    named = {name: getattr(wish, name) for name in Wish.__struct_fields__}
+    if wish.script == "":
+        named["script_mode"] = None
+    if wish.deliver_to is not None:
+        named["deliver_to"] = [
+            {"platform": each} if isinstance(each, str) else each for each in wish.deliver_to
+        ]
+    return {
+        name if name in _OF_JOB else f"options.{name}": value
+        for name, value in named.items()
+        if value is not None
+    }
+
+
+def _wish(options: job_options_pb2.JobOptions) -> Wish:
+    """What a job was told of its runs."""
+    wished = job_options_pb2.JobOptions()
+    wished.CopyFrom(options)
+    del wished.deliver_to[:]
+    return record_of(wished, Wish)
+
+
+def _told(target: job_options_pb2.DeliveryTarget) -> str:
+    return ":".join(filter(None, (target.platform, target.chat_id, target.thread_id)))
+
+
+def _place(origin: origin_pb2.Origin) -> dict[str, str]:
+    return {
+        "platform": origin.platform,
+        "chat_id": origin.chat_id,
+        "thread_id": origin.thread_id,
+    }
+
+
+def _origin(origin: Mapping[str, str]) -> origin_pb2.Origin:
+    return origin_pb2.Origin(
+        platform=origin["platform"],
+        chat_id=origin.get("chat_id", ""),
+        thread_id=origin.get("thread_id", ""),
+        user_id=origin.get("user_id", ""),
+        user_name=origin.get("user_name", ""),
+        chat_type=origin.get("chat_type", ""),
+        trust=_TRUST.get(origin.get("trust", ""), origin_pb2.TRUST_UNTRUSTED),
+    )
+
+
+def _moment(time: Timestamp) -> datetime:
+    return time.ToDatetime(UTC)
