@@ -25,8 +25,9 @@ from agent_service.jobs import (
 from agent_service.messaging import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
+from services import errors
 from services.channels import Channels
-from services.errors import FailedPrecondition, is_passing, message_of
+from services.errors import FailedPrecondition, is_passing
 from services.messages import message_of, record_of
 
 CALL_S = 10.0
@@ -102,7 +103,7 @@ class SchedulerJobs:
             if is_passing(error) or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise SchedulerAway from error
             missing = error.code() is grpc.StatusCode.NOT_FOUND
-            raise (NoSuchJob if missing else JobRefused)(message_of(error)) from error
+            raise (NoSuchJob if missing else JobRefused)(errors.message_of(error)) from error
 
 
 def _create_request(new: NewJob) -> job_pb2.CreateJobRequest:
