@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc.aio
@@ -38,6 +38,7 @@ from tests.fakes.turns import FakeTurns
 
 # A quarter of the real lease: a takeover is the same, only sooner.
 LEASE_S = 1.5
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 TIMING = Timing(timedelta(days=1), sleep_s=1.2)
 CHAT = Origin(platform="telegram", chat_id="42", thread_id="7", user_id="u1", user_name="Ada")
 FINISHED = (RunState.SUCCEEDED, RunState.FAILED)
@@ -97,6 +98,7 @@ class SchedulerUnderTest:
         self.registry = CollectorRegistry()
         metrics = SchedulerMetrics.create(Meter(self.registry))
         self.database = database
+        self.clock = clock
         self.workers = Workers()
         holder = Holder(new_owner(new_id("test")), run_leases(LEASE_S))
         agent = AgentClient(channels)
@@ -142,6 +144,12 @@ class SchedulerUnderTest:
     async def look(self) -> None:
         """Let the planner look at a clock that was moved."""
         await self.database.notify(CHANNEL)
+
+    async def passes(self, seconds: float = 60) -> None:
+        """Let time pass on a clock that is set, and the planner look at it."""
+        assert isinstance(self.clock, SetClock)
+        self.clock.step(seconds)
+        await self.look()
 
     async def create(
         self,

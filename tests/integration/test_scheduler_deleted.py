@@ -39,8 +39,7 @@ async def test_a_turn_that_starts_after_it_was_to_be_stopped_is_stopped(
         async with scheduler(database, wire, clock=clock) as dying:
             wire.turns.unreachable = True
             await dying.create("x", "1m", "wait done")
-            clock.step(60)
-            await dying.look()
+            await dying.passes()
             (claimed,) = await dying.claimed("x")
         async with scheduler(database, wire, clock=clock) as running:
             wire.turns.unreachable = False
@@ -64,8 +63,7 @@ async def test_what_has_not_started_when_it_could_last_is_stopped_no_more(
                 "x", "1m", "fail", max_retries=1, retry_backoff=timedelta(seconds=3600)
             )
             await running.create("y", "1m", "wait done")
-            clock.step(60)
-            await running.look()
+            await running.passes()
             await wire.turns.started(2)
             async with asyncio.timeout(20):
                 while (await running.claimed("x"))[0].attempt.number == 1:  # noqa: ASYNC110 - rows
@@ -92,13 +90,11 @@ async def test_a_turn_whose_place_was_taken_is_stopped_though_what_took_it_is_de
         await prepare(database, metadata, migrations)
         async with scheduler(database, wire, clock=clock) as running:
             await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
-            clock.step(60)
-            await running.look()
+            await running.passes()
             (first,) = await wire.turns.started(1)
             await wire.turns.watched(first, 1)
             wire.turns.unreachable = True
-            clock.step(60)
-            await running.look()
+            await running.passes()
             new, old = await running.claimed("x", 2)
             assert (new.state, old.state) == (RunState.CLAIMED, RunState.CANCELLED)
             await running.catalog.delete("default", "x")

@@ -1,8 +1,7 @@
 """What jobs may ask for, on their way from the due time to the chats."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import grpc
@@ -17,42 +16,16 @@ from scheduler_service.runs.prompts import instructions
 from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
-from services.database import Database
 from services.errors import InvalidArgument
 from tests.fakes.catalog import ATTACK
 from tests.integration.scheduler_parts import (
+    NOON,
     SchedulerUnderTest,
-    SetClock,
     Wire,
-    scheduler,
 )
 
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
-
-@pytest.fixture
-def clock() -> SetClock:
-    return SetClock(NOON)
-
-
-@pytest.fixture
-async def running(
-    sqlite_url: str, wire: Wire, clock: SetClock
-) -> AsyncIterator[SchedulerUnderTest]:
-    async with Database(sqlite_url, "scheduler") as opened:
-        await opened.migrate(metadata.create_all)
-        async with scheduler(opened, wire, clock=clock) as started:
-            yield started
-
-
-async def _due(running: SchedulerUnderTest, clock: SetClock, seconds: float = 60) -> None:
-    clock.step(seconds)
-    await running.look()
-
-
-async def test_a_run_asks_for_what_its_job_does(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
-) -> None:
+async def test_a_run_asks_for_what_its_job_does(running: SchedulerUnderTest, wire: Wire) -> None:
     job = await running.create(
         "x",
         "1m",
@@ -63,7 +36,7 @@ async def test_a_run_asks_for_what_its_job_does(
         budget_tokens=7,
     )
     await running.create("plain", "1m")
-    await _due(running, clock)
+    await running.passes()
     (run,), (plain_run,) = await running.finished("x"), await running.finished("plain")
     turn, plain = wire.turns.requests[run.id], wire.turns.requests[plain_run.id]
     assert (turn.model, turn.workdir, turn.toolsets) == ("small", "/srv/x", ["skills", "web"])
@@ -85,10 +58,10 @@ async def test_a_run_asks_for_what_its_job_does(
     ],
 )
 async def test_a_run_is_given_its_jobs_script(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock, only: bool, prompt: str, mode: int
+    running: SchedulerUnderTest, wire: Wire, only: bool, prompt: str, mode: int
 ) -> None:
     await running.create("x", "1m", prompt, script="date", script_mode="only" if only else "")
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     turn = wire.turns.requests[run.id]
     assert (turn.script.text, turn.script.mode) == ("date", mode)
@@ -105,14 +78,14 @@ async def test_a_budget_that_is_taken_from_a_job_is_taken_back(
 
 
 async def test_what_somebody_sets_for_a_job_outlasts_its_runs_and_not_its_next_budget(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     job = await running.create("x", "every 1m", budget_tokens=7)
-    await _due(running, clock)
+    await running.passes()
     await running.finished("x")
     assert wire.budgets.tokens == {"x": 7}
     wire.budgets.tokens["x"] = 900
-    await _due(running, clock)
+    await running.passes()
     await running.finished("x", 2)
     assert wire.budgets.tokens == {"x": 900}
     for tokens, left in ((7, 900), (8, 8)):
@@ -123,22 +96,20 @@ async def test_what_somebody_sets_for_a_job_outlasts_its_runs_and_not_its_next_b
 
 @pytest.mark.parametrize("answer", ["[SILENT]", " [silent] nothing new\n", " \n"])
 async def test_a_run_with_nothing_to_say_says_nothing(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock, answer: str
+    running: SchedulerUnderTest, wire: Wire, answer: str
 ) -> None:
     await running.create("x", "1m", f"answer {answer}")
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert (run.state, run.output, run.is_silent) == (RunState.SUCCEEDED, answer, True)
     assert not wire.deliveries.calls
 
 
-async def test_output_goes_to_every_target_once(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
-) -> None:
+async def test_output_goes_to_every_target_once(running: SchedulerUnderTest, wire: Wire) -> None:
     targets = (Target(ORIGIN), Target("slack", "C1", "7"), Target("telegram", "9"), Target(ORIGIN))
     await running.create("x", "1m", deliver_to=targets)
     await running.create("kept", "1m", deliver_to=(Target(LOCAL),))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     (kept,) = await running.finished("kept")
     places = {
@@ -157,7 +128,7 @@ async def test_output_goes_to_every_target_once(
     assert (kept.state, kept.output, kept.is_silent) == (RunState.SUCCEEDED, "hello", False)
     wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
     await running.create("refused", "1m", deliver_to=targets[:2])
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("refused")
     assert run.delivery_error == (
         "telegram: there is no such platform; slack: there is no such platform"
@@ -165,12 +136,12 @@ async def test_output_goes_to_every_target_once(
 
 
 async def test_what_other_jobs_came_to_joins_the_prompt(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create("a", "1m", "answer ```old news```")
     await running.create("b", "1m", "answer a page that was read")
     await running.create("c", "every 1h", "answer never")
-    await _due(running, clock)
+    await running.passes()
     await running.finished("a")
     await running.finished("b")
     await running.database.write(
@@ -182,7 +153,7 @@ async def test_what_other_jobs_came_to_joins_the_prompt(
         )
     )
     await running.create("sum", "1m", context_job_ids=("a", "b", "c", "sum"))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("sum")
     parts = wire.turns.requests[run.id].parts
     texts = [part.text for part in parts]
@@ -198,7 +169,7 @@ async def test_what_other_jobs_came_to_joins_the_prompt(
 
 @pytest.mark.parametrize("stored", [{"prompt": f"answer {ATTACK}"}, {"name": ATTACK}])
 async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock, stored: dict[str, str]
+    running: SchedulerUnderTest, wire: Wire, stored: dict[str, str]
 ) -> None:
     job = await running.create("x", "every 1m")
     bad = replace(job.spec, prompt=f"now {ATTACK}")
@@ -217,7 +188,7 @@ async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
             metadata.tables["job"].update().values(spec=to_text(replace(job.spec, **stored)))
         )
     )
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert run.state is RunState.FAILED
     assert "looks like an attack (override)" in run.error
@@ -225,12 +196,12 @@ async def test_a_prompt_is_scanned_when_it_comes_and_before_each_run(
 
 
 async def test_a_failed_turn_is_tried_again_with_longer_and_longer_waits(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create(
         "x", "1m", "fail no model", max_retries=2, retry_backoff=timedelta(seconds=1)
     )
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert list(wire.turns.requests) == [run.id, f"{run.id}.2", f"{run.id}.3"]
     sessions = [turn.session_id for turn in wire.turns.requests.values()]
@@ -243,19 +214,19 @@ async def test_a_failed_turn_is_tried_again_with_longer_and_longer_waits(
 
 @pytest.mark.parametrize("prompt", ["stop half", "limit so far", "review look"])
 async def test_what_a_person_or_a_limit_has_stopped_is_not_tried_again(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock, prompt: str
+    running: SchedulerUnderTest, wire: Wire, prompt: str
 ) -> None:
     await running.create("x", "1m", prompt, max_retries=5, retry_backoff=timedelta(seconds=1))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert (run.state, run.attempt.number) == (RunState.FAILED, 1)
 
 
 async def test_a_turn_that_takes_too_long_is_stopped(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create("x", "1m", "wait so far", timeout=timedelta(seconds=1))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert wire.turns.stopped == [run.id]
     assert (run.state, run.output) == (RunState.FAILED, "so far")
@@ -263,11 +234,11 @@ async def test_a_turn_that_takes_too_long_is_stopped(
 
 
 async def test_a_turn_that_had_ended_while_nobody_saw_it_has_not_taken_too_long(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     wire.turns.cuts = 1_000_000
     await running.create("x", "1m", "answer hello", timeout=timedelta(seconds=1), max_retries=1)
-    await _due(running, clock)
+    await running.passes()
     while not wire.turns.stopped:  # noqa: ASYNC110 - the fake does not tell
         await asyncio.sleep(0.01)
     wire.turns.cuts = 0
@@ -277,12 +248,12 @@ async def test_a_turn_that_had_ended_while_nobody_saw_it_has_not_taken_too_long(
 
 
 async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create(
         "x", "1m", "fail no model", max_retries=1, retry_backoff=timedelta(seconds=3600)
     )
-    await _due(running, clock)
+    await running.passes()
     while (run := (await running.claimed("x"))[0]).attempt.number == 1:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await running.catalog.delete("default", "x")
@@ -295,26 +266,22 @@ async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
     assert wire.deliveries.texts == []
 
 
-async def test_a_run_may_start_beside_another(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
-) -> None:
+async def test_a_run_may_start_beside_another(running: SchedulerUnderTest, wire: Wire) -> None:
     await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.ALLOW)
-    await _due(running, clock)
+    await running.passes()
     await wire.turns.started(1)
-    await _due(running, clock)
+    await running.passes()
     for turn_id in await wire.turns.started(2):
         wire.turns.release(turn_id)
     assert [run.state for run in await running.finished("x", 2)] == [RunState.SUCCEEDED] * 2
 
 
-async def test_a_run_may_take_the_place_of_another(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
-) -> None:
+async def test_a_run_may_take_the_place_of_another(running: SchedulerUnderTest, wire: Wire) -> None:
     await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
-    await _due(running, clock)
+    await running.passes()
     (first,) = await wire.turns.started(1)
     await wire.turns.watched(first, 1)
-    await _due(running, clock)
+    await running.passes()
     _, second = await wire.turns.started(2)
     assert wire.turns.stopped == [first]
     wire.turns.release(second)
@@ -327,12 +294,10 @@ async def test_a_run_may_take_the_place_of_another(
         await asyncio.sleep(0.01)
 
 
-async def test_a_job_ends_after_so_many_runs(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
-) -> None:
+async def test_a_job_ends_after_so_many_runs(running: SchedulerUnderTest, wire: Wire) -> None:
     await running.create("x", "every 1m", max_runs=2)
     for count in (1, 2):
-        await _due(running, clock)
+        await running.passes()
         await running.finished("x", count)
     job = await running.catalog.get("default", "x")
     assert (job.next_run_at, job.run_count) == (None, 2)
@@ -341,10 +306,10 @@ async def test_a_job_ends_after_so_many_runs(
 
 
 async def test_the_start_of_a_turn_is_put_off_by_the_jitter(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create("x", "1m", jitter=timedelta(seconds=3600))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.claimed("x")
     start = run.attempt.not_before
     assert start is not None
@@ -355,10 +320,10 @@ async def test_the_start_of_a_turn_is_put_off_by_the_jitter(
 
 
 async def test_a_target_of_a_job_without_origin_is_nowhere(
-    running: SchedulerUnderTest, wire: Wire, clock: SetClock
+    running: SchedulerUnderTest, wire: Wire
 ) -> None:
     await running.create("x", "1m", origin=None, deliver_to=(Target(ORIGIN), Target("sms", "1")))
-    await _due(running, clock)
+    await running.passes()
     (run,) = await running.finished("x")
     assert wire.deliveries.requests[run.id].destination.platform == "sms"
     assert len(wire.deliveries.requests) == 1

@@ -86,8 +86,7 @@ async def test_the_turn_of_the_first_of_three_runs_is_stopped(sqlite_url: str, w
         async with scheduler(database, wire, clock=clock, slots=1) as running:
             await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
             for count in (1, 2, 3):
-                clock.step(60)
-                await running.look()
+                await running.passes()
                 await running.claimed("x", count)
                 await wire.turns.started(1)
             first, third = await wire.turns.started(2)
@@ -106,8 +105,7 @@ async def test_an_attempt_that_fails_after_its_job_was_deleted_is_the_last(
             await running.create(
                 "x", "1m", "wait so far", timeout=timedelta(seconds=1), max_retries=9
             )
-            clock.step(60)
-            await running.look()
+            await running.passes()
             (turn_id,) = await wire.turns.started(1)
             await wire.turns.watched(turn_id, 1)
             await running.catalog.delete("default", "x")

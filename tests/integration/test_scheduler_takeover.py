@@ -1,10 +1,9 @@
 """Several schedulers on one database: one run a due time, whoever dies."""
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -20,13 +19,13 @@ from services.database import Database
 from services.leases import Fenced, new_owner
 from tests.integration.scheduler_parts import (
     LEASE_S,
+    NOON,
     SchedulerUnderTest,
     SetClock,
     Wire,
     scheduler,
 )
 
-NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 POLICY = Policy(grace=timedelta(days=1))
 GOOD = runs.Ending(error="", delivery_error="", is_silent=False)
 
@@ -62,18 +61,13 @@ async def replicas(database_url: str, wire: Wire) -> AsyncGenerator[Replicas]:
         yield Replicas(database_url, wire, stack)
 
 
-async def _due(running: SchedulerUnderTest, clock: SetClock, seconds: float = 60) -> None:
-    clock.step(seconds)
-    await running.look()
-
-
 async def test_a_run_whose_claimer_died_before_its_turn_started_is_taken_over(
     replicas: Replicas, wire: Wire
 ) -> None:
     wire.turns.unreachable = True
     first = await replicas.start()
     await first.create("x", "1m")
-    await _due(first, replicas.clock)
+    await first.passes()
     (run,) = await first.claimed("x")
     await first.die()
     second = await replicas.start()
@@ -89,7 +83,7 @@ async def test_a_turn_under_way_is_watched_on_and_not_started_again(
 ) -> None:
     first = await replicas.start()
     await first.create("x", "1m", "wait done")
-    await _due(first, replicas.clock)
+    await first.passes()
     (turn_id,) = await wire.turns.started(1)
     await wire.turns.watched(turn_id, 1)
     await first.die()
@@ -108,7 +102,7 @@ async def test_an_output_that_was_not_delivered_yet_is_delivered_by_another(
     wire.deliveries.unreachable = True
     first = await replicas.start()
     await first.create("x", "1m")
-    await _due(first, replicas.clock)
+    await first.passes()
     (run,) = await first.claimed("x")
     while wire.deliveries.calls[run.id] == 0:  # noqa: ASYNC110 - the fake is away and tells nothing
         await asyncio.sleep(0.01)
@@ -127,7 +121,7 @@ async def test_what_was_delivered_before_the_job_got_another_name_is_delivered(
     first = await replicas.start()
     # A terminal is told the job's name.
     job = await first.create("x", "1m", origin=Origin("cli", "7"))
-    await _due(first, replicas.clock)
+    await first.passes()
     (text,) = await wire.deliveries.delivered(1)
     await first.die()
     renamed = (
@@ -148,7 +142,7 @@ async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
     first = await replicas.start()
     await replicas.start()
     await first.create("x", "1m", "wait done")
-    await _due(first, replicas.clock)
+    await first.passes()
     (turn_id,) = await wire.turns.started(1)
     await asyncio.sleep(2 * LEASE_S)
     wire.turns.release(turn_id)
@@ -159,7 +153,7 @@ async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
 async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: Wire) -> None:
     first = await replicas.start()
     await first.create("x", "1m", "wait done")
-    await _due(first, replicas.clock)
+    await first.passes()
     (turn_id,) = await wire.turns.started(1)
     await wire.turns.watched(turn_id, 1)
     second = await replicas.start()
@@ -168,7 +162,7 @@ async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: 
     async with asyncio.timeout(LEASE_S * 0.6):
         await wire.turns.watched(turn_id, 2)
     await first.create("y", "1m")
-    await _due(second, replicas.clock)
+    await second.passes()
     wire.turns.release(turn_id)
     await second.finished("x")
     await second.finished("y")
@@ -216,7 +210,7 @@ async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back
 ) -> None:
     first = await replicas.start()
     await first.create("x", "every 1m")
-    await _due(first, replicas.clock)
+    await first.passes()
     (run,) = await first.finished("x")
     database = await replicas.database()
     job = await first.catalog.get("default", "x")
@@ -229,28 +223,3 @@ async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back
     while (await first.catalog.get("default", "x")).next_run_at != job.next_run_at:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     assert [each.id for each in await first.claimed("x")] == [run.id]
-
-
-async def test_schedulers_that_die_all_the_time_run_each_due_time_exactly_once(
-    replicas: Replicas, wire: Wire
-) -> None:
-    jobs, rounds, seed = 60, 5, 20260105
-    chance = random.Random(seed)
-    living = [await replicas.start() for _ in range(3)]
-    for number in range(jobs):
-        await living[0].create(f"job{number}", "every 1m", f"answer {number}")
-    for passed in range(1, rounds + 1):
-        await _due(living[0], replicas.clock)
-        await wire.turns.started((passed - 1) * jobs + chance.randint(1, jobs))
-        await living.pop(chance.randrange(len(living))).die()
-        living.append(await replicas.start())
-        for number in range(jobs):
-            await living[0].finished(f"job{number}", passed)
-    due = [NOON + timedelta(minutes=passed) for passed in range(rounds, 0, -1)]
-    for number in range(jobs):
-        found = await living[0].catalog.runs("default", f"job{number}", 99)
-        assert [run.scheduled_for for run in found] == due
-        assert {run.state for run in found} == {RunState.SUCCEEDED}
-    assert len(wire.turns.requests) == jobs * rounds
-    assert sorted(wire.deliveries.texts) == sorted([str(n) for n in range(jobs)] * rounds)
-    assert wire.deliveries.conflicts == []

@@ -136,6 +136,7 @@ async def test_a_scheduler_holds_no_more_runs_than_it_can_soon_begin(prepared: D
             clock.step(60)
             await running.look()
             await wire.turns.started(slots)
+            assert len(wire.turns.requests) == slots
             for number in range(count):
                 await running.claimed(f"x{number}")
             seen = {len(running.planner.held)}

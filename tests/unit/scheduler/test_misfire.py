@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.jobs import Job, JobSpec, JobState
-from scheduler_service.options import JobOptions
+from scheduler_service.options import JobOptions, Missed
 from scheduler_service.runs.planner import policy_of
 from scheduler_service.schedule.misfire import Firing, Policy, fire
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
@@ -52,6 +52,30 @@ def _days(count: float) -> timedelta:
 )
 def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
     assert fire(schedule, NINE, now, POLICY) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "late", "expected"),
+    [
+        (Missed.SKIP, timedelta(seconds=15), [0]),
+        (Missed.SKIP, timedelta(minutes=5, seconds=30), []),
+        (Missed.ONCE, timedelta(minutes=5), [5]),
+        (Missed.ALL, timedelta(minutes=1), [0, 1]),
+        (Missed.ALL, timedelta(minutes=5), [3, 4, 5]),
+        (Missed.ALL, _days(1), [1438, 1439, 1440]),
+    ],
+)
+def test_a_policy_says_which_due_times_get_a_run(
+    policy: Missed, late: timedelta, expected: list[int]
+) -> None:
+    now, due, found = NINE + late, NINE, list[int]()
+    while due <= now:
+        firing = fire(MINUTELY, due, now, Policy(GRACE, policy, most=3))
+        if firing.run_for is not None:
+            found.append((firing.run_for - NINE) // timedelta(minutes=1))
+        assert firing.next_run_at is not None
+        due = firing.next_run_at
+    assert found == expected
 
 
 @pytest.mark.parametrize(
