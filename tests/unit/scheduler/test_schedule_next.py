@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 NEW_YORK, BERLIN, LORD_HOWE = "America/New_York", "Europe/Berlin", "Australia/Lord_Howe"
-SANTIAGO, AUCKLAND = "America/Santiago", "Pacific/Auckland"
-CAIRO, APIA, KOLKATA = "Africa/Cairo", "Pacific/Apia", "Asia/Kolkata"
+CAIRO, KOLKATA = "Africa/Cairo", "Asia/Kolkata"
 
 
 def firings(schedule: Schedule, after: datetime) -> Iterator[datetime]:
@@ -35,19 +34,12 @@ def wall(at: datetime, zone: str) -> str:
         ("30 2 * * *", BERLIN, date(2026, 3, 28), "28 02:30+0100 29 03:00+0200 30 02:30+0200"),
         ("15 2 * * *", LORD_HOWE, date(2026, 10, 3), "03 02:15+1030 04 02:30+1100 05 02:15+1100"),
         ("0 0 * * *", CAIRO, date(2026, 4, 23), "23 00:00+0200 24 01:00+0300 25 00:00+0300"),
-        ("0 0 * * *", SANTIAGO, date(2026, 9, 5), "05 00:00-0400 06 01:00-0300 07 00:00-0300"),
-        ("30 2 * * *", AUCKLAND, date(2026, 9, 26), "26 02:30+1200 27 03:00+1300 28 02:30+1300"),
-        ("0 9 * * *", APIA, date(2011, 12, 29), "29 09:00-1000 31 00:00+1400 31 09:00+1400"),
         ("0,30 2,3 * * *", BERLIN, date(2026, 3, 29), "29 03:00+0200 29 03:30+0200 30 02:00+0200"),
         ("*/30 * 29 3 *", BERLIN, date(2026, 3, 29), ("29 00:00+0100 29 00:30+0100 29 01:00+0100 "
          "29 01:30+0100 29 03:00+0200 29 03:30+0200")),
         # Clocks go back: what occurs twice fires the first time only.
         ("30 1 * * *", NEW_YORK, date(2026, 10, 31), "31 01:30-0400 01 01:30-0400 02 01:30-0500"),
         ("30 2 * * *", BERLIN, date(2026, 10, 24), "24 02:30+0200 25 02:30+0200 26 02:30+0100"),
-        ("45 1 * * *", LORD_HOWE, date(2026, 4, 4), "04 01:45+1100 05 01:45+1100 06 01:45+1030"),
-        ("30 23 * * *", CAIRO, date(2026, 10, 28), "28 23:30+0300 29 23:30+0300 30 23:30+0200"),
-        ("30 23 * * *", SANTIAGO, date(2026, 4, 3), "03 23:30-0300 04 23:30-0300 05 23:30-0400"),
-        ("30 2 * * *", AUCKLAND, date(2026, 4, 4), "04 02:30+1300 05 02:30+1300 06 02:30+1200"),
         ("0 */2 * * *", BERLIN, date(2026, 10, 25), "25 00:00+0200 25 02:00+0200 25 04:00+0100"),
         # An hour field of `*` follows the hours that pass.
         ("0 * 25 10 *", BERLIN, date(2026, 10, 25), ("25 00:00+0200 25 01:00+0200 25 02:00+0200 "
@@ -108,13 +100,7 @@ def test_an_interval_keeps_its_anchor_however_late_it_is_asked(late: float) -> N
     hours = Interval(timedelta(hours=2), anchor)
     after = anchor + timedelta(hours=200, seconds=late)
     assert next_after(hours, after) == anchor + timedelta(hours=202)
-
-
-def test_an_interval_does_not_fire_at_its_anchor() -> None:
-    anchor = datetime(2026, 11, 21, tzinfo=UTC)
-    assert next_after(Interval(timedelta(hours=2), anchor), anchor - timedelta(days=1)) == (
-        anchor + timedelta(hours=2)
-    )
+    assert next_after(hours, anchor - timedelta(days=1)) == anchor + timedelta(hours=2)
 
 
 ZONES = st.sampled_from([NEW_YORK, BERLIN, LORD_HOWE, CAIRO, KOLKATA, "UTC", "Asia/Tehran"])
@@ -147,16 +133,6 @@ def test_the_next_firing_is_strictly_later(schedule: Schedule, after: datetime) 
     if not isinstance(schedule, Once):
         assert len(found) == 6
         assert all(at.microsecond == 0 for at in found[1:])
-
-
-@given(SCHEDULES, INSTANTS, st.integers(0, 10**9))
-def test_nothing_fires_between_an_instant_and_the_next_firing(
-    schedule: Schedule, after: datetime, microseconds: int
-) -> None:
-    following = next_after(schedule, after)
-    between = after + timedelta(microseconds=microseconds)
-    if following is not None and between < following:
-        assert next_after(schedule, between) == following
 
 
 def _expected_instants(expression: str, zone: str, first: date, days: int) -> list[datetime]:
