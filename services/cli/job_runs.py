@@ -1,11 +1,7 @@
 """Runs jobs now, and shows what came of their runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from time import monotonic
 
-import grpc
 import grpc.aio
 
 from hermes.scheduler.v1 import job_pb2, run_pb2
@@ -18,16 +14,11 @@ from services.cli.job_view import OUTPUT, RUN, run_list, waiting
 from services.cli.output import describe, field_value, print_list
 from services.errors import NotFound
 from services.ids import new_id
-from services.lifecycle import Workers
 from services.streams import open_stream
 
 KEPT_RUNS = 50
 LATEST = "latest"
 PAGE = 1000
-_TICK_S = 1.0
-_AGAIN_S = 0.5
-_PATIENCE_S = 30.0
-"""How long a scheduler may be away that is watched."""
 _DOING = {
     run_pb2.RUN_STATE_CLAIMED: "its turn has not started",
     run_pb2.RUN_STATE_RUNNING: "the agent works on it",
@@ -70,7 +61,7 @@ async def run_job(context: Context) -> int:
         if waits:
             try:
                 run = await _ended(context, run, job.time_zone)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, grpc.aio.AioRpcError):
                 how = f"goes on when hermes runs again ({start})" if here else "goes on"
                 complain(f"run {run.run_id} {how}; see it with: {_see(run)}")
                 raise
@@ -137,40 +128,13 @@ def _see(run: run_pb2.Run) -> str:
 
 
 async def _ended(context: Context, run: run_pb2.Run, zone: str) -> run_pb2.Run:
-    """Watch a run to its end, and say on a terminal what it does and for how long."""
-    latest, began = run, monotonic()
-
-    async def show(status: StatusLine) -> None:
-        while True:
-            waits = waiting(latest, zone)
-            doing = waits or _DOING.get(latest.state, "")
-            again = f", attempt {latest.attempt}" if latest.attempt > 1 and not waits else ""
-            status.show(f"{doing}{again}  {monotonic() - began:.0f} s")
-            await asyncio.sleep(_TICK_S)
-
+    """Watch a run to its end, and say on a terminal what it does."""
+    request = context.request(run_pb2.WatchRunRequest, run_id=run.run_id)
     with StatusLine() as status:
-        async with Workers() as workers, aclosing(_states(context, run.run_id)) as states:
-            showing = workers.start("progress", show(status))
-            try:
-                async for state in states:
-                    latest = state
-            finally:
-                showing.cancel()
-    return latest
-
-
-async def _states(context: Context, run_id: str) -> AsyncGenerator[run_pb2.Run]:
-    """A run as it is until it has ended, also through a scheduler that starts anew."""
-    request = run_pb2.WatchRunRequest(run_id=run_id, profile=context.profile)
-    seen_at, has_ended = monotonic(), False
-    while not has_ended:
-        try:
-            async with open_stream(context.stub(JobServiceStub).WatchRun(request)) as call:
-                async for answer in call:
-                    seen_at, has_ended = monotonic(), answer.run.finish_time.seconds > 0
-                    yield answer.run
-        except grpc.aio.AioRpcError as error:
-            is_away = error.code() is grpc.StatusCode.UNAVAILABLE
-            if not is_away or monotonic() - seen_at > _PATIENCE_S:
-                raise
-            await asyncio.sleep(_AGAIN_S)
+        async with open_stream(context.stub(JobServiceStub).WatchRun(request)) as call:
+            async for answer in call:
+                run = answer.run
+                doing = waiting(run, zone) or _DOING.get(run.state, "")
+                attempt = f", attempt {run.attempt}" if run.attempt > 1 else ""
+                status.show(doing if "attempt" in doing else f"{doing}{attempt}")
+    return run

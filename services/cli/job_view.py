@@ -58,30 +58,18 @@ def _places(job: job_pb2.Job) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _run_count(job: job_pb2.Job) -> str:
-    return f"{job.run_count}{f' of {job.options.max_runs}' if job.options.max_runs else ''}"
-
-
-def _missed(job: job_pb2.Job) -> str:
-    return field_value(job, "options.missed_run_policy") or "once"
-
-
-def _missed_text(job: job_pb2.Job) -> str:
-    most = job.options.max_missed_runs
-    return f"all, at most {most}" if _missed(job) == "all" else _missed(job)
-
-
 def _retries(job: job_pb2.Job) -> str:
     options = job.options
     first = duration_text(options.retry_backoff)
     return f"{options.max_retries}, the first after {first}" if options.max_retries else ""
 
 
-def _budget(job: job_pb2.Job) -> str:
-    options = job.options
-    parts = [dollars(options.budget_micro_usd)] if options.budget_micro_usd else []
-    parts += [f"{options.budget_tokens:,} tokens"] if options.budget_tokens else []
-    return ", ".join(parts)
+def _if_any(count: int) -> str:
+    return f"{count:,}" if count else ""
+
+
+def _money(micro_usd: int) -> str:
+    return dollars(micro_usd) if micro_usd else ""
 
 
 def _is_script_alone(job: job_pb2.Job) -> bool:
@@ -102,8 +90,7 @@ JOB = (
     Column("last_state", "", _last_state),
     Column("", "last run", _last_run),
     Column("last_error", "error", last_error, optional=True),
-    Column("run_count"),
-    Column("", "runs so far", _run_count),
+    Column("run_count", "runs so far"),
     Column("to", "output to", _places),
     Column("prompt"),
     Column("model", "model", "options.model", optional=True),
@@ -115,22 +102,19 @@ JOB = (
     Column("unattended", "unattended"),
     Column("denied", "denied", "denied_commands"),
     Column("script", "", "options.script", optional=True),
-    Column("no_agent", "", _is_script_alone),
-    Column("", "agent", lambda it: "the script is the whole run" if _is_script_alone(it) else ""),
-    Column("runs", "", "options.max_runs", optional=True),
-    Column("missed", "", _missed),
+    Column("no_agent", "script only", _is_script_alone, lambda it: "yes" if it else ""),
+    Column("runs", "runs at most", "options.max_runs", _if_any, optional=True),
+    Column("missed", "missed", "options.missed_run_policy"),
     Column("max_missed", "", "options.max_missed_runs"),
-    Column("", "missed", _missed_text),
-    Column("overlap", "overlap", lambda it: field_value(it, "options.overlap_policy") or "forbid"),
+    Column("overlap", "overlap", "options.overlap_policy"),
     Column("grace_s", "grace", "options.missed_run_grace", duration_text),
     Column("jitter_s", "jitter", "options.jitter", duration_text),
     Column("timeout_s", "timeout", "options.timeout", duration_text),
     Column("retries", "", "options.max_retries"),
     Column("backoff_s", "", "options.retry_backoff"),
     Column("", "retries", _retries),
-    Column("budget_micro_usd", "", "options.budget_micro_usd", optional=True),
-    Column("budget_tokens", "", "options.budget_tokens", optional=True),
-    Column("", "budget", _budget),
+    Column("budget_micro_usd", "budget", "options.budget_micro_usd", _money, optional=True),
+    Column("budget_tokens", "tokens", "options.budget_tokens", _if_any, optional=True),
     Column("created_at", "", "create_time"),
 )
 JOB_LIST = (
