@@ -5,13 +5,12 @@ into the home, and what `models` of config.yaml says. Any other id is as good, o
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -136,44 +135,6 @@ class Catalog:
         self._known, self._by_key = known, by_key
 
 
-def as_models(document: object, source: str) -> list[ModelInfo]:
-    """The models of a catalogue file, without those that make no sense."""
-    entries: Any = cast("Any", document).get("models") if isinstance(document, dict) else None
-    if not isinstance(entries, list):
-        return []
-    return [
-        _info(cast("Mapping[str, Any]", entry), source)
-        for entry in cast("list[Any]", entries)
-        if isinstance(entry, dict) and isinstance(cast("Any", entry).get("id"), str)
-    ]
-
-
-def count(value: object) -> int:
-    """A number of tokens; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _info(entry: Mapping[str, Any], source: str) -> ModelInfo:
-    told: Any = entry.get("price")
-    return ModelInfo(
-        id=entry["id"],
-        window=count(entry.get("window")),
-        max_output=count(entry.get("max_output")),
-        price=_price(cast("Mapping[str, Any]", told)) if isinstance(told, dict) else None,
-        source=source,
-    )
-
-
-def _price(told: Mapping[str, Any]) -> Price:
-    cost_in = count(told.get("input"))
-    return Price(
-        input=cost_in,
-        output=count(told.get("output")),
-        cache_read=count(told["cache_read"]) if "cache_read" in told else cost_in,
-        cache_write=count(told["cache_write"]) if "cache_write" in told else cost_in,
-    )
-
-
 def _overridden(info: ModelInfo, override: Override) -> ModelInfo:
     return replace(
         info,
@@ -204,23 +165,25 @@ def _keys(model: str) -> tuple[str, ...]:
     return (key, bare) if vendor in _NAMED_BARE else (key,)
 
 
-def _read(file: Path) -> tuple[list[ModelInfo], list[ModelInfo]]:
-    packaged = (files("agent_service.models") / "catalog.json").read_text("utf-8")
+class _File(Struct):
+    """A catalogue as it is kept."""
+
+    models: Sequence[ModelInfo]
+
+
+def _read(file: Path) -> tuple[Sequence[ModelInfo], Sequence[ModelInfo]]:
+    packaged = _models((files("agent_service.models") / "catalog.json").read_bytes(), PACKAGED)
     try:
-        refreshed = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        refreshed = None  # there was none, or a refresh brings a new one
-    return as_models(json.loads(packaged), PACKAGED), as_models(refreshed, REFRESHED)
+        return packaged, _models(file.read_bytes(), REFRESHED)
+    except (OSError, msgspec.MsgspecError):
+        return packaged, ()  # there was none, or a refresh brings a new one
+
+
+def _models(catalogue: bytes, source: str) -> Sequence[ModelInfo]:
+    told = msgspec.json.decode(catalogue, type=_File)
+    return [replace(info, source=source) for info in told.models]
 
 
 def _write(file: Path, models: Sequence[ModelInfo]) -> None:
-    entries = [_described(info) for info in models]
-    text = json.dumps({"models": entries}, ensure_ascii=False, indent=1)
-    replace_file(file, text + "\n", 0o600)
-
-
-def _described(info: ModelInfo) -> dict[str, Any]:
-    entry: dict[str, Any] = {"id": info.id, "window": info.window, "max_output": info.max_output}
-    if info.price is not None:
-        entry["price"] = {name: getattr(info.price, name) for name in info.price.__struct_fields__}
-    return entry
+    text = msgspec.json.format(msgspec.json.encode(_File(models)), indent=1)
+    replace_file(file, text.decode() + "\n", 0o600)

@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, ModelRequest, ToolCall, Usage, encoded
 from agent_service.models.errors import ModelError
-from agent_service.models.wire import Dialect, Json, MalformedChunk, micro_usd, tokens
+from agent_service.models.wire import (
+    Dialect,
+    Json,
+    MalformedChunk,
+    micro_usd,
+    object_of,
+    text_of,
+    tokens,
+)
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
@@ -42,8 +50,8 @@ class Assembly:
 
     def add(self, chunk: Json) -> tuple[str, str]:
         """Take in a chunk; return the text and the reasoning that it adds."""
-        self._model = self._model or _text(chunk.get("model"))
-        self._provider = self._provider or _text(chunk.get("provider"))
+        self._model = self._model or text_of(chunk.get("model"))
+        self._provider = self._provider or text_of(chunk.get("provider"))
         usage = chunk.get("usage")
         if isinstance(usage, dict):
             self._usage = read_usage(cast("Json", usage))
@@ -51,7 +59,7 @@ class Assembly:
         for choice in _objects(chunk.get("choices")):
             if choice.get("index"):
                 continue  # one answer was asked for
-            self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+            self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
             delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
                 found = cast("Json", delta)
@@ -87,8 +95,8 @@ class Assembly:
         content = delta.get("content") or delta.get("refusal")
         if isinstance(content, list):
             parts = _objects(cast("object", content))
-            content = "".join(_text(part.get("text")) for part in parts)
-        text = _text(content)
+            content = "".join(text_of(part.get("text")) for part in parts)
+        text = text_of(content)
         if text:
             self._text.append(text)
         return text
@@ -99,10 +107,10 @@ class Assembly:
             return ""
         details = list(_objects(delta.get("reasoning_details")))
         forms = {
-            "reasoning": _text(delta.get("reasoning")),
-            "reasoning_content": _text(delta.get("reasoning_content")),
+            "reasoning": text_of(delta.get("reasoning")),
+            "reasoning_content": text_of(delta.get("reasoning_content")),
             "reasoning_details": "".join(
-                _text(detail.get("text")) or _text(detail.get("summary")) for detail in details
+                text_of(detail.get("text")) or text_of(detail.get("summary")) for detail in details
             ),
         }
         for form, text in forms.items():
@@ -114,25 +122,24 @@ class Assembly:
 
     def _add_detail(self, detail: Json) -> None:
         """Append a reasoning block, or continue the last one, as it will be sent back."""
-        key = _MERGED_DETAILS.get(_text(detail.get("type")), "")
+        key = _MERGED_DETAILS.get(text_of(detail.get("type")), "")
         last = self._details[-1] if self._details else {}
         if key and all(last.get(name) == detail.get(name) for name in ("type", "index")):
-            joined = _text(last.get(key)) + _text(detail.get(key))
+            joined = text_of(last.get(key)) + text_of(detail.get(key))
             last.update({name: value for name, value in detail.items() if value is not None})
             last[key] = joined
         else:
             self._details.append(dict(detail))
 
     def _add_call(self, delta: Json) -> None:
-        function = delta.get("function")
-        found: Json = cast("Json", function) if isinstance(function, dict) else {}
-        name, arguments = _text(found.get("name")), found.get("arguments")
-        call = self._call_for(delta.get("index"), _text(delta.get("id")), name)
+        found = object_of(delta.get("function"))
+        name, arguments = text_of(found.get("name")), found.get("arguments")
+        call = self._call_for(delta.get("index"), text_of(delta.get("id")), name)
         call.name = call.name or name
         if isinstance(arguments, dict):
             call.arguments.append(json.dumps(arguments, ensure_ascii=False))
         elif arguments:
-            call.arguments.append(_text(arguments))
+            call.arguments.append(text_of(arguments))
 
     def _call_for(self, index: object, call_id: str, name: str) -> _CallParts:
         """Find the call that a delta belongs to.
@@ -167,9 +174,8 @@ class Assembly:
 
 def read_usage(usage: Json) -> Usage:
     """Read a usage object; what a provider leaves out counts as zero."""
-    prompt, completion = (usage.get(f"{side}_tokens_details") for side in ("prompt", "completion"))
-    sent: Json = cast("Json", prompt) if isinstance(prompt, dict) else {}
-    said: Json = cast("Json", completion) if isinstance(completion, dict) else {}
+    sent = object_of(usage.get("prompt_tokens_details"))
+    said = object_of(usage.get("completion_tokens_details"))
     return Usage(
         prompt_tokens=tokens(usage.get("prompt_tokens")),
         completion_tokens=tokens(usage.get("completion_tokens")),
@@ -193,10 +199,6 @@ def _joined(texts: Iterable[str]) -> str:
     return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _objects(value: object) -> Iterable[Json]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("Json", item) for item in items if isinstance(item, dict)]
@@ -208,7 +210,7 @@ _DETAILS = b'"reasoning_details"'
 class ChatCompletions:
     """Requests and answers of chat completions, as a provider takes them."""
 
-    sdk = "openai"
+    key_header = "Authorization"
     path = "/chat/completions"
 
     def __init__(self, effort: str = "") -> None:

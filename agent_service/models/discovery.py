@@ -1,17 +1,18 @@
 """Asks servers which models they have: local ones, endpoints, and the catalogue of OpenRouter."""
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from decimal import Decimal
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 from pydantic import SecretStr
 
-from agent_service.models.catalog import REFRESHED, ModelInfo, count
+from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.pricing import PER_TOKENS, Price
 from services.errors import ServiceUnavailable
 from services.task_groups import all_of
@@ -28,8 +29,13 @@ LOCAL_PORTS: Mapping[str, int] = {
 LOCAL_TIMEOUT_S = 2.0
 """How long a server may take that listens; where none does it is known at once."""
 
-_MAX_LISTING_BYTES = 4 * 1024 * 1024
+TIMEOUT_S = 30.0
+MAX_LISTING_BYTES = 32 * 1024 * 1024
+
+T = TypeVar("T")
+
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper")
+_MICRO = 1_000_000
 
 
 class LocalServer(Struct, frozen=True):
@@ -82,9 +88,29 @@ async def list_models(
         return await _listed(client, url, {**bearer, **(headers or {})}, timeout_s)
 
 
+async def fetch_models(url: str) -> list[ModelInfo]:
+    """What a `/models` answer lists; ServiceUnavailable when there is none to be had."""
+    import httpx  # as above
+
+    async with httpx.AsyncClient(trust_env=not is_loopback(url), follow_redirects=True) as client:
+        models = listed_models(await _fetched(client, url, {}, TIMEOUT_S))
+    if not models:
+        raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
+    return models
+
+
 async def _listed(
     client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> tuple[str, ...]:
+    try:
+        return chat_models(await _fetched(client, url, headers, timeout_s))
+    except ServiceUnavailable:
+        return ()
+
+
+async def _fetched(
+    client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
+) -> bytes:
     import httpx  # as above
 
     body = bytearray()
@@ -95,63 +121,6 @@ async def _listed(
         ):
             async for chunk in response.aiter_bytes():
                 body += chunk
-                if len(body) > _MAX_LISTING_BYTES:
-                    return ()
-    except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL):
-        return ()
-    return chat_models(bytes(body)) if response.is_success else ()
-
-
-def chat_models(listing: bytes) -> tuple[str, ...]:
-    """Return the chat models that a `/models` answer lists; none if it has another shape."""
-    try:
-        document: Any = json.loads(listing)
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(document, dict):
-        return ()
-    told = cast("Mapping[str, Any]", document)
-    entries: Any = told.get("data") or told.get("models")
-    if not isinstance(entries, list):
-        return ()
-    names = [
-        cast("Mapping[str, Any]", entry).get("id") or _slug(cast("Mapping[str, Any]", entry))
-        for entry in cast("Sequence[Any]", entries)
-        if isinstance(entry, dict)
-    ]
-    return tuple(
-        name
-        for name in names
-        if isinstance(name, str)
-        and name
-        and not any(word in name.lower() for word in _NOT_FOR_CHAT)
-    )
-
-
-def _slug(entry: Mapping[str, Any]) -> object:
-    """The id in a list as Codex has it, unless it is not for people to choose."""
-    return None if entry.get("visibility") in {"hide", "hidden"} else entry.get("slug")
-
-
-TIMEOUT_S = 30.0
-MAX_LISTING_BYTES = 32 * 1024 * 1024
-
-_MICRO = 1_000_000
-
-
-async def fetch_models(url: str) -> list[ModelInfo]:
-    """What a `/models` answer lists; ServiceUnavailable when there is none to be had."""
-    import httpx  # 0.1 s, and needed only for this
-
-    body = bytearray()
-    try:
-        async with (
-            asyncio.timeout(TIMEOUT_S),
-            httpx.AsyncClient(trust_env=not is_loopback(url), follow_redirects=True) as client,
-            client.stream("GET", url) as response,
-        ):
-            async for chunk in response.aiter_bytes():
-                body += chunk
                 if len(body) > MAX_LISTING_BYTES:
                     raise ServiceUnavailable(f"{url} lists more than a catalogue can have")
     except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
@@ -159,65 +128,84 @@ async def fetch_models(url: str) -> list[ModelInfo]:
         raise ServiceUnavailable(f"{url} cannot be read: {why}") from error
     if not response.is_success:
         raise ServiceUnavailable(f"{url} answers {response.status_code}")
-    models = listed_models(bytes(body))
-    if not models:
-        raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
-    return models
+    return bytes(body)
+
+
+class _Listing(Struct):
+    data: list[Any] | None = None
+    models: list[Any] | None = None
+
+
+class _Named(Struct):
+    id: str = ""
+    slug: str = ""
+    """The id in a list as Codex has it, unless it is not for people to choose."""
+    visibility: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.id or ("" if self.visibility in {"hide", "hidden"} else self.slug)
+
+
+class _Limits(Struct):
+    context_length: int | None = None
+    max_completion_tokens: int | None = None
+
+
+class _Pricing(Struct):
+    """USD a token; a router has none, and says -1."""
+
+    prompt: Decimal
+    completion: Decimal
+    input_cache_read: Decimal | None = None
+    input_cache_write: Decimal | None = None
+
+
+class _Offered(Struct):
+    id: str
+    context_length: int | None = None
+    top_provider: _Limits | None = None
+    pricing: _Pricing | None = None
+
+
+def chat_models(listing: bytes) -> tuple[str, ...]:
+    """Return the chat models that a `/models` answer lists; none if it has another shape."""
+    names = (entry.name for entry in _entries(listing, _Named))
+    return tuple(
+        name for name in names if name and not any(word in name.lower() for word in _NOT_FOR_CHAT)
+    )
 
 
 def listed_models(listing: bytes) -> list[ModelInfo]:
-    """The models of a listing; what has another shape is left out."""
-    try:
-        document: Any = json.loads(listing)
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(document, dict):
-        return []
-    entries = cast("Mapping[str, Any]", document).get("data")
-    if not isinstance(entries, list):
-        return []
-    found = (
-        _model(cast("Mapping[str, Any]", entry))
-        for entry in cast("list[Any]", entries)
-        if isinstance(entry, dict)
+    """The models of a listing with limits and prices; what has another shape is left out."""
+    found: list[ModelInfo] = []
+    for entry in _entries(listing, _Offered):
+        limits = entry.top_provider or _Limits()
+        window = limits.context_length or entry.context_length or 0
+        price = None if entry.pricing is None else _price(entry.pricing)
+        most = limits.max_completion_tokens or 0
+        found.append(ModelInfo(entry.id, window, most, price, REFRESHED))
+    return [info for info in found if info.id]
+
+
+def _entries(listing: bytes, kind: type[T]) -> Iterable[T]:
+    with suppress(msgspec.MsgspecError, RecursionError):
+        told = msgspec.json.decode(listing, type=_Listing)
+        for entry in told.data or told.models or ():
+            with suppress(msgspec.ValidationError):
+                yield msgspec.convert(entry, kind)
+
+
+def _price(told: _Pricing) -> Price | None:
+    """The price of a million tokens in micro-USD."""
+    prompt = told.prompt
+    read, write = told.input_cache_read, told.input_cache_write
+    each = (
+        prompt,
+        told.completion,
+        prompt if read is None else read,
+        prompt if write is None else write,
     )
-    return [info for info in found if info is not None]
-
-
-def _model(entry: Mapping[str, Any]) -> ModelInfo | None:
-    name = entry.get("id")
-    if not isinstance(name, str) or not name:
+    if not all(usd.is_finite() and usd >= 0 for usd in each):
         return None
-    top, pricing = entry.get("top_provider"), entry.get("pricing")
-    limits: Mapping[str, Any] = cast("Any", top) if isinstance(top, dict) else {}
-    return ModelInfo(
-        id=name,
-        window=count(limits.get("context_length")) or count(entry.get("context_length")),
-        max_output=count(limits.get("max_completion_tokens")),
-        price=_price(cast("Mapping[str, Any]", pricing)) if isinstance(pricing, dict) else None,
-        source=REFRESHED,
-    )
-
-
-def _price(told: Mapping[str, Any]) -> Price | None:
-    """The price of a million tokens in micro-USD, told as USD a token; a router has none."""
-    prompt, completion = _amount(told.get("prompt")), _amount(told.get("completion"))
-    if prompt is None or completion is None:
-        return None
-    read, write = _amount(told.get("input_cache_read")), _amount(told.get("input_cache_write"))
-    return Price(
-        input=prompt,
-        output=completion,
-        cache_read=prompt if read is None else read,
-        cache_write=prompt if write is None else write,
-    )
-
-
-def _amount(usd: object) -> int | None:
-    if isinstance(usd, bool) or not isinstance(usd, str | int | float):
-        return None
-    try:
-        amount = Decimal(str(usd))
-    except InvalidOperation:
-        return None
-    return round(amount * PER_TOKENS * _MICRO) if amount.is_finite() and amount >= 0 else None
+    return Price(*(round(usd * PER_TOKENS * _MICRO) for usd in each))

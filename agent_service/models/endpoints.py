@@ -27,7 +27,7 @@ _UNNAMED = frozenset({"", "auto", "custom", "main"})
 """What `provider` says where it names none."""
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
-_MESSAGES_VERSION = "2026-10-21"
+MESSAGES_VERSION = "2026-10-21"
 _LOGINS = {"nous": "nous", "codex": "codex", "openai-codex": "codex"}
 """Providers at which one logs in, by the names that settings have for them."""
 _CODEX_LISTING = "?client_version=1.0.0"
@@ -273,7 +273,7 @@ async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
     """Return the ids of an endpoint's chat models; none where it lists none."""
     native = endpoint.api is Api.MESSAGES
     url = f"{endpoint.base_url}/v1" if native else endpoint.base_url
-    headers = {**endpoint.headers, **({"anthropic-version": _MESSAGES_VERSION} if native else {})}
+    headers = {**endpoint.headers, **({"anthropic-version": MESSAGES_VERSION} if native else {})}
     query = _CODEX_LISTING if endpoint.login == "codex" else ""
     return await list_models(url, endpoint.api_key, timeout_s, headers, query)
 

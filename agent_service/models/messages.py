@@ -8,6 +8,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from agent_service.models.base import ModelRequest, encoded
+from agent_service.models.endpoints import MESSAGES_VERSION
 from agent_service.models.errors import ModelError
 from agent_service.models.messages_reading import THINKING, MessagesReading
 from agent_service.models.wire import MARKED_MESSAGES, Dialect, cache_control
@@ -99,7 +100,7 @@ _LEAST_THINKING = 1_024
 class Messages:
     """Requests and answers of the Messages API, as a provider takes them."""
 
-    sdk = "anthropic"
+    key_header = "X-Api-Key"
     path = "/v1/messages"
 
     def __init__(self, cache_ttl: str = "5m", effort: str = "") -> None:
@@ -108,8 +109,8 @@ class Messages:
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:
-        """Nothing beyond what the SDK sends."""
-        return {}
+        """The version of the API that is spoken."""
+        return {"anthropic-version": MESSAGES_VERSION}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         """Return the request: system prompt and messages in blocks, marked for the cache."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.chat_completions import well_formed
-from agent_service.models.wire import Json, MalformedChunk, tokens
+from agent_service.models.wire import Json, MalformedChunk, object_of, text_of, tokens
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 _FINISH: Mapping[str, str] = {
@@ -68,7 +68,7 @@ class MessagesReading:
         error = chunk.get("error")
         if not error:
             return None
-        told = _object(error)
+        told = object_of(error)
         kind = told.get("type")
         return {**told, "code": _STATUS.get(kind, kind) if isinstance(kind, str) else None}
 
@@ -76,14 +76,14 @@ class MessagesReading:
         """Take in an event; return the text and the reasoning that it adds."""
         match chunk.get("type"):
             case "message_start":
-                self._begin(_object(chunk.get("message")))
+                self._begin(object_of(chunk.get("message")))
             case "content_block_start":
-                return self._begin_block(_index(chunk), dict(_object(chunk.get("content_block"))))
+                return self._begin_block(_index(chunk), dict(object_of(chunk.get("content_block"))))
             case "content_block_delta":
-                return self._grow(_index(chunk), _object(chunk.get("delta")))
+                return self._grow(_index(chunk), object_of(chunk.get("delta")))
             case "message_delta":
-                self._stop(_object(chunk.get("delta")).get("stop_reason"))
-                self._count(_object(chunk.get("usage")))
+                self._stop(object_of(chunk.get("delta")).get("stop_reason"))
+                self._count(object_of(chunk.get("usage")))
             case "message_stop":
                 self._ended = True
             case "message":
@@ -113,20 +113,20 @@ class MessagesReading:
     def _begin(self, message: Json) -> None:
         model = message.get("model")
         self._model = model if isinstance(model, str) else ""
-        self._count(_object(message.get("usage")))
+        self._count(object_of(message.get("usage")))
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> tuple[str, str]:
         block.setdefault("type", "")
         self._blocks[index] = block
         if block.get("type") == "tool_use" and not (block.get("id") and block.get("name")):
             raise MalformedChunk("a tool call without a name")
-        return _text(block.get("text")), _text(block.get("thinking"))
+        return text_of(block.get("text")), text_of(block.get("thinking"))
 
     def _grow(self, index: int, delta: Json) -> tuple[str, str]:
         if index not in self._blocks:
             raise MalformedChunk("a piece of a block that has not begun")
-        field = _GROWS.get(_text(delta.get("type")), "")
-        piece = _text(delta.get(field))
+        field = _GROWS.get(text_of(delta.get("type")), "")
+        piece = text_of(delta.get(field))
         if piece:
             self._pieces.setdefault((index, field), []).append(piece)
         return piece if field == "text" else "", piece if field == "thinking" else ""
@@ -135,7 +135,7 @@ class MessagesReading:
         self._begin(message)
         content = message.get("content")
         added = [
-            self._begin_block(index, dict(_object(block)))
+            self._begin_block(index, dict(object_of(block)))
             for index, block in enumerate(cast("list[object]", content or []))
         ]
         self._stop(message.get("stop_reason"))
@@ -147,7 +147,7 @@ class MessagesReading:
 
     def _count(self, usage: Json) -> None:
         """Take over counts; each event repeats those that it knows, with their latest values."""
-        told = {**usage, **_object(usage.get("output_tokens_details"))}
+        told = {**usage, **object_of(usage.get("output_tokens_details"))}
         counts = {name: tokens(told[name]) for name in _COUNTS if isinstance(told.get(name), int)}
         if counts:
             self._usage = {**(self._usage or {}), **counts}
@@ -161,7 +161,7 @@ class MessagesReading:
         for field in ("text", "thinking", "signature"):
             grown = self._joined(index, field)
             if grown:
-                block[field] = well_formed(_text(block.get(field)) + grown)
+                block[field] = well_formed(text_of(block.get(field)) + grown)
         if block.get("type") == "tool_use" and (index, "partial_json") in self._pieces:
             block["input"] = _arguments(self._joined(index, "partial_json"))
         return block
@@ -207,11 +207,3 @@ def _arguments(text: str) -> dict[str, Any]:
 def _index(chunk: Json) -> int:
     index = chunk.get("index")
     return index if isinstance(index, int) else 0
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -112,7 +112,7 @@ class Responses:
     model thought goes back encrypted, as it came.
     """
 
-    sdk = "openai"
+    key_header = "Authorization"
     path = "/responses"
     usual_instructions = ""
     """What stands for a system prompt where there is none."""

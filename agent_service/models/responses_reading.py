@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.chat_completions import well_formed
-from agent_service.models.wire import Json, MalformedChunk, tokens
+from agent_service.models.wire import Json, MalformedChunk, object_of, text_of, tokens
 
 REASONING = "reasoning"
 _STATUS: Mapping[str, int] = {
@@ -52,7 +52,7 @@ class ResponsesReading:
     def failure(self, chunk: Json) -> object:
         """The error that an event reports, with its status for a code where that is known."""
         kind = chunk.get("type")
-        told = _object(chunk.get("response")) if kind in _FAILED else chunk
+        told = object_of(chunk.get("response")) if kind in _FAILED else chunk
         error = told.get("error")
         if kind in _FAILED or told.get("status") in {"failed", "cancelled"}:
             error = error or {"message": "the response has failed"}
@@ -60,7 +60,7 @@ class ResponsesReading:
             error = error or chunk
         if not error:
             return None
-        found = _object(error)
+        found = object_of(error)
         code = found.get("code") or found.get("type")
         return {**found, "code": _STATUS.get(code, code) if isinstance(code, str) else code}
 
@@ -74,11 +74,11 @@ class ResponsesReading:
         if kind == "response.function_call_arguments.delta":
             self._grow(self._arguments.setdefault(index, []), chunk)
         elif kind == "response.output_item.added":
-            self._items[index] = dict(_object(chunk.get("item")))
+            self._items[index] = dict(object_of(chunk.get("item")))
         elif kind == "response.output_item.done":
-            return self._done(index, _object(chunk.get("item")))
+            return self._done(index, object_of(chunk.get("item")))
         elif kind in _ENDS:
-            return self._end(_object(chunk.get("response")))
+            return self._end(object_of(chunk.get("response")))
         elif chunk.get("object") == "response":
             return self._end(chunk)  # a server that does not stream
         return "", ""
@@ -103,7 +103,7 @@ class ResponsesReading:
     def _grow(self, pieces: list[str], chunk: Json) -> str:
         if _index(chunk) not in self._items:
             raise MalformedChunk("a piece of an item that has not begun")
-        piece = _text(chunk.get("delta"))
+        piece = text_of(chunk.get("delta"))
         pieces.append(piece)
         return piece
 
@@ -129,7 +129,7 @@ class ResponsesReading:
         return text, reasoning
 
     def _end(self, response: Json) -> tuple[str, str]:
-        self._model = _text(response.get("model"))
+        self._model = text_of(response.get("model"))
         usage = response.get("usage")
         if isinstance(usage, dict):
             self._usage = _usage(cast("Json", usage))
@@ -137,8 +137,8 @@ class ResponsesReading:
         output = response.get("output")
         if isinstance(output, list) and not self._items:
             items = enumerate(cast("list[object]", output))
-            added = [self._done(index, _object(item)) for index, item in items]
-        reason = _text(_object(response.get("incomplete_details")).get("reason"))
+            added = [self._done(index, object_of(item)) for index, item in items]
+        reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if response.get("status") == "incomplete":
             self.finish_reason = _INCOMPLETE.get(reason, reason or "length")
         else:
@@ -146,14 +146,14 @@ class ResponsesReading:
         return "".join(text for text, _ in added), "".join(thought for _, thought in added)
 
     def _kind(self, index: int) -> str:
-        return _text(self._items[index].get("type"))
+        return text_of(self._items[index].get("type"))
 
     def _call(self, index: int) -> ToolCall:
         item = self._items[index]
-        call_id, name = _text(item.get("call_id")), _text(item.get("name"))
+        call_id, name = text_of(item.get("call_id")), text_of(item.get("name"))
         if not (call_id and name):
             raise MalformedChunk("a tool call without a name")
-        written = "".join(self._arguments.get(index, ())) or _text(item.get("arguments"))
+        written = "".join(self._arguments.get(index, ())) or text_of(item.get("arguments"))
         # As it was written: malformed arguments are for the tool's caller to judge.
         return ToolCall(call_id, well_formed(name), well_formed(written) or "{}")
 
@@ -169,8 +169,8 @@ class ResponsesReading:
 
 
 def _usage(counts: Json) -> Usage:
-    sent = _object(counts.get("input_tokens_details"))
-    said = _object(counts.get("output_tokens_details"))
+    sent = object_of(counts.get("input_tokens_details"))
+    said = object_of(counts.get("output_tokens_details"))
     return Usage(
         prompt_tokens=tokens(counts.get("input_tokens")),
         completion_tokens=tokens(counts.get("output_tokens")),
@@ -181,19 +181,11 @@ def _usage(counts: Json) -> Usage:
 
 def _joined(parts: object, between: str) -> str:
     found = cast("list[object]", parts) if isinstance(parts, list) else []
-    objects = map(_object, found)
-    texts = [_text(part.get("text")) or _text(part.get("refusal")) for part in objects]
+    objects = map(object_of, found)
+    texts = [text_of(part.get("text")) or text_of(part.get("refusal")) for part in objects]
     return between.join(texts)
 
 
 def _index(chunk: Json) -> int:
     index = chunk.get("output_index")
     return index if isinstance(index, int) else 0
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

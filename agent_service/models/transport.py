@@ -1,9 +1,9 @@
-"""The one place that knows the providers' SDKs: a pooled client that posts and streams."""
+"""The one place that knows the SDK: a pooled client that posts and streams."""
 
 import asyncio
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -129,12 +129,11 @@ class Transport:
     """Posts requests of one kind to one provider's endpoint over a pool of connections.
 
     The SDK is imported and certificates are read in a thread on first use: together they
-    take a tenth of a second, Anthropic's more than one, that the event loop has not to spare.
-    Both SDKs are made by one generator, and are the same in all that is used of them here.
+    take a tenth of a second that the event loop has not to spare.
     """
 
     def __init__(self, wire: Wire, timeouts: Timeouts | None = None) -> None:
-        self._sdk_name = wire.sdk
+        self._key_header = wire.key_header
         self._path = wire.path
         self._timeouts = timeouts or Timeouts()
         self._headers = dict(wire.headers())
@@ -190,8 +189,9 @@ class Transport:
     def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
         """What the SDK would say otherwise: the key may be another one by now."""
         key = endpoint.api_key.get_secret_value() or _NO_KEY
-        native = self._sdk_name == "anthropic"
-        signed = {"X-Api-Key": key} if native else {"Authorization": f"Bearer {key}"}
+        signed = {"Authorization": f"Bearer {key}"}
+        if self._key_header != "Authorization":
+            signed = {self._key_header: key, "Authorization": sdk.Omit()}
         return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
 
     async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
@@ -205,7 +205,8 @@ class Transport:
     def _prepare(self, endpoint: Endpoint) -> tuple[Any, Any]:
         import httpx2  # what the SDK stands on
 
-        sdk = _load(self._sdk_name)
+        with types_deferred():
+            import openai as sdk
         from agent_service.models.http_client import AiohttpClient
 
         local = is_loopback(endpoint.base_url)
@@ -219,36 +220,15 @@ class Transport:
             timeout=timeout,
             trust_env=not local,
         )
-        options: dict[str, Any] = {
-            "base_url": endpoint.base_url,
-            "api_key": endpoint.api_key.get_secret_value() or _NO_KEY,
-            "max_retries": 0,
-            "timeout": timeout,
-            "default_headers": self._headers,
-            "http_client": client,
-        }
-        return sdk, _client(sdk, endpoint.provider, options)
-
-
-def _client(sdk: Any, provider: str, options: Mapping[str, Any]) -> Any:
-    """A client of the SDK."""
-    if sdk.__name__ == "anthropic":
-        # Spans of calls are ours to make, and theirs would cost time in each.
-        return sdk.AsyncAnthropic(**options, open_telemetry=False)
-    client = sdk.AsyncOpenAI(**options)
-    if provider != "openai":
-        # The SDK takes them from the environment; they are nobody else's business.
-        client.organization = client.project = None
-    return client
-
-
-def _load(sdk: str) -> Any:
-    """Return the SDK, imported when it is first asked for."""
-    with types_deferred():
-        if sdk == "anthropic":
-            import anthropic
-
-            return anthropic
-        import openai
-
-        return openai
+        opened = sdk.AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key.get_secret_value() or _NO_KEY,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=self._headers,
+            http_client=client,
+        )
+        if endpoint.provider != "openai":
+            # The SDK takes them from the environment; they are nobody else's business.
+            opened.organization = opened.project = None
+        return sdk, opened

@@ -1,7 +1,7 @@
 """What the wire formats of providers differ in, and what their readers share."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,8 +76,8 @@ class Reading(Protocol):
 class Wire(Protocol):
     """How requests and answers of one kind of API look."""
 
-    sdk: str
-    """The package that carries them: openai or anthropic."""
+    key_header: str
+    """Where the key goes: Authorization or X-Api-Key."""
     path: str
     """What follows the base URL."""
 
@@ -117,6 +117,16 @@ def micro_usd(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return round(value * _MICRO) if 0 <= value <= _MOST_USD else None
+
+
+def object_of(value: object) -> Json:
+    """An object; an empty one for anything else."""
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def text_of(value: object) -> str:
+    """A text; an empty one for anything else."""
+    return value if isinstance(value, str) else ""
 
 
 MARKED_MESSAGES = 3

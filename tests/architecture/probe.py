@@ -44,7 +44,6 @@ EFFECTS = (
 )
 IMPORTED_WHEN_USED = (
     "alembic",
-    "anthropic",
     "apscheduler.schedulers",
     "cryptography",
     "docker",

@@ -20,7 +20,6 @@ from tests.architecture.source import (
 IMPORTED_LATE = (
     "aiohttp",
     "alembic",
-    "anthropic",
     "apscheduler",
     "cryptography",
     "docker",

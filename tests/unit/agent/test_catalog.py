@@ -139,7 +139,7 @@ def test_a_listing_is_read_as_far_as_it_makes_sense() -> None:
         "top_provider": {"context_length": 100_000, "max_completion_tokens": 8_192},
     }
     router = {"id": "auto", "context_length": 1, "pricing": {"prompt": "-1", "completion": "-1"}}
-    odd = [3, {"id": 7}, {"id": ""}, {"id": "c", "pricing": {"prompt": "NaN", "completion": True}}]
+    odd = [3, {"id": 7}, {"id": ""}, {"id": "c", "pricing": {"prompt": "NaN", "completion": "1"}}]
     found = listed_models(json.dumps({"data": [entry, router, *odd]}).encode())
     price = Price(3_000_000, 15_000_000, 300_000, 3_000_000)
     assert found[0] == ModelInfo("a/b", 100_000, 8_192, price, "refreshed")
