@@ -3,12 +3,13 @@ lost.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Any
 
 import grpc.aio
 
-from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import is_passing
 from services.streams import Requests, Stream, resume
@@ -29,14 +30,15 @@ class ExecStream:
     def __init__(
         self,
         channel: grpc.aio.Channel,
-        lease: sandbox_pb2.Lease,
-        profile: str,
+        named: Mapping[str, Any],
         opening: exec_pb2.AttachExecRequest,
     ) -> None:
-        """Take what opens the stream first: `start` for a new command, `open` for one that runs."""
+        """Take what each request says of the sandbox, and what opens the stream first.
+
+        That is `start` for a new command, and `open` for one that runs.
+        """
         self._stub = ExecServiceStub(channel)
-        self._lease = lease
-        self._profile = profile
+        self._named = named
         self._opening = opening
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
         self._acknowledged = sum(self._offsets)
@@ -110,8 +112,7 @@ class ExecStream:
     def _reopen_from_here(self) -> None:
         """After a cut the stream goes on where it was."""
         opened = exec_pb2.AttachExecRequest.Open(
-            lease=self._lease,
-            profile=self._profile,
+            **self._named,
             exec_id=self.exec_id,
             stdout_offset=self._offsets[0],
             stderr_offset=self._offsets[1],

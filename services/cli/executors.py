@@ -180,7 +180,7 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
             found = await _capabilities(channel)
             yield Executors([Executor(found.endpoint, channel, found)], {})
         return
-    places = {str(place): place for place in await _places(address)}
+    places = {str(place): place for place in await places_of(address)}
     async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
         yield await _find(channels, places)
 
@@ -223,7 +223,7 @@ async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
         return error
 
 
-async def _places(address: TcpAddress) -> list[TcpAddress]:
+async def places_of(address: TcpAddress) -> list[TcpAddress]:
     """Where an address leads, each place once; fails with ServiceUnavailable."""
     with suppress(ValueError):
         ip_address(address.host)

@@ -40,18 +40,18 @@ class Place(Struct, frozen=True):
     """A sandbox, and the way to its executor as an operator."""
 
     channel: grpc.aio.Channel
-    sandbox_id: str
-    profile: str
+    sandbox: sandbox_pb2.Sandbox
 
     @property
-    def lease(self) -> sandbox_pb2.Lease:
-        """An operator's lease: it names the sandbox and proves nothing."""
-        return sandbox_pb2.Lease(sandbox_id=self.sandbox_id)
+    def sandbox_id(self) -> str:
+        """Its id."""
+        return self.sandbox.sandbox_id
 
     @property
     def named(self) -> dict[str, Any]:
-        """What every request about it says."""
-        return {"lease": self.lease, "profile": self.profile}
+        """What every request about it says: an operator's lease names it and proves nothing."""
+        lease = sandbox_pb2.Lease(sandbox_id=self.sandbox_id)
+        return {"lease": lease, "profile": self.sandbox.profile}
 
 
 class _DetachKeys:
@@ -127,7 +127,7 @@ class Shell(Struct):
 
     async def _follow(self, opening: exec_pb2.AttachExecRequest) -> int:
         place = self.place
-        stream = ExecStream(place.channel, place.lease, place.profile, opening)
+        stream = ExecStream(place.channel, place.named, opening)
         async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
             await self._drive(stream)
         if self._exit is None:

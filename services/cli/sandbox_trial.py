@@ -1,7 +1,5 @@
 """Try whether sandboxes work: acquire one of each executor, run a command, and give it back."""
 
-import asyncio
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +12,7 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.addresses import TcpAddress, parse_address
 from services.cli.command import Context
 from services.cli.console import complain, print_json, printable, say
-from services.cli.executors import Executor, executors
+from services.cli.executors import Executor, executors, places_of
 from services.cli.output import enum_word
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -171,8 +169,5 @@ async def _places(settings: Settings, each: Sequence[Executor]) -> list[str]:
     found = list(PUBLIC)
     for address in (config.addresses.of("executor", settings.home), *endpoints):
         if isinstance(address, TcpAddress) and not address.is_local:
-            look_up = asyncio.get_running_loop().getaddrinfo(
-                address.host, None, type=socket.SOCK_STREAM
-            )
-            found += [f"{place[0]} {address.port}" for *_, place in await look_up]
+            found += [f"{place.host} {place.port}" for place in await places_of(address)]
     return list(dict.fromkeys(found))

@@ -93,9 +93,7 @@ async def _open(context: Context) -> int:
 
 async def _kill(context: Context) -> None:
     async with _found(context) as place:
-        stub = SandboxServiceStub(place.channel)
-        request = sandbox_pb2.GetSandboxRequest(sandbox_id=place.sandbox_id, profile=place.profile)
-        sandbox = (await stub.GetSandbox(request)).sandbox
+        sandbox, stub = place.sandbox, SandboxServiceStub(place.channel)
         runs = plural(sandbox.running_command_count, "command runs", "commands run")
         question = f"End {sandbox.sandbox_id} of session {sandbox.session_id}, in which {runs}?"
         await context.confirm(question, "kill it with --yes", "nothing was ended")
@@ -159,7 +157,7 @@ async def _show(place: Place, exec_id: str, start: int) -> exec_pb2.AttachExecRe
 async def _follow(place: Place, rest: exec_pb2.AttachExecRequest.Open) -> None:
     """Show the rest of what a command writes, until it ends."""
     opening = exec_pb2.AttachExecRequest(open=rest)
-    stream = ExecStream(place.channel, place.lease, place.profile, opening)
+    stream = ExecStream(place.channel, place.named, opening)
     async with aclosing(stream.happenings()) as happenings:
         async for happened in happenings:
             if isinstance(happened, exec_pb2.AttachExecResponse.Output):
@@ -197,7 +195,7 @@ async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Pla
                 raise
             found = find(await _known(deployment, named, profile))
         at, one = found[0]
-        yield Place(at.channel, one.sandbox_id, one.profile)
+        yield Place(at.channel, one)
 
 
 def _ident(one: sandbox_pb2.Sandbox) -> str:

@@ -19,25 +19,13 @@ async def deployment() -> Executors:
     return Executors(each, {SILENT: "does not answer"})
 
 
-@pytest.mark.parametrize("endpoint", [SHORT, LONG, OTHER])
-async def test_all_of_an_endpoint_names_it(deployment: Executors, endpoint: str) -> None:
-    assert deployment.one(endpoint).endpoint == endpoint
-
-
-async def test_the_beginning_of_one_endpoint_names_it() -> None:
-    channel = grpc.aio.insecure_channel("unix:/nowhere")
-    found = sandbox_pb2.GetCapabilitiesResponse()
-    deployment = Executors([Executor(name, channel, found) for name in (LONG, OTHER)], {})
-    assert deployment.one("one").endpoint == LONG
-
-
-@pytest.mark.parametrize("beginning", ["o", "one", "other:7"])
-async def test_the_beginning_of_several_names_none(deployment: Executors, beginning: str) -> None:
+async def test_an_executor_is_named_by_its_endpoint_or_the_beginning_of_one(
+    deployment: Executors,
+) -> None:
+    for endpoint in (SHORT, LONG, OTHER):
+        assert deployment.one(endpoint).endpoint == endpoint
     with pytest.raises(InvalidArgument, match="could be each of"):
-        deployment.one(beginning)
-
-
-async def test_one_that_is_silent_is_not_another(deployment: Executors) -> None:
+        deployment.one("o")
     with pytest.raises(ServiceUnavailable, match=f"{SILENT} does not answer"):
         deployment.one(SILENT)
     with pytest.raises(NotFound, match="no executor 'nobody'"):
