@@ -4,7 +4,6 @@ The model is a script, and says so; everything that it asks for really happens. 
 home of its own, which is gone when it ends."""
 
 import asyncio
-import sys
 import tempfile
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +15,7 @@ from services.channels import Channels
 from services.cli import process
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
-from services.cli.chat.screen import Screen, can_talk, look_of
+from services.cli.chat.screen import can_talk, standard_screen
 from services.cli.chat.talk import Talk
 from services.cli.chat.turn_view import TurnView
 from services.cli.command import Command, arg
@@ -74,9 +73,10 @@ async def _show(settings: Settings, channels: Channels, job: str) -> int:
 
 async def _tour(settings: Settings, channels: Channels) -> int:
     dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open())
+    screen = standard_screen(settings.environ, whole=True)
     for question in TOUR:
         say(f"\n> {question}")
-        once = OneShot(TurnView(_screen(settings), tells_failure=False))
+        once = OneShot(TurnView(screen, tells_failure=False))
         await once.ask(dialogue, question)
         if failure := once.failure:
             complain(failure)
@@ -84,17 +84,6 @@ async def _tour(settings: Settings, channels: Channels) -> int:
     say("\n(the job reports)")
     say(await _report(channels))
     return 0
-
-
-def _screen(settings: Settings) -> Screen:
-    """Standard output, also for what the tools do."""
-    look = look_of(sys.stdout, settings.environ)
-    return Screen(_write, _write, lines_look=look, words_look=look)
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
 
 
 async def _report(channels: Channels) -> str:

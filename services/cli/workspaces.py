@@ -1,6 +1,6 @@
 """List, copy and delete what sandboxes have as /workspace, and keep snapshots of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from services.cli.command import (
     JSON_OBJECT,
     YES,
     Action,
+    Argument,
     Command,
     Context,
     OneOf,
@@ -20,7 +21,7 @@ from services.cli.command import (
 )
 from services.cli.console import say
 from services.cli.executors import TELL_S, Executor, Executors, at_executors
-from services.cli.output import Column
+from services.cli.output import Column, enum_word
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -58,8 +59,8 @@ def _sessions(one: Kept) -> Sequence[str]:
 
 def _with_state(one: Kept) -> str:
     usual = (workspace_pb2.WORKSPACE_STATE_READY, workspace_pb2.WORKSPACE_STATE_ORPHAN)
-    name = workspace_pb2.WorkspaceState.Name(one.state).removeprefix("WORKSPACE_STATE_").lower()
-    return _ident(one) if one.state in usual else f"{_ident(one)} ({name})"
+    word = enum_word(workspace_pb2.WorkspaceState, one.state)
+    return _ident(one) if one.state in usual else f"{_ident(one)} ({word})"
 
 
 _COMMON = (
@@ -96,7 +97,7 @@ SNAPSHOT = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
-    kind: str = context.given.kind
+    kind: str = context.given.kind or "workspaces"
     told = await deployment.ask(partial(_all, context.profile, kind))
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
@@ -105,30 +106,29 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _fork(context: Context, deployment: Executors) -> None:
-    at, source = (await _find(context, deployment))[0]
-    request = workspace_pb2.ForkWorkspaceRequest(
-        request_id=new_id("req"),
-        profile=context.profile,
-        source_id=_ident(source),
-        name=context.given.name,
-    )
+    at, source, named = await _source(context, deployment)
+    request = workspace_pb2.ForkWorkspaceRequest(source_id=source, **named)
     made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
-    sentence = f"{made.workspace_id} has what {_ident(source)} has"
+    sentence = f"{made.workspace_id} has what {source} has"
     context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
 
 
 @at_executors
 async def _snapshot(context: Context, deployment: Executors) -> None:
-    at, source = (await _find(context, deployment))[0]
-    request = workspace_pb2.CreateSnapshotRequest(
-        request_id=new_id("req"),
-        profile=context.profile,
-        workspace_id=_ident(source),
-        name=context.given.name,
-    )
+    at, source, named = await _source(context, deployment)
+    request = workspace_pb2.CreateSnapshotRequest(workspace_id=source, **named)
     made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
     sentence = f"{made.snapshot_id} keeps what {made.workspace_id} has now"
     context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
+
+
+async def _source(
+    context: Context, deployment: Executors
+) -> tuple[Executor, str, Mapping[str, Any]]:
+    """What is copied and where it is, and what each request for a copy says beside that."""
+    at, one = (await _find(context, deployment))[0]
+    name = context.given.name
+    return at, _ident(one), {"request_id": new_id("req"), "profile": context.profile, "name": name}
 
 
 @at_executors
@@ -195,9 +195,8 @@ def _stub(at: Executor) -> WorkspaceServiceStub:
 # ---- the command
 
 
-def _kind(name: str, meaning: str) -> Any:
-    options = {"dest": "kind", "action": "store_const", "const": name[2:], "default": "workspaces"}
-    return arg(name, help=meaning, **options)
+def _kind(name: str, meaning: str) -> Argument:
+    return flag(name, meaning, action="store_const", dest="kind", const=name[2:])
 
 
 _NAME = arg("--name", default="", help="a name to know it by")

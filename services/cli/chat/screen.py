@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from functools import partial
 from typing import TextIO
 
 from services.cli.chat.markdown import CODE, MarkdownStream
@@ -95,13 +96,16 @@ class Screen:
         return text.replace(CODE[0], "").replace(CODE[1], "")
 
 
-def standard_screen(environ: Mapping[str, str]) -> Screen:
-    """Standard output; where that is piped, lines go to a terminal on standard error, if any."""
+def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Screen:
+    """Standard output; where that is piped, lines go to a terminal on standard error, if any.
+
+    With `whole` all of it is for standard output.
+    """
     out = sys.stdout
-    beside = out if out.isatty() else sys.stderr
+    beside = out if whole or out.isatty() else sys.stderr
     return Screen(
-        (lambda text: _flushed(beside, text)) if beside.isatty() else (lambda _text: None),
-        lambda text: _flushed(out, text),
+        partial(_flushed, beside) if whole or beside.isatty() else lambda _: None,
+        partial(_flushed, out),
         lines_look=look_of(beside, environ),
         words_look=look_of(out, environ),
     )
