@@ -1,7 +1,6 @@
 """Channels to the other services: made when first used, shared, and never closed by their users."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self, cast
 
 import grpc
@@ -67,12 +66,7 @@ class Channels:
             self._workers.start("certificates", self._tls.watch())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def to(self, service: str) -> grpc.aio.Channel:

@@ -1,6 +1,5 @@
 """What a service is to the process that runs it."""
 
-from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 import grpc.aio
@@ -39,12 +38,7 @@ class Component(Protocol):
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 @runtime_checkable

@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import grpc
@@ -217,12 +216,7 @@ class _Call:
             self._pipeline.observer.started(self._method)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         failure = self._failure(error) if error is not None else None
         status = self._status(error, failure)
         end_served(self.span, status.name)

@@ -90,13 +90,6 @@ class LeaseTable:
         next_version = {"version": row.version + 1}
         next_epoch: dict[str, Any] = {"owner": owner, "epoch": row.epoch + 1}
         changed = sa.update(table)
-        self._find = (
-            sa.select(row.id)
-            .where(free)
-            .order_by(row.id)
-            .limit(bindparam("_limit"))
-            .with_for_update(skip_locked=True)
-        )
         claim = changed.where(free).values({**held, **next_version, **next_epoch}).returning(*lease)
         self._claim_one = Prepared(claim.where(row.id == one))
         self._claim_some = claim.where(row.id.in_(some))
@@ -118,15 +111,6 @@ class LeaseTable:
         claim = {"_id": row_id, "_owner": str(owner), **values}
         row = self._claim_one.rows(connection, claim).one_or_none()
         return None if row is None else Lease(*row)
-
-    def claim_free(
-        self, connection: sa.Connection, owner: Owner, limit: int, **values: object
-    ) -> list[Lease]:
-        """Take the first such rows by id, passing over those that another replica is taking."""
-        ids = connection.execute(self._find, {"_limit": limit}).scalars().all()
-        if not ids:
-            return []
-        return self.claim_these(connection, owner, ids, **values)
 
     def claim_these(
         self, connection: sa.Connection, owner: Owner, ids: Sequence[str], **values: object

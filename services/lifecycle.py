@@ -8,7 +8,6 @@ import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextvars import Context
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct
@@ -52,12 +51,7 @@ class Workers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -164,12 +158,7 @@ class Shutdown:
             loop.add_signal_handler(number, self._signalled, number)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         loop = asyncio.get_running_loop()
         for number in self._heeded:
             loop.remove_signal_handler(number)

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 import grpc
@@ -108,12 +107,7 @@ class ManagedChannel(grpc.aio.Channel):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Self, cast
 
 import grpc.aio
@@ -101,12 +100,7 @@ class Server:
             self._held = held.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._held.aclose()
 
     async def start(self) -> None:

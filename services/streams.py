@@ -5,7 +5,6 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from time import monotonic
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import grpc
@@ -235,15 +234,10 @@ class PatientWriter:
         await self._stalled.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: Any) -> None:
         self._timer.cancel()
         try:
-            await self._stalled.__aexit__(kind, error, trace)
+            await self._stalled.__aexit__(*exc_info)
         except TimeoutError:
             raise Unavailable("the client has stopped reading") from None
 

@@ -248,9 +248,3 @@ def listed(lines: Sequence[str], hint: str, most: int = MOST_LINES) -> str:
     if len(lines) > most:
         shown.append(f"\n{len(lines) - most} more; {hint}")
     return "\n".join(shown)
-
-
-def dollars(micro_usd: int) -> str:
-    """An amount as people read it: cents, and more of it where there is less."""
-    usd = micro_usd / 1_000_000
-    return f"${usd:,.2f}" if usd >= 1 or not micro_usd else f"${usd:.4f}"

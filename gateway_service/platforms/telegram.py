@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gateway_service.errors import (
@@ -81,12 +80,7 @@ class TelegramPlatform:
         self._connected = bot
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._connected = None
         await self._stack.aclose()
 

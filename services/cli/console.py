@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 EXIT_FAILURE = 1
@@ -54,12 +53,7 @@ class StatusLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_shown:
             self.show("")
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
@@ -18,32 +17,6 @@ from services.metrics import Meter
 _T = TypeVar("_T")
 
 
-class Store(Protocol):
-    """What a kind of database has to do; `Database` says what each method means."""
-
-    @property
-    def dialect(self) -> Literal["sqlite", "postgresql"]: ...
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T: ...
-
-    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T: ...
-
-    async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T: ...
-
-    async def notify(self, channel: str) -> None: ...
-
-    def listen(self, channel: str) -> Hint: ...
-
-
 class _Watch:
     """Notes at each operation whether the database did it."""
 
@@ -53,12 +26,7 @@ class _Watch:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self.is_up = not isinstance(error, DatabaseUnavailable)
 
 
@@ -91,13 +59,8 @@ class Database:
         await self._store.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._store.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._store.__aexit__(*exc_info)
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
         """Run `fn` and return once it is durable; then hint to the listeners of `notify`.
@@ -133,7 +96,7 @@ class Database:
         up.set_function(lambda: float(self.is_up))
 
 
-def _store(url: str, service: str, clock: Clock) -> Store:
+def _store(url: str, service: str, clock: Clock) -> SqliteStore | PostgresqlStore:
     try:
         parsed = sa.make_url(url)
     except ArgumentError:

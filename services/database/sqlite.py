@@ -9,7 +9,6 @@ import asyncio
 import queue
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self, TypeAlias, TypeVar
 
 import sqlalchemy as sa
@@ -59,12 +58,7 @@ class SqliteStore:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from itertools import count
-from types import TracebackType
 from typing import Self
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, PlatformError, Unreachable
@@ -51,12 +50,7 @@ class MemoryPlatform:
         self._connected = True
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._connected = False
 
     async def receive(self, position: int) -> Received:

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from gateway_service.errors import MessageGone, Unreachable
@@ -27,12 +26,7 @@ class FolderPlatform:
         await asyncio.to_thread(self._out.mkdir, exist_ok=True)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
     async def receive(self, position: int) -> Received:

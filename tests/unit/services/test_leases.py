@@ -57,15 +57,13 @@ async def test_what_is_not_claimable_is_left_alone(table: Work) -> None:
     assert await table.claim("missing", ONE) is None
 
 
-async def test_the_oldest_free_rows_are_claimed_up_to_a_limit(table: Work) -> None:
-    await table.add("w5", "w1", "w4", "w2", "w3")
-    await table.claimed("w1", OTHER)
+async def test_of_some_rows_those_are_claimed_that_nobody_holds(table: Work) -> None:
+    await table.add("w1", "w2", "w3")
     await table.add("w0", state="DONE")
-    claim = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3, state="RUNNING"))
-    assert [lease.id for lease in claim] == ["w2", "w3", "w4"]
-    rest = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3))
-    assert [lease.id for lease in rest] == ["w5"]
-    assert await table.database.write(lambda c: LEASES.claim_free(c, ONE, 3)) == []
+    await table.claimed("w1", OTHER)
+    some = ["w3", "w2", "w1", "w0"]
+    claim = await table.database.write(lambda c: LEASES.claim_these(c, ONE, some))
+    assert [lease.id for lease in claim] == ["w2", "w3"]
 
 
 async def test_a_fence_lets_the_holder_write_and_refuses_everybody_else(table: Work) -> None:
@@ -108,7 +106,7 @@ async def test_renewing_prolongs_what_is_ours_and_says_what_is(table: Work) -> N
 async def test_thousands_of_leases_are_renewed_in_one_write(table: Work) -> None:
     ids = [f"w{number:04}" for number in range(1200)]
     await table.add(*ids)
-    leases = await table.database.write(lambda c: LEASES.claim_free(c, ONE, 2000))
+    leases = await table.database.write(lambda c: LEASES.claim_these(c, ONE, ids))
     assert len(leases) == 1200
     kept = await table.database.write(lambda c: LEASES.renew(c, leases))
     assert [lease.id for lease in kept] == ids
