@@ -66,7 +66,6 @@ from agent_service.starting import beside_start, shelves_of
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
-from agent_service.storage.schema import metadata
 from agent_service.storage.search_index import SearchUpkeep
 from agent_service.stores import Stores, in_database, in_files
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
@@ -196,7 +195,7 @@ class AgentService:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, migrations)
+            await prepare(self._database, migrations)
             await self._models.catalog.open()
             await stack.enter_async_context(self._models.routed)
             await stack.enter_async_context(self._workers)

@@ -11,7 +11,6 @@ from agent_service.models.errors import InvalidEndpoint
 from agent_service.oauth.credentials import confirmed, forget, keep
 from agent_service.oauth.store import LoginStore
 from agent_service.storage import migrations
-from agent_service.storage.schema import metadata
 from services.clock import Clock, SystemClock
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -30,7 +29,7 @@ async def opened_store(settings: Settings, config: AgentConfig) -> AsyncGenerato
         yield store
         return
     async with database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         yield store
 
 

@@ -32,7 +32,6 @@ from gateway_service.servicer.conversation import ConversationServicer, Desk
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.sessions import KeyPolicy, Sessions
 from gateway_service.storage import migrations
-from gateway_service.storage.schema import metadata
 from gateway_service.turns import Turns
 from services.auth import Policy
 from services.channels import Channels
@@ -167,7 +166,7 @@ class GatewayService:
         owner, leases = parts.ownership.owner, parts.ownership.leases
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(parts.database)
-            await prepare(parts.database, metadata, migrations)
+            await prepare(parts.database, migrations)
             await parts.database.write(lambda conn: leases.clear_earlier_boots(conn, owner))
             await stack.enter_async_context(parts.workers)
             self._opened = stack.pop_all()

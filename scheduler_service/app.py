@@ -24,7 +24,6 @@ from scheduler_service.servicer.curator import CuratorServicer
 from scheduler_service.servicer.jobs import POLICY, JobServicer
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
-from scheduler_service.storage.schema import metadata
 from services.channels import Channels
 from services.clock import SystemClock
 from services.config import Settings
@@ -117,7 +116,7 @@ class SchedulerService:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._database)
-            await prepare(self._database, metadata, migrations)
+            await prepare(self._database, migrations)
             importer, *_ = self._parts
             # Before anybody asks which jobs there are.
             await importer.take()

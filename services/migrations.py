@@ -1,9 +1,9 @@
 """Bring a service's database to the schema of this version.
 
-A service has one MetaData, which is the schema, and a package of migrations that lead there:
-`HEAD = "0002"` and `OLDEST_RELEASE = "0.1.0"` in its `__init__.py`, and Alembic's revision files
-under `versions/`, numbered in order. A test keeps schema and migrations equal. A new SQLite file is
-made from the MetaData, and an up-to-date file is recognised by its stamp, both without Alembic,
+A service has a package of migrations: in its `__init__.py` the `metadata`, which is the schema,
+`HEAD = "0002"` and `OLDEST_RELEASE = "0.1.0"`, and under `versions/` Alembic's revision files,
+numbered in order, which lead from the schema of the first release to this one. A new database is
+made from the MetaData, and an up-to-date one is recognised by its stamp, both without Alembic,
 whose import takes longer than either.
 
 During a rolling update, replicas of the previous release run and restart beside the new one. So the
@@ -61,10 +61,10 @@ class _Stamp(Struct, frozen=True):
     oldest_release: str | None
 
 
-async def prepare(database: Database, metadata: sa.MetaData, migrations: ModuleType) -> None:
+async def prepare(database: Database, migrations: ModuleType) -> None:
     """Make or upgrade the tables; raise DatabaseMismatch if this version cannot use them."""
     if await revision(database) != migrations.HEAD:
-        await database.migrate(partial(_bring_up, metadata, migrations))
+        await database.migrate(partial(bring_up, migrations=migrations))
 
 
 async def revision(database: Database) -> str | None:
@@ -117,19 +117,19 @@ def too_new(revision: str | None) -> str:
     )
 
 
-def _bring_up(metadata: sa.MetaData, migrations: ModuleType, connection: sa.Connection) -> None:
-    is_new = _current(connection) is None
-    if is_new and sa.inspect(connection).get_table_names():
+def bring_up(connection: sa.Connection, migrations: ModuleType) -> None:
+    """Make the tables where there are none, and upgrade them where they are older."""
+    if _current(connection) is not None:
+        upgrade(connection, migrations)
+        return
+    if sa.inspect(connection).get_table_names():
         raise DatabaseMismatch(
             "the database holds tables of another program; choose another file or database"
         )
-    if is_new and connection.dialect.name == "sqlite":
-        metadata.create_all(connection, checkfirst=False)
-        _version.create(connection)
-        connection.execute(sa.insert(_version).values(version_num=migrations.HEAD))
-        _note_oldest(connection, migrations)
-    else:
-        upgrade(connection, migrations)
+    migrations.metadata.create_all(connection, checkfirst=False)
+    _version.create(connection)
+    connection.execute(sa.insert(_version).values(version_num=migrations.HEAD))
+    _note_oldest(connection, migrations)
 
 
 def _note_oldest(connection: sa.Connection, migrations: ModuleType) -> None:

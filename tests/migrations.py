@@ -19,16 +19,16 @@ FIRST_RELEASE = "0.1.0"
 
 
 async def assert_migrations_match(
-    metadata: sa.MetaData, migrations: ModuleType, folder: Path, postgres: PostgresServer
+    migrations: ModuleType, folder: Path, postgres: PostgresServer
 ) -> None:
     """Fail unless the migrations end at HEAD with the schema that the MetaData describes."""
     scripts = await asyncio.to_thread(ScriptDirectory, str(files(migrations)))
     heads = await asyncio.to_thread(scripts.get_heads)
     assert heads == [migrations.HEAD], "HEAD is not the last migration"
     assert await asyncio.to_thread(_oldest_release, scripts) == migrations.OLDEST_RELEASE
-    await _assert_same(metadata, migrations, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
+    await _assert_same(migrations, *[f"sqlite:///{folder}/{n}.db" for n in range(2)])
     with postgres.database() as one, postgres.database() as other:
-        await _assert_same(metadata, migrations, one, other)
+        await _assert_same(migrations, one, other)
 
 
 def _oldest_release(scripts: ScriptDirectory) -> str:
@@ -37,10 +37,10 @@ def _oldest_release(scripts: ScriptDirectory) -> str:
     return max(named, key=lambda release: [int(part) for part in release.split(".")])
 
 
-async def _assert_same(metadata: sa.MetaData, migrations: ModuleType, one: str, other: str) -> None:
+async def _assert_same(migrations: ModuleType, one: str, other: str) -> None:
     async with Database(one, "test") as upgraded, Database(other, "test") as created:
         await upgraded.migrate(partial(upgrade, migrations=migrations))
-        await created.migrate(metadata.create_all)
+        await created.migrate(migrations.metadata.create_all)
         came, described = await upgraded.read(schema), await created.read(schema)
         assert came == described
 

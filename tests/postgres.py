@@ -18,7 +18,7 @@ from agent_service.storage import migrations as of_agents
 from gateway_service.storage import migrations as of_gateways
 from scheduler_service.storage import migrations as of_schedulers
 from services.ids import new_id
-from services.migrations import upgrade
+from services.migrations import bring_up
 from tests.ports import free_port
 from tests.requirements import require
 
@@ -151,7 +151,7 @@ def _migrate(url: str) -> None:
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options)
         with engine.begin() as connection:
             connection.execute(CreateSchema(service))
-            upgrade(connection, its)
+            bring_up(connection, its)
 
 
 def _is_alive(status: Path) -> bool:

@@ -174,7 +174,7 @@ async def _connects(address: TcpAddress) -> bool:
 
 async def tables_check(url: str, service: str, clock: Clock) -> Check:
     """Whether the tables are those of this version, and the clocks agree."""
-    migrations = importlib.import_module(SCHEMAS[service][1])
+    migrations = importlib.import_module(SCHEMAS[service])
     try:
         async with Database(url, service) as database:
             there, how = await revision(database), await standing(database, migrations)

@@ -5,7 +5,6 @@ import importlib
 
 from services.cli.command import JSON_LIST, Action, Command, Context, arg
 from services.cli.console import print_json, say
-from services.cli.startup import imported
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -22,14 +21,11 @@ version runs; those of the version before go on meanwhile. SQLite files have one
 first."""
 
 SCHEMAS = {
-    "agent": ("agent_service.storage.schema:metadata", "agent_service.storage.migrations"),
-    "gateway": ("gateway_service.storage.schema:metadata", "gateway_service.storage.migrations"),
-    "scheduler": (
-        "scheduler_service.storage.schema:metadata",
-        "scheduler_service.storage.migrations",
-    ),
+    "agent": "agent_service.storage.migrations",
+    "gateway": "gateway_service.storage.migrations",
+    "scheduler": "scheduler_service.storage.migrations",
 }
-"""The tables of each service that has some, and the package of migrations that lead there."""
+"""The package of migrations of each service that has tables."""
 
 
 async def _upgrade(context: Context) -> None:
@@ -47,10 +43,9 @@ async def _upgrade(context: Context) -> None:
 async def _bring_up(settings: Settings, service: str) -> tuple[str | None, str | None]:
     """What the tables were before, and are now."""
     url = settings.load(ServiceConfig).database.url_of(service, settings.home)
-    schema, package = SCHEMAS[service]
     async with Database(url, service) as database:
         before = await revision(database)
-        await prepare(database, imported(schema), importlib.import_module(package))
+        await prepare(database, importlib.import_module(SCHEMAS[service]))
         return before, await revision(database)
 
 

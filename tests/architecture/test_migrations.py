@@ -100,8 +100,19 @@ def test_migrations_only_add() -> None:
     assert_clean(takes_away, product())
 
 
+def releases() -> list[str]:
+    return re.findall(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_a_release_writes_its_schema_out() -> None:
+    firsts = [each for each in product() if each.path.endswith("/versions/0001_first.py")]
+    assert len(firsts) == 3
+    is_written_out = [any(map(new_tables, [first])) for first in firsts]
+    assert is_written_out == [bool(releases())] * 3
+
+
 def test_contract_steps_wait_for_a_release() -> None:
-    released = re.findall(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = releases()
     # Before the first one there is none that could run beside it.
     about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     done = set(released or [about["version"]])

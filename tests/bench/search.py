@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from agent_service.search.query import parse
 from agent_service.storage import migrations, search
-from agent_service.storage.schema import metadata
 from agent_service.storage.search import Hit, SearchQuery
 from agent_service.storage.search_index import SearchUpkeep
 from services.clock import SystemClock
@@ -69,7 +68,7 @@ async def postgresql(plan: Plan) -> list[Reading]:
 async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
     corpus = Corpus(min(_MESSAGES, max(_LEAST, plan.samples * _MESSAGES_PER_SAMPLE)))
     async with Database(url, "agent") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         upkeep = asyncio.create_task(SearchUpkeep(database, SystemClock()).run())
         begun = perf_counter()
         for first in range(0, corpus.count, _TOGETHER):

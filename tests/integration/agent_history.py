@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from agent_service.models.base import encoded
 from agent_service.search.query import searchable, terms
 from agent_service.storage import migrations, search_index
-from agent_service.storage.schema import message, metadata, session
+from agent_service.storage.schema import message, session
 from agent_service.storage.search_index import Entry
 from agent_service.usage import Usage
 from services.database import Database
@@ -24,7 +24,7 @@ BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 async def history(url: str) -> AsyncGenerator[Database]:
     """An agent's database with its tables."""
     async with Database(url, "agent") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         yield database
 
 

@@ -19,19 +19,18 @@ from services.migrations import Standing, prepare, standing, upgrade
 from tests.migrations import assert_migrations_match, schema
 from tests.postgres import PostgresServer
 from tests.sample import migrations
-from tests.sample.schema import folder, metadata, note
+from tests.sample.schema import folder, note
 
 _FRESH = """
 import asyncio, sys
 from services.database import Database
 from services.migrations import prepare
 from tests.sample import migrations
-from tests.sample.schema import metadata
 
 async def main():
     for _ in range(2):
         async with Database(sys.argv[1], "test") as database:
-            await prepare(database, metadata, migrations)
+            await prepare(database, migrations)
     print({"alembic", "sqlalchemy.dialects.postgresql"} & set(sys.modules))
 
 asyncio.run(main())
@@ -71,12 +70,12 @@ def first_version_with_rows(connection: sa.Connection) -> None:
 
 
 async def test_both_ways_lead_to_the_same_schema(tmp_path: Path, postgres: PostgresServer) -> None:
-    await assert_migrations_match(metadata, migrations, tmp_path, postgres)
+    await assert_migrations_match(migrations, tmp_path, postgres)
 
 
 async def test_an_empty_database_is_prepared_and_stays_so(database: Database) -> None:
     for _ in range(2):
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
     assert await stamp(database) == "0002"
     await database.write(lambda c: c.execute(sa.insert(folder).values(id="f1", name="inbox")))
     assert await rows(database, folder) == [("f1", "inbox")]
@@ -84,7 +83,7 @@ async def test_an_empty_database_is_prepared_and_stays_so(database: Database) ->
 
 async def test_an_older_database_is_upgraded_with_what_is_in_it(database: Database) -> None:
     await database.migrate(first_version_with_rows)
-    await prepare(database, metadata, migrations)
+    await prepare(database, migrations)
     assert await stamp(database) == "0002"
     assert await rows(database, folder) == [("f1", "inbox")]
     assert await rows(database, note) == [("f1", 1, "OPEN", "hello", None)]
@@ -96,7 +95,7 @@ async def test_a_migration_that_fails_changes_nothing(database: Database) -> Non
     await database.write(lambda c: c.execute(clash))
     before = await database.read(schema)
     with pytest.raises(IntegrityError):  # two folders of one name
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
     assert await stamp(database) == "0001"
     assert await database.read(schema) == before
 
@@ -113,18 +112,18 @@ async def test_a_version_starts_on_newer_tables_unless_what_it_needs_was_taken_a
     contracts: str, afterwards: Standing, database: Database, tmp_path: Path
 ) -> None:
     await database.migrate(first_version_with_rows)
-    await prepare(database, metadata, migrations)
+    await prepare(database, migrations)
     later = await asyncio.to_thread(later_version, tmp_path, contracts)
     assert await standing(database, later) is Standing.OLDER
-    await prepare(database, metadata, later)
+    await prepare(database, later)
     assert await standing(database, later) is Standing.SAME
     before = await database.read(schema)
     assert await standing(database, migrations) is afterwards
     if afterwards is Standing.TOO_NEW:
         with pytest.raises(DatabaseMismatch, match=r"0003, is newer than this version.* backup"):
-            await prepare(database, metadata, migrations)
+            await prepare(database, migrations)
     else:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         assert await rows(database, folder) == [("f1", "inbox")]
     # Whatever the older one did, the newer one finds what it made.
     assert await database.read(schema) == before
@@ -135,21 +134,21 @@ async def test_a_newer_file_that_was_made_at_once_is_known_as_well(tmp_path: Pat
     for contracts, expected in (("", Standing.NEWER), ("99.0.0", Standing.TOO_NEW)):
         later = await asyncio.to_thread(later_version, tmp_path / (contracts or "none"), contracts)
         async with Database(f"sqlite:///{tmp_path}/{expected}.db", "test") as database:
-            await prepare(database, metadata, later)
+            await prepare(database, later)
             assert await standing(database, migrations) is expected
 
 
 async def test_a_newer_database_that_does_not_say_who_can_use_it_is_refused(
     database: Database,
 ) -> None:
-    await prepare(database, metadata, migrations)
+    await prepare(database, migrations)
     for statement in (
         "UPDATE alembic_version SET version_num = '0003'",
         "DROP TABLE oldest_release",
     ):
         await database.migrate(lambda c, text=statement: c.execute(sa.text(text)))
     with pytest.raises(DatabaseMismatch, match="newer than this version"):
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
 
 
 def later_version(folder: Path, contracts: str) -> ModuleType:
@@ -157,7 +156,9 @@ def later_version(folder: Path, contracts: str) -> ModuleType:
     made = folder / "later"
     shutil.copytree(Path(migrations.__file__).parent, made)
     oldest = contracts or migrations.OLDEST_RELEASE
-    (made / "__init__.py").write_text(f'HEAD, OLDEST_RELEASE = "0003", "{oldest}"')
+    (made / "__init__.py").write_text(
+        f'from tests.sample.schema import metadata\nHEAD, OLDEST_RELEASE = "0003", "{oldest}"\n'
+    )
     text = _CONTRACT.format(contracts) if contracts else _EXPAND
     (made / "versions" / "v0003_later.py").write_text(_LATER + text)
     spec = spec_from_file_location("later", made / "__init__.py")
@@ -171,13 +172,13 @@ def later_version(folder: Path, contracts: str) -> ModuleType:
 async def test_the_database_of_another_program_is_refused(database: Database) -> None:
     await database.migrate(lambda c: c.execute(sa.text("CREATE TABLE theirs (id INTEGER)")))
     with pytest.raises(DatabaseMismatch, match="another program"):
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
 
 
 async def test_replicas_that_start_together_upgrade_once(empty_postgres_url: str) -> None:
     async def start() -> None:
         async with Database(empty_postgres_url, "test") as replica:
-            await prepare(replica, metadata, migrations)
+            await prepare(replica, migrations)
 
     await asyncio.gather(*[start() for _ in range(3)])
     async with Database(empty_postgres_url, "test") as database:

@@ -15,7 +15,6 @@ from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import migrations, outbox
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
-from gateway_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
 from services.leases import Fenced, new_owner
@@ -37,7 +36,7 @@ CHAT = Address("default", "memory", "1", "5")
 async def database(database_url: str) -> AsyncIterator[Database]:
     """The gateway's tables, of each kind in turn."""
     async with Database(database_url, "gateway") as opened:
-        await prepare(opened, metadata, migrations)
+        await prepare(opened, migrations)
         yield opened
 
 

@@ -11,7 +11,6 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.telegram import TelegramPlatform
 from gateway_service.runner import Watch
 from gateway_service.storage import migrations
-from gateway_service.storage.schema import metadata
 from services.database import Database
 from services.leases import new_owner
 from services.metrics import Meter
@@ -36,7 +35,7 @@ DEAF_S = 60.0
 async def database(sqlite_url: str) -> AsyncIterator[Database]:
     """The gateway's tables."""
     async with Database(sqlite_url, "gateway") as opened:
-        await prepare(opened, metadata, migrations)
+        await prepare(opened, migrations)
         yield opened
 
 

@@ -17,7 +17,7 @@ from gateway_service.clients import AgentClient
 from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.resets import Resets
 from gateway_service.storage import chats, migrations, resets
-from gateway_service.storage.schema import chat_session, metadata, session_reset
+from gateway_service.storage.schema import chat_session, session_reset
 from hermes.agent.v1 import session_pb2, turn_pb2_grpc
 from services.database import Database
 from services.errors import Unavailable
@@ -111,7 +111,7 @@ class World(Struct):
 async def world(database_url: str) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(database_url, "gateway"))
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         server, turns, sessions = grpc.aio.server(), FakeTurns(), _Sessions()
         turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
         server.add_generic_rpc_handlers((sessions.handler(),))

@@ -30,7 +30,6 @@ from gateway_service.storage import attachments, chats, inbox, migrations, outbo
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
-from gateway_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import AlreadyExists
@@ -53,7 +52,7 @@ ORDER = TurnOrder("trn_1", "default", "s1", ADA, "hi", "/src", "small")
 async def database(database_url: str) -> AsyncIterator[Database]:
     """The gateway's tables, of each kind in turn."""
     async with Database(database_url, "gateway") as opened:
-        await prepare(opened, metadata, migrations)
+        await prepare(opened, migrations)
         yield opened
 
 

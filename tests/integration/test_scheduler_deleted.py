@@ -9,7 +9,7 @@ from hermes.agent.v1 import turn_pb2
 from scheduler_service.jobs import RunState
 from scheduler_service.options import Overlap
 from scheduler_service.storage import migrations
-from scheduler_service.storage.schema import metadata, run
+from scheduler_service.storage.schema import run
 from services.database import Database
 from services.migrations import prepare
 from tests.integration.scheduler_parts import SetClock, Wire, scheduler
@@ -35,7 +35,7 @@ async def test_a_turn_that_starts_after_it_was_to_be_stopped_is_stopped(
     """The call that starts it was on its way when its job was deleted."""
     clock = SetClock(NOON)
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         async with scheduler(database, wire, clock=clock) as dying:
             wire.turns.unreachable = True
             await dying.create("x", "1m", "wait done")
@@ -57,7 +57,7 @@ async def test_what_has_not_started_when_it_could_last_is_stopped_no_more(
 ) -> None:
     clock = SetClock(NOON)
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         async with scheduler(database, wire, clock=clock) as running:
             await running.create(
                 "x", "1m", "fail", max_retries=1, retry_backoff=timedelta(seconds=3600)
@@ -87,7 +87,7 @@ async def test_a_turn_whose_place_was_taken_is_stopped_though_what_took_it_is_de
 ) -> None:
     clock = SetClock(NOON)
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         async with scheduler(database, wire, clock=clock) as running:
             await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
             await running.passes()

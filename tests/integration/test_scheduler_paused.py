@@ -8,7 +8,6 @@ import pytest
 
 from scheduler_service.jobs import JobState, RunState
 from scheduler_service.storage import migrations
-from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.migrations import prepare
 from tests.integration.scheduler_parts import (
@@ -44,7 +43,7 @@ class Scene:
 async def scene(sqlite_url: str, wire: Wire) -> AsyncIterator[Scene]:
     clock = SetClock(NOON)
     async with Database(sqlite_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         async with scheduler(database, wire, clock=clock) as running:
             yield Scene(running, clock)
 

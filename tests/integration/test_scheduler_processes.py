@@ -21,7 +21,7 @@ from scheduler_service.jobs import Job, JobSpec, JobState, Origin, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import jobs, migrations
-from scheduler_service.storage.schema import metadata, run
+from scheduler_service.storage.schema import run
 from services import certs
 from services.auth import Identity
 from services.channels import Channels
@@ -118,7 +118,7 @@ async def test_three_schedulers_of_which_one_is_killed_all_the_time(
     chance = random.Random(7)
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(postgres_url, "scheduler"))
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
 
         async def start(number: int) -> SchedulerProcess:
             home = tmp_path / f"home{number}"
@@ -154,7 +154,7 @@ async def test_a_killed_scheduler_goes_on_at_once_when_it_is_started_again(
 ) -> None:
     variables = environ(tmp_path / "home", pki, wire, sqlite_url)
     async with Database(sqlite_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         job = job_at("x", datetime.now(UTC), "wait done")
         await database.write(lambda connection: jobs.insert_job(connection, job, ""))
     process = SchedulerProcess(variables)
@@ -174,7 +174,7 @@ async def test_a_turn_that_nobody_has_noted_is_stopped_with_its_job_whoever_is_k
     the job, before it stops anything; the next one finds the agent away."""
     variables = environ(tmp_path / "home", pki, wire, sqlite_url)
     async with Database(sqlite_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         job = job_at("x", datetime.now(UTC), "wait done")
         await database.write(partial(jobs.insert_job, new=job, request_digest=""))
     wire.turns.tells_nobody = True

@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 @pytest.fixture
 async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         yield database
 
 
@@ -249,7 +249,7 @@ async def test_what_is_asked_for_while_its_job_is_being_deleted_is_not_run(
     postgres_url: str, wire: Wire
 ) -> None:
     async with Database(postgres_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         clock = SetClock(NOON)
         async with scheduler(database, wire, clock=clock) as running:
             await running.create("x", "every 1h")

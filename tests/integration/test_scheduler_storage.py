@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,10 @@ from scheduler_service.schedule.misfire import Firing
 from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
-from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.errors import ServiceUnavailable
 from services.leases import new_owner
 from services.migrations import prepare
-from tests.migrations import assert_migrations_match
-from tests.postgres import PostgresServer
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOLDER = Holder(new_owner("me"), run_leases(60.0))
@@ -35,7 +31,7 @@ _WITHOUT_ROWS = ("SCALAR SUBQUERY", "TEMP B-TREE", "CONSTANT ROW")
 @pytest.fixture
 async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         yield database
 
 
@@ -61,10 +57,6 @@ def job_of(number: int, due: datetime | None = NOON) -> Job:
     )
 
 
-async def test_migrations_lead_to_the_schema(tmp_path: Path, postgres: PostgresServer) -> None:
-    await assert_migrations_match(metadata, migrations, tmp_path, postgres)
-
-
 async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:
     def plans(connection: sa.Connection) -> dict[str, list[str]]:
         sent: list[tuple[str, Any]] = []
@@ -86,7 +78,7 @@ async def test_what_is_due_is_found_by_index(sqlite_url: str) -> None:
         }
 
     async with Database(sqlite_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         found = await database.write(plans)
     assert len(found) == 5
     for statement, steps in found.items():

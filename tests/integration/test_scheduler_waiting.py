@@ -12,7 +12,6 @@ from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.misfire import Firing
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
-from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.errors import FailedPrecondition
 from services.leases import new_owner
@@ -28,7 +27,7 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         yield database
 
 

@@ -17,7 +17,7 @@ from scheduler_service.jobs import Job, JobSpec, JobState
 from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, migrations
-from scheduler_service.storage.schema import job, metadata
+from scheduler_service.storage.schema import job
 from services.database import Database
 from services.migrations import prepare
 from tests.bench.figures import BenchError, Plan, Reading
@@ -125,7 +125,7 @@ async def _outcome(plan: Plan) -> Outcome:
         site = Site(plan.folder / "killed", url, model_url)
         await asyncio.to_thread(site.issue)
         database = await stack.enter_async_context(Database(url, "scheduler"))
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         agent = site.agent()
         stack.callback(agent.kill)
         await asyncio.to_thread(_start, agent)

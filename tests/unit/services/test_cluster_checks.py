@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from scheduler_service.storage import migrations
-from scheduler_service.storage.schema import metadata
 from services.addresses import TcpAddress
 from services.auth import Identity
 from services.certs import files_of, init, issue
@@ -143,7 +142,7 @@ async def test_tables_of_another_version_are_told(empty_postgres_url: str) -> No
     assert nothing.verdict is Verdict.NOTE
     assert "hermes database upgrade" in nothing.message
     async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
     found = await tables_check(empty_postgres_url, "scheduler", SystemClock())
     assert (found.verdict, migrations.HEAD in found.message) == (Verdict.OK, True)
     away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
@@ -161,7 +160,7 @@ async def test_newer_tables_are_told_from_those_that_are_to_be_brought_up(
     oldest: str, verdict: Verdict, told: str, empty_postgres_url: str
 ) -> None:
     async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
         await database.write(partial(stamp, oldest=oldest))
     found = await tables_check(empty_postgres_url, "scheduler", SystemClock())
     assert (found.name, found.verdict) == ("tables", verdict)
@@ -177,7 +176,7 @@ def stamp(conn: sa.Connection, oldest: str) -> None:
 
 async def test_a_clock_that_is_not_the_databases_is_told(empty_postgres_url: str) -> None:
     async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, metadata, migrations)
+        await prepare(database, migrations)
     for apart in (timedelta(hours=1), timedelta(hours=-1)):
         wrong = ManualClock(datetime.now(UTC) + apart)
         found = await tables_check(empty_postgres_url, "scheduler", wrong)
