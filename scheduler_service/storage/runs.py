@@ -3,7 +3,6 @@
 What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
 """
 
-from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -20,7 +19,6 @@ from scheduler_service.jobs import (
     LastRun,
     Run,
     RunState,
-    turn_id_of,
 )
 from scheduler_service.options import Overlap
 from scheduler_service.storage.jobs import (
@@ -297,29 +295,6 @@ def _cancel(
             stop_until=ANY_START,
         )
     )
-
-
-def replaced_by(connection: sa.Connection, claim: Claim) -> list[str]:
-    """Return the ids of the turns that may still run of runs whose place a claim's run has taken.
-
-    One that was replaced before it had started had itself stopped nothing yet.
-    """
-    columns = (run.c.id, run.c.attempt, run.c.claimed_at, run.c.finished_at, run.c.started_at)
-    query = sa.select(*columns).where(
-        run.c.job_id == claim.job.id, run.c.state == RunState.CANCELLED
-    )
-    # A run is claimed and the one that it replaces is ended at the same time, by the same clock.
-    ended_at: defaultdict[datetime | None, list[Any]] = defaultdict(list)
-    for row in connection.execute(query):
-        ended_at[row.finished_at].append(row)
-    turn_ids: list[str] = []
-    following = [claim.claimed_at]
-    while following:
-        for row in ended_at.pop(following.pop(), ()):
-            turn_ids.append(turn_id_of(row.id, row.attempt))
-            if row.attempt == 1 and row.started_at is None:
-                following.append(row.claimed_at)
-    return turn_ids
 
 
 def find_run(connection: sa.Connection, run_id: str) -> Run | None:

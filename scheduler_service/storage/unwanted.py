@@ -56,6 +56,14 @@ def unwanted(connection: sa.Connection) -> Sequence[Unwanted]:
     ]
 
 
+def unwanted_of(connection: sa.Connection, job_id: str) -> Sequence[str]:
+    """Return the ids of a job's turns that are to be stopped."""
+    query = sa.select(run.c.id, run.c.attempt).where(
+        run.c.job_id == job_id, run.c.stop_until.is_not(None)
+    )
+    return [turn_id_of(row.id, row.attempt) for row in connection.execute(query)]
+
+
 def stopped(connection: sa.Connection, run_ids: Collection[str]) -> None:
     """Note that the turns of runs need not be stopped any more."""
     connection.execute(_STOPPED, {"run_ids": run_ids})

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.jobs import Attempt, Claim, Job, JobSpec, RunState
+from scheduler_service.jobs import Claim, Job, JobSpec, RunState
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Ask, Helpers, Runner
@@ -55,28 +55,6 @@ async def one_claim(database: Database, job: Job) -> Claim:
     await store(database, job)
     (claimed,) = (await claim(database, [job], NOON)).runs
     return claimed
-
-
-async def test_who_replaces_a_run_that_had_not_started_stops_what_that_one_had_replaced(
-    prepared: Database,
-) -> None:
-    job = overlapping(Overlap.REPLACE)
-    await store(prepared, job)
-    made: list[Claim] = []
-    for minute in range(3):
-        (seen,) = await due(prepared, NOON + minute * MINUTE)
-        (run,) = (await claim(prepared, [seen], NOON + minute * MINUTE)).runs
-        made.append(run)
-        if not minute:
-            begun = replace(run, attempt=Attempt(started_at=NOON))
-            await prepared.write(partial(runs.start_run, leases=HOLDER.leases, claim=begun))
-    first, second, third = made
-    replaced = partial(runs.replaced_by, claim=third)
-    assert await prepared.read(replaced) == [second.run_id, first.run_id]
-    assert await prepared.read(partial(runs.replaced_by, claim=second)) == [first.run_id]
-    started = sa.update(RUN).where(RUN.c.id == second.run_id).values(started_at=NOON)
-    await prepared.write(lambda connection: connection.execute(started))
-    assert await prepared.read(replaced) == [second.run_id], "which has stopped the first"
 
 
 async def test_the_turn_of_the_first_of_three_runs_is_stopped(sqlite_url: str, wire: Wire) -> None:
