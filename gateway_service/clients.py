@@ -82,10 +82,12 @@ async def of_agent(call: Awaitable[_T]) -> _T:
         raise explained(error) from error
 
 
-async def of_scheduler(call: Awaitable[_T]) -> _T:
+async def of_scheduler(
+    method: Callable[..., Awaitable[_T]], request: object, limit_s: float = SCHEDULER_S
+) -> _T:
     """What the scheduler answers; ServiceUnavailable where it is away, else SchedulerRefused."""
     try:
-        return await call
+        return await method(request, timeout=limit_s)
     except grpc.aio.AioRpcError as error:
         details = details_of(error)
         # Where the gateway runs without it, as in `hermes chat` alone, nobody knows its methods.

@@ -114,10 +114,12 @@ class HermesError(Exception):
         *,
         reason: Reason | None = None,
         metadata: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.fields: Mapping[str, str] = fields or {}
         self.reason = reason or self.default_reason
         self.metadata: Mapping[str, str] = metadata or {}
         self.retry_after_s = retry_after_s
@@ -127,17 +129,6 @@ class InvalidArgument(HermesError):
     """A field is missing or malformed; `fields` maps each field's path to what is wrong with it."""
 
     default_reason = Reason.INVALID_ARGUMENT
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        fields: Mapping[str, str] | None = None,
-        reason: Reason | None = None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message, reason=reason, metadata=metadata)
-        self.fields: Mapping[str, str] = fields or {}
 
 
 class NotFound(HermesError):
@@ -243,7 +234,7 @@ def to_status(error: HermesError) -> status_pb2.Status:
         domain=DOMAIN, reason=error.reason.value, metadata=error.metadata
     )
     status.details.add().Pack(info)
-    if isinstance(error, InvalidArgument) and error.fields:
+    if error.fields:
         violations = [
             error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
             for field, description in error.fields.items()

@@ -156,13 +156,15 @@ class QueuedHandler(logging.Handler):
             self._target.handle(record)
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
+class _Formatter(logging.Formatter):
     def __init__(self, service: str, redactor: Redactor) -> None:
         super().__init__()
         self._service = service
         self._redactor = redactor
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         # Part by part: in the whole line a secret may begin or end inside an escape.
@@ -170,13 +172,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(changed_texts(fields, self._redactor.redact))
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """Lines for a person at a terminal."""
-
-    def __init__(self, service: str, redactor: Redactor) -> None:
-        super().__init__()
-        self._service = service
-        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         fields = fields_of(record, self._service)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway_service.authorization import Who
-from gateway_service.clients import SCHEDULER_S, of_scheduler, origin_of
+from gateway_service.clients import of_scheduler, origin_of
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -59,8 +59,7 @@ HOW = (
 async def _jobs(tools: Tools, chat: Chat) -> Sequence[Job]:
     """A profile's jobs, the one due next first."""
     request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
-    jobs = tools.scheduler.jobs
-    return (await of_scheduler(jobs.ListJobs(request, timeout=SCHEDULER_S))).jobs
+    return (await of_scheduler(tools.scheduler.jobs.ListJobs, request)).jobs
 
 
 async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
@@ -87,8 +86,7 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
             denied_commands=denied_here(tools, chat),
         )
         request = job_pb2.CreateJobRequest(job=asked, profile=chat.profile)
-        creation = tools.scheduler.jobs.CreateJob(request, timeout=SCHEDULER_S)
-        job = (await of_scheduler(creation)).job
+        job = (await of_scheduler(tools.scheduler.jobs.CreateJob, request)).job
     return Answer(
         f"Job `{job.job_id}`: {job.schedule}, next {await _next(job)} ({job.time_zone}). Its "
         "output comes here."
@@ -98,7 +96,7 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
 async def _job(tools: Tools, chat: Chat, job_id: str) -> Job | None:
     request = job_pb2.GetJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        found = await of_scheduler(tools.scheduler.jobs.GetJob(request, timeout=SCHEDULER_S))
+        found = await of_scheduler(tools.scheduler.jobs.GetJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return None
@@ -121,7 +119,7 @@ async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
 async def _is_schedule(tools: Tools, chat: Chat, text: str) -> bool:
     request = schedule_pb2.PreviewScheduleRequest(schedule=text, count=1, profile=chat.profile)
     try:
-        await of_scheduler(tools.scheduler.jobs.PreviewSchedule(request, timeout=SCHEDULER_S))
+        await of_scheduler(tools.scheduler.jobs.PreviewSchedule, request)
     except SchedulerRefused as error:
         if error.reason in (Reason.SCHEDULE_INVALID, Reason.INVALID_ARGUMENT):
             return False
@@ -132,7 +130,7 @@ async def _is_schedule(tools: Tools, chat: Chat, text: str) -> bool:
 async def _show(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "show")
     request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
-    found = await of_scheduler(tools.scheduler.jobs.ListRuns(request, timeout=SCHEDULER_S))
+    found = await of_scheduler(tools.scheduler.jobs.ListRuns, request)
     return Answer("\n".join(await asyncio.to_thread(_told, job, found.runs)))
 
 
@@ -156,14 +154,14 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
 async def _pause(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
-    await of_scheduler(tools.scheduler.jobs.PauseJob(request, timeout=SCHEDULER_S))
+    await of_scheduler(tools.scheduler.jobs.PauseJob, request)
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
 async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
-    found = await of_scheduler(tools.scheduler.jobs.ResumeJob(request, timeout=SCHEDULER_S))
+    found = await of_scheduler(tools.scheduler.jobs.ResumeJob, request)
     return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
@@ -171,7 +169,7 @@ async def _run(tools: Tools, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "run")
     run_id = chat.effect_id("run")
     request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
-    await of_scheduler(tools.scheduler.jobs.RunJob(request, timeout=SCHEDULER_S))
+    await of_scheduler(tools.scheduler.jobs.RunJob, request)
     return Answer(f"{_called(job)} runs now; its output goes to {_destination(job)}.")
 
 
@@ -184,7 +182,7 @@ async def _remove(tools: Tools, chat: Chat, arguments: str) -> Answer:
         job_id, removed = arguments.strip("`"), code(arguments)
     request = job_pb2.DeleteJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        await of_scheduler(tools.scheduler.jobs.DeleteJob(request, timeout=SCHEDULER_S))
+        await of_scheduler(tools.scheduler.jobs.DeleteJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return wrong(_no_job(arguments))

@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from gateway_service.authorization import Who
-from gateway_service.clients import SCHEDULER_S, of_scheduler
+from gateway_service.clients import of_scheduler
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -34,8 +34,7 @@ BACKUPS_SHOWN = 3
 
 async def _curator(tools: Tools, chat: Chat) -> curator_pb2.Curator:
     request = curator_pb2.GetCuratorRequest(profile=chat.profile)
-    call = tools.scheduler.curators.GetCurator(request, timeout=SCHEDULER_S)
-    return (await of_scheduler(call)).curator
+    return (await of_scheduler(tools.scheduler.curators.GetCurator, request)).curator
 
 
 async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
@@ -49,8 +48,7 @@ async def _run(is_dry: bool, tools: Tools, chat: Chat, _arguments: str) -> Answe
     waited_s = 0.0
     while True:
         # Asked for again, the same run is found by its id.
-        call = tools.scheduler.curators.RunCurator(request, timeout=SCHEDULER_S)
-        run = (await of_scheduler(call)).run
+        run = (await of_scheduler(tools.scheduler.curators.RunCurator, request)).run
         if run.HasField("finish_time") or waited_s >= WAIT_S:
             break
         await tools.clock.sleep(LOOK_S)
@@ -67,14 +65,16 @@ _begin, _begin_dry = partial(_run, False), partial(_run, True)
 
 async def _pause(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
-    call = tools.scheduler.curators.PauseCurator(request, timeout=SCHEDULER_S)
-    return Answer(_standing((await of_scheduler(call)).curator))
+    return Answer(
+        _standing((await of_scheduler(tools.scheduler.curators.PauseCurator, request)).curator)
+    )
 
 
 async def _resume(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
-    call = tools.scheduler.curators.ResumeCurator(request, timeout=SCHEDULER_S)
-    return Answer(_standing((await of_scheduler(call)).curator))
+    return Answer(
+        _standing((await of_scheduler(tools.scheduler.curators.ResumeCurator, request)).curator)
+    )
 
 
 async def _roll_back(tools: Tools, chat: Chat, arguments: str) -> Answer:
@@ -89,8 +89,9 @@ async def _roll_back(tools: Tools, chat: Chat, arguments: str) -> Answer:
     request = curator_pb2.RollBackRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), backup_id=backup
     )
-    call = tools.scheduler.curators.RollBack(request, timeout=ROLL_BACK_S)
-    return Answer(_told((await of_scheduler(call)).report))
+    return Answer(
+        _told((await of_scheduler(tools.scheduler.curators.RollBack, request, ROLL_BACK_S)).report)
+    )
 
 
 async def _asked(tools: Tools, chat: Chat, backup: str) -> Answer:
@@ -107,8 +108,7 @@ async def _asked(tools: Tools, chat: Chat, backup: str) -> Answer:
 
 async def _reports(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ListReportsRequest(profile=chat.profile, page_size=REPORTS_SHOWN + 1)
-    call = tools.scheduler.curators.ListReports(request, timeout=SCHEDULER_S)
-    found = (await of_scheduler(call)).reports
+    found = (await of_scheduler(tools.scheduler.curators.ListReports, request)).reports
     if not found:
         return Answer("The curator has not run yet; try /curator dry-run")
     lines = [
