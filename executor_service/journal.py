@@ -8,7 +8,6 @@ takes no sync.
 import asyncio
 import contextlib
 import hmac
-import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Generator, Iterable
@@ -16,18 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
-from msgspec import to_builtins
+from msgspec import json
 
-from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import JournalUnusable
-from executor_service.records import (
-    Claim,
-    CommandExit,
-    CommandRecord,
-    EndReason,
-    Lifetimes,
-    SandboxState,
-)
+from executor_service.records import Claim, CommandExit, CommandRecord
 from services.errors import DatabaseUnavailable
 from services.ids import new_id
 
@@ -61,7 +52,6 @@ CREATE TABLE passed (
 _VERSION = 1
 _COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
 _LOCK_TIMEOUT_S = 2.0
-_EXIT_FIELDS = CommandExit.__struct_fields__
 
 _T = TypeVar("_T")
 _Row = tuple[Any, ...]
@@ -104,8 +94,8 @@ class Journal:
         """Stores a claim, and what else is to be true with it; synced."""
 
         def write(db: sqlite3.Connection) -> None:
-            record = json.dumps(to_builtins(claim))
-            db.execute("REPLACE INTO claim VALUES (?, ?)", (claim.sandbox_id, record))
+            row = (claim.sandbox_id, json.encode(claim).decode())
+            db.execute("REPLACE INTO claim VALUES (?, ?)", row)
             if also is not None:
                 also(db)
 
@@ -115,7 +105,8 @@ class Journal:
         """All claims, the oldest first."""
 
         def read(db: sqlite3.Connection) -> list[Claim]:
-            return [_claim(record) for (record,) in db.execute("SELECT record FROM claim")]
+            rows = db.execute("SELECT record FROM claim")
+            return [json.decode(record, type=Claim) for (record,) in rows]
 
         return sorted(await self.read(read), key=lambda claim: claim.claimed_at)
 
@@ -135,7 +126,8 @@ class Journal:
         rows = [
             (
                 *(record.sandbox_id, record.exec_id, record.digest, record.started_at),
-                *(record.ended_at, _exit_text(record.exit), record.stored_bytes),
+                *(record.ended_at, record.exit and json.encode(record.exit).decode()),
+                record.stored_bytes,
             )
             for record in records
         ]
@@ -269,27 +261,7 @@ class Journal:
         )
 
 
-def _claim(record: str) -> Claim:
-    values: dict[str, Any] = json.loads(record)
-    values["lifetimes"] = Lifetimes(**values["lifetimes"])
-    values["state"] = SandboxState(values["state"])
-    if values.get("network") is not None:
-        values["network"] = NetworkPolicy.of_record(values["network"])
-    # JSON has names for keys, not numbers.
-    values["token_digests"] = {int(k): digest for k, digest in values["token_digests"].items()}
-    return Claim(**values)
-
-
 def _command(row: _Row) -> CommandRecord:
     sandbox_id, exec_id, digest, started_at, ended_at, ended, stored_bytes = row
-    exit_ = _exit(ended) if ended else None
+    exit_ = json.decode(ended, type=CommandExit) if ended else None
     return CommandRecord(sandbox_id, exec_id, digest, started_at, ended_at, exit_, stored_bytes)
-
-
-def _exit_text(ended: CommandExit | None) -> str | None:
-    return ended and json.dumps([getattr(ended, name) for name in _EXIT_FIELDS])
-
-
-def _exit(text: str) -> CommandExit:
-    reason, *rest = json.loads(text)
-    return CommandExit(EndReason(reason), *rest)

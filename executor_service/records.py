@@ -1,4 +1,4 @@
-"""What the executor remembers of sandboxes and commands, also across its own restarts."""
+"""What the executor is asked for, and what it remembers also across its own restarts."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from executor_service.backends.base import Isolation
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.policy import NetworkPolicy
 from services.discreet import Discreet
@@ -47,6 +48,28 @@ class Lifetimes(Struct, frozen=True):
     """In any case."""
 
 
+class Wish(Struct, frozen=True):
+    """What somebody asks for."""
+
+    request_id: str
+    profile: str
+    session_id: str
+    template: str
+    """What a new sandbox is made from; empty is the usual."""
+    min_isolation: Isolation
+    workdir: str
+    """A folder of the host to be bound; empty is the session's own workspace."""
+    workspace_id: str
+    """Which workspace it is to be; empty is that of the session's earlier sandboxes."""
+    earlier_workspace_id: str
+    """Which one the session had at another executor."""
+    lifetimes: Lifetimes
+    """0 stands for the usual time."""
+    wait_s: float
+    network: NetworkPolicy | None = None
+    """What it may reach; None is what its template says, or what it has."""
+
+
 class Claim(Discreet, frozen=True):
     """Whose a sandbox is: stored before the sandbox is handed out."""
 
@@ -62,6 +85,8 @@ class Claim(Discreet, frozen=True):
     """The folder that the box sees as /workspace."""
     claimed_at: float
     """Seconds since 1970, as all times here that end in `_at`."""
+    begun_s: float
+    """When it was claimed by the clock that lasts."""
     lifetimes: Lifetimes
     epoch: int
     """Counts the owners; only the latest may do anything."""
@@ -77,8 +102,6 @@ class Claim(Discreet, frozen=True):
     """What it may reach; None where it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
-    begun_s: float = 0.0
-    """When it was claimed by the clock that lasts."""
 
     def next_network(self, policy: NetworkPolicy) -> NetworkPolicy:
         """A policy as the one that follows this."""

@@ -21,8 +21,8 @@ from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.boxes import LiveBox
 from executor_service.pools.templates import Template, Templates
-from executor_service.records import Claim, EndReason, Lifetimes, SandboxState
-from executor_service.workspaces.lending import Lending, Loan, Want
+from executor_service.records import Claim, EndReason, Lifetimes, SandboxState, Wish
+from executor_service.workspaces.lending import Lending, Loan
 from executor_service.workspaces.rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
@@ -41,28 +41,6 @@ class Launch(StrEnum):
     WARM = "warm"
     COLD = "cold"
     RESUMED = "resumed"
-
-
-class Wish(Struct, frozen=True):
-    """What somebody asks for."""
-
-    request_id: str
-    profile: str
-    session_id: str
-    template: str
-    """What a new sandbox is made from; empty is the usual."""
-    min_isolation: Isolation
-    workdir: str
-    """A folder of the host to be bound; empty is the session's own workspace."""
-    workspace_id: str
-    """Which workspace it is to be; empty is that of the session's earlier sandboxes."""
-    earlier_workspace_id: str
-    """Which one the session had at another executor."""
-    lifetimes: Lifetimes
-    """0 stands for the usual time."""
-    wait_s: float
-    network: NetworkPolicy | None = None
-    """What it may reach; None is what its template says, or what it has."""
 
 
 class Grant(Struct, frozen=True):
@@ -150,7 +128,7 @@ class Leases:
             found = template.capabilities
             _check_isolation(found.name, found.isolation, wish)
             _check_network(found, wish.network)
-            async with self._lending.lent(template, _want(wish)) as loan:
+            async with self._lending.lent(template, wish) as loan:
                 live, launch = await _provide(self._templates, template, loan.folder, wish.wait_s)
                 # What is written down of it must be what is known of it, whoever leaves meanwhile.
                 return await unbroken(self._claim_or_end(template, live, wish, launch, loan))
@@ -330,16 +308,6 @@ async def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> No
             f"session {wish.session_id} has a sandbox over another workspace, "
             f"{has}: release it first"
         )
-
-
-def _want(wish: Wish) -> Want:
-    return Want(
-        wish.profile,
-        wish.session_id,
-        wish.workspace_id,
-        wish.earlier_workspace_id,
-        wish.workdir,
-    )
 
 
 async def _provide(

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError, LinkClosed, StartRefused
-from executor_service.link import Exit, ExitReason, RemoteCommand, TerminalSize, Usage
+from executor_service.link import Exit, RemoteCommand, TerminalSize, Usage
 from executor_service.output.pacing import Pacing
 from executor_service.output.spool import CommandSpool
 from executor_service.records import CommandExit, CommandRecord, EndReason
@@ -51,7 +51,7 @@ class Command:
         self._refusal: ExecutorError | HermesError | None = None
         self._remote: RemoteCommand | None = None
         self._writing = asyncio.Lock()
-        self._cancelled_for: ExitReason | None = None
+        self._cancelled_for: EndReason | None = None
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
         self.pacing = Pacing(self._acknowledge)
@@ -130,7 +130,7 @@ class Command:
 
     # ---- what callers ask for
 
-    def cancel(self, reason: ExitReason = ExitReason.CANCELLED) -> None:
+    def cancel(self, reason: EndReason = EndReason.CANCELLED) -> None:
         """Has the box end the whole tree: politely, then by force; goes on over a new link."""
         self._cancelled_for = self._cancelled_for or reason
         if self._remote is not None:
@@ -191,7 +191,7 @@ class Command:
         if self.record.exit is not None:
             self._forget_in_box()
             return
-        reason = EndReason(exit_.reason.value)
+        reason = exit_.reason
         if reason is EndReason.SIGNALED and exit_.signal in self._signals:
             reason = EndReason.CANCELLED
         self.end(

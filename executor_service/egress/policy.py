@@ -1,9 +1,9 @@
 """What a sandbox may reach: nothing, some hosts, or every public address."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct
 
@@ -105,12 +105,6 @@ class NetworkPolicy(Struct, frozen=True):
             raise ValueError("rules are for an allow list only")
         if len(self.rules) > MAX_RULES:
             raise ValueError(f"at most {MAX_RULES} rules are taken")
-
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Self:
-        """The policy that `to_builtins` made a record of."""
-        rules = tuple(Rule(rule["host"], tuple(rule["ports"])) for rule in record["rules"])
-        return cls(NetworkMode(record["mode"]), rules, record["generation"])
 
     def rule_for(self, target: Target) -> Rule | None:
         """The rule that allows a target; of an open network it is EVERYTHING."""

@@ -8,12 +8,12 @@ from executor_service.errors import ExecutorError
 from executor_service.link.messages import (
     CommandState,
     Exit,
-    ExitReason,
     TerminalSize,
     Usage,
     read,
 )
 from executor_service.link.outgoing import Outgoing
+from executor_service.records import EndReason
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
@@ -113,7 +113,7 @@ class RemoteCommand:
 
     def cancel(
         self,
-        reason: ExitReason = ExitReason.CANCELLED,
+        reason: EndReason = EndReason.CANCELLED,
         grace_s: float | None = None,
         number: int = _DEFAULT_SIGNAL,
     ) -> None:

@@ -161,10 +161,6 @@ class RemoteFiles:
         message = {"op": "list", "path": path, "after": after, "limit": limit}
         return await self._ask(message, DirectoryPage)
 
-    async def make_directory(self, path: str) -> None:
-        """Make a folder and its parents; no error if it exists."""
-        await self._ask({"op": "mkdir", "path": path}, _Nothing)
-
     async def move(self, source: str, target: str, overwrite: bool = False) -> None:
         """Rename within one file system."""
         message = {"op": "move", "source": source, "target": target, "overwrite": overwrite}

@@ -7,11 +7,11 @@ believed only after it was checked: `FrameError` is the end of that link.
 import hashlib
 import json
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert, field
 
+from executor_service.records import EndReason
 from executor_service.supervisor.frames import FrameError
 
 _MAX_NUMBER = 1 << 62
@@ -20,20 +20,6 @@ _NAME = r"\A(?!\.{1,2}\Z)[^/\x00]+\Z"
 Number = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 Text = Annotated[str, Meta(max_length=_MAX_TEXT_CHARACTERS)]
 T = TypeVar("T")
-
-
-class ExitReason(StrEnum):
-    """Why a command is over, as far as its box can tell."""
-
-    EXITED = "EXITED"
-    SIGNALED = "SIGNALED"
-    TIMEOUT = "TIMEOUT"
-    CANCELLED = "CANCELLED"
-    OOM = "OOM"
-    OUTPUT_LIMIT = "OUTPUT_LIMIT"
-    DISK_QUOTA = "DISK_QUOTA"
-    PIDS_LIMIT = "PIDS_LIMIT"
-    LEASE_EXPIRED = "LEASE_EXPIRED"
 
 
 class TerminalSize(Struct, frozen=True):
@@ -91,7 +77,7 @@ class StartCommand(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended; code and signal are both None when that was never learned."""
 
-    reason: ExitReason
+    reason: EndReason
     totals: tuple[Number, Number]
     """Bytes of standard output and standard error."""
     survivors: Number

@@ -129,12 +129,6 @@ def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     return {"entries": entries, "more": more}
 
 
-def make_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
-    """Make a folder and those above it; it is no error if it exists."""
-    os.close(open_or_make_folder(paths, text_field(message, "path")))
-    return {}
-
-
 def open_or_make_folder(paths: Paths, path: str) -> int:
     """A descriptor for the folder path, made with its parents where missing."""
     missing: list[str] = []

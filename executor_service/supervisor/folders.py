@@ -40,7 +40,6 @@ _CLONE = 0x40049409
 """The ioctl FICLONE: both files have the same blocks until one is written to."""
 _READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_REACH = frozenset({errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 _NO_LINK = frozenset({errno.ENAMETOOLONG, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP})
 _CHANGED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 """What is said of a name that somebody has given to another thing meanwhile."""
@@ -187,20 +186,11 @@ class _Copying:
             self._count(status.st_blocks * BLOCK_BYTES)
 
     def _piece(self, source: int, target: int, offset: int, end: int) -> None:
-        by_kernel = hasattr(os, "copy_file_range")
+        os.lseek(target, offset, os.SEEK_SET)
         while offset < end:
-            wanted, done = min(_PIECE_BYTES, end - offset), 0
+            wanted = min(_PIECE_BYTES, end - offset)
             self._count(wanted)
-            if by_kernel:
-                try:
-                    done = os.copy_file_range(source, target, wanted, offset, offset)
-                except OSError as error:
-                    if error.errno not in _NO_REACH:
-                        raise
-                    by_kernel = False
-                    done = _by_hand(source, target, wanted, offset)
-            else:
-                done = _by_hand(source, target, wanted, offset)
+            done = os.sendfile(target, source, offset, wanted)
             if not done:
                 return
             offset += done
@@ -209,14 +199,6 @@ class _Copying:
         self.used += number
         if self.used > self._most_bytes:
             raise CopyRefused("TOO_LARGE", f"it is larger than {self._most_bytes} bytes")
-
-
-def _by_hand(source: int, target: int, length: int, offset: int) -> int:
-    data = memoryview(os.pread(source, min(length, 1024 * 1024), offset))
-    done = 0
-    while done < len(data):
-        done += os.pwrite(target, data[done:], offset + done)
-    return done
 
 
 def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:

@@ -143,10 +143,7 @@ class Census:
 
     def count(self, owners: list[Owner]) -> dict[str, list[Process]]:
         """The living processes of each owner, by its marker."""
-        table = read_table()
-        children: dict[int, list[Process]] = {}
-        for process in table.values():
-            children.setdefault(process.parent, []).append(process)
+        children = _children(read_table())
         leaders = {owner.leader: owner for owner in owners if owner.leader_lives}
         found: dict[str, list[Process]] = {owner.marker: [] for owner in owners}
         known: dict[Identity, str] = {}
@@ -155,7 +152,7 @@ class Census:
             marker = leader.marker if leader else self._owner_of_orphan(root, owners)
             if marker is None:
                 continue
-            for process in _with_descendants(root, children):
+            for process in _with_descendants([root], children):
                 known[process.identity] = marker
                 if process.state not in "ZX":
                     found[marker].append(process)
@@ -180,10 +177,20 @@ class Census:
         return suspects[0] if len(suspects) == 1 else None
 
 
-def _with_descendants(root: Process, children: dict[int, list[Process]]) -> list[Process]:
-    family = [root]
+def _children(table: dict[int, Process]) -> dict[int, list[Process]]:
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    return children
+
+
+def _with_descendants(roots: list[Process], children: dict[int, list[Process]]) -> list[Process]:
+    family = list({root.pid: root for root in roots}.values())
+    known = {process.pid for process in family}
     for process in family:
-        family.extend(children.get(process.pid, ()))
+        fresh = [child for child in children.get(process.pid, ()) if child.pid not in known]
+        known.update(child.pid for child in fresh)
+        family += fresh
     return family
 
 
@@ -200,44 +207,31 @@ def _marker_of(pid: int) -> str | None:
     return None
 
 
-def kill_all(census: Census, owners: list[Owner], marker: str) -> None:
-    """Kill every process of one owner, however fast they multiply.
-
-    They are stopped first, until a look finds no new one, so that none can start another between
-    the look and the kill.
-    """
+def stop_all(find: Callable[[], list[Process]]) -> list[Process]:
+    """Stop whatever find finds until a look finds no new one, so that none of them can start
+    another before it is killed; who was found last."""
     stopped: set[Identity] = set()
     for _ in range(_STOP_ROUNDS):
-        fresh = [p for p in census.count(owners).get(marker, []) if p.identity not in stopped]
+        living = find()
+        fresh = [process for process in living if process.identity not in stopped]
         if not fresh:
-            break
+            return living
         for process in fresh:
             send_signal(process, signal.SIGSTOP)
             stopped.add(process.identity)
-    for process in census.count(owners).get(marker, []):
-        send_signal(process, signal.SIGKILL)
+    return find()
 
 
 def end_all(find: Callable[[], list[Process]], timeout_s: float) -> int:
-    """Kill whatever find finds until it finds nothing; the number of survivors.
-
-    They are stopped first, until a look finds no new one, so that none can start another between
-    the look and the kill.
-    """
+    """Kill whatever find finds until it finds nothing; the number of survivors."""
     give_up_at = time.monotonic() + timeout_s
-    stopped: set[Identity] = set()
     while True:
-        living = find()
+        living = stop_all(find)
         if not living or time.monotonic() > give_up_at:
             return len(living)
-        fresh = [process for process in living if process.identity not in stopped]
-        for process in fresh:
-            send_signal(process, signal.SIGSTOP)
-            stopped.add(process.identity)
-        if not fresh:
-            for process in living:
-                send_signal(process, signal.SIGKILL)
-            time.sleep(_PAUSE_S)
+        for process in living:
+            send_signal(process, signal.SIGKILL)
+        time.sleep(_PAUSE_S)
 
 
 def descendants_of(pid: int) -> list[Process]:
@@ -257,17 +251,8 @@ def members_of(box: str, supervisor: Process | None) -> list[Process]:
 
 def _family(roots: set[int], table: dict[int, Process]) -> list[Process]:
     """The roots and all that descend from them, without those that have ended."""
-    children: dict[int, list[Process]] = {}
-    for process in table.values():
-        children.setdefault(process.parent, []).append(process)
-    found = {pid: table[pid] for pid in roots if pid in table}
-    todo = list(found.values())
-    while todo:
-        for child in children.get(todo.pop().pid, ()):
-            if child.pid not in found:
-                found[child.pid] = child
-                todo.append(child)
-    return [process for process in found.values() if process.state not in "ZX"]
+    family = _with_descendants([table[pid] for pid in roots if pid in table], _children(table))
+    return [process for process in family if process.state not in "ZX"]
 
 
 def _is_of(box: str, pid: int) -> bool:

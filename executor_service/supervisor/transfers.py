@@ -26,7 +26,6 @@ _NEW_FILE_MODE = 0o644
 _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
     "stat": files.stat_path,
     "list": files.list_folder,
-    "mkdir": files.make_folder,
     "move": files.move_path,
 }
 

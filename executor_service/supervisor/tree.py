@@ -14,9 +14,9 @@ from executor_service.supervisor.processes import (
     Owner,
     Process,
     Usage,
-    kill_all,
     now_ticks,
     send_signal,
+    stop_all,
     usage_of,
 )
 
@@ -58,7 +58,8 @@ class Forest:
 
     def kill(self, marker: str) -> None:
         """Kill every process of one tree."""
-        kill_all(self._census, self.owners(), marker)
+        for process in stop_all(lambda: self._census.count(self.owners()).get(marker, [])):
+            send_signal(process, signal.SIGKILL)
 
     def kill_everything(self) -> None:
         """Kill every process of every tree, for the end of the box."""

@@ -74,7 +74,7 @@ class Collector:
         left = sorted(self._catalog.left)
         found = [await self._rows.get(workspace_id) for workspace_id in left]
         self._catalog.left.difference_update(left)
-        if self._custody.keeping.is_shared:
+        if self._custody.keeping.workspaces.is_shared:
             return
         # Who has made one on purpose wants it although nothing is in it yet.
         made = [one for one in found if one and not one.request_id]
@@ -98,7 +98,7 @@ class Collector:
     async def remove_stale(self) -> None:
         """Removes, elsewhere, those of boxes that ended without having been claimed."""
         stores = self._custody.keeping.stores()
-        for place, paths in self._custody.keeping.take_stale().items():
+        for place, paths in self._custody.keeping.workspaces.take_stale().items():
             if place in stores:
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 

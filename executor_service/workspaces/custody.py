@@ -247,7 +247,7 @@ class Custody:
 
     async def orphans(self) -> list[Path]:
         """Folders and volumes of ours that nothing is written down about."""
-        if self.keeping.is_shared:
+        if self.keeping.workspaces.is_shared:
             raise FailedPrecondition(
                 "other executors have the same workspaces (executor.workspaces.shared): what this "
                 "one knows nothing about may be theirs"
@@ -258,7 +258,7 @@ class Custody:
                 found += await store.present(self._catalog.folder)
             except BackendError as error:
                 raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
-        known = await self._rows.ids() | {path.name for path in self.keeping.unclaimed}
+        known = await self._rows.ids() | {path.name for path in self.keeping.workspaces.unclaimed}
         return sorted(path for path in found if path.name not in known)
 
     async def remove_orphan(self, workspace_id: str) -> None:

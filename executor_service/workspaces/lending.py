@@ -11,25 +11,13 @@ from msgspec.structs import replace
 from executor_service.errors import BackendError
 from executor_service.journal import Job
 from executor_service.pools.templates import Template
+from executor_service.records import Wish
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
 from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceState, give
 from executor_service.workspaces.stores import Keeping
 from services.clock import Clock
 from services.errors import Unavailable
-
-
-class Want(Struct, frozen=True):
-    """What a session says of its workspace."""
-
-    profile: str
-    session_id: str
-    workspace_id: str = ""
-    """Which one; empty is that of its earlier sandboxes, or a new one."""
-    earlier_id: str = ""
-    """Which one it had at another executor."""
-    workdir: str = ""
-    """A folder of the host to be bound instead."""
 
 
 class Loan(Struct, frozen=True):
@@ -65,28 +53,28 @@ class Lending:
         self._clock = clock
 
     @asynccontextmanager
-    async def lent(self, template: Template, want: Want) -> AsyncGenerator[Loan]:
+    async def lent(self, template: Template, wish: Wish) -> AsyncGenerator[Loan]:
         """What the session's next sandbox is made over, which stays as long as the block lasts.
 
         Fails with PathInvalid, NotFound or LimitExceeded.
         """
         place = self._keeping.place_of(template)
-        if want.workdir:
-            folder = await self._workspaces.workdir(want.workdir, template.capabilities.workspaces)
-            yield Loan(folder, None, want.session_id)
+        if wish.workdir:
+            folder = await self._workspaces.workdir(wish.workdir, template.capabilities.workspaces)
+            yield Loan(folder, None, wish.session_id)
         elif not place:
-            yield Loan(None, None, want.session_id)
+            yield Loan(None, None, wish.session_id)
         else:
-            asked = want.workspace_id or await self._brought(template, place, want)
-            async with self._catalog.lent(want.profile, want.session_id, place, asked) as found:
+            asked = wish.workspace_id or await self._brought(template, place, wish)
+            async with self._catalog.lent(wish.profile, wish.session_id, place, asked) as found:
                 now = self._clock.now().timestamp()
                 if found is None:
-                    kept = self._new(template, want.profile, place, now)
-                    yield Loan(None, kept, want.session_id)
+                    kept = self._new(template, wish.profile, place, now)
+                    yield Loan(None, kept, wish.session_id)
                 else:
                     path = self._catalog.path(found.workspace_id)
                     folder = await self._workspaces.restore(path)
-                    yield Loan(folder, replace(found, used_at=now), want.session_id)
+                    yield Loan(folder, replace(found, used_at=now), wish.session_id)
 
     async def check(self, profile: str, workspace_id: str) -> None:
         """Fails with NotFound unless the profile has this workspace."""
@@ -100,20 +88,20 @@ class Lending:
         """A sandbox over it has ended."""
         self._catalog.leave(folder.name)
 
-    async def _brought(self, template: Template, place: str, want: Want) -> str:
+    async def _brought(self, template: Template, place: str, wish: Wish) -> str:
         """The workspace that the session had at another executor, written down here as well; empty
         where it is not shared.
 
         Fails with Unavailable.
         """
-        ident = want.earlier_id
+        ident = wish.earlier_workspace_id
         if not self._workspaces.is_shared or not is_workspace_id(ident):
             return ""
         now = self._clock.now().timestamp()
-        theirs = replace(self._new(template, want.profile, place, now), workspace_id=ident)
+        theirs = replace(self._new(template, wish.profile, place, now), workspace_id=ident)
         known = await self._catalog.rows.get(ident)
         if known is not None:
-            is_theirs = (known.profile, known.place) == (want.profile, place)
+            is_theirs = (known.profile, known.place) == (wish.profile, place)
             return ident if is_theirs and known.state is WorkspaceState.READY else ""
         if not await self._is_there(template, ident):
             return ""

@@ -1,8 +1,5 @@
 """Which store has the workspaces of which template."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from executor_service.backends.base import Enforcement, WorkspacePlace
 from executor_service.backends.stores import WorkspaceStore, store_elsewhere
 from executor_service.errors import BackendUnavailable
@@ -19,21 +16,7 @@ class Keeping:
     def __init__(self, templates: Templates, here: WorkspaceStore, workspaces: Workspaces) -> None:
         self._templates = templates
         self.here = here
-        self._workspaces = workspaces
-
-    @property
-    def unclaimed(self) -> set[Path]:
-        """Those of boxes that nobody has claimed yet."""
-        return self._workspaces.unclaimed
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other executors have the same workspaces, and may be using them."""
-        return self._workspaces.is_shared
-
-    def take_stale(self) -> Mapping[str, set[Path]]:
-        """Those that nobody has claimed, elsewhere, whose boxes have ended; each once."""
-        return self._workspaces.take_stale()
+        self.workspaces = workspaces
 
     def stores(self) -> dict[str, WorkspaceStore]:
         """All of them by their places."""

@@ -19,8 +19,8 @@ from executor_service.backends.stores import Size, WorkspaceStore
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.errors import BackendError
-from executor_service.link import ExitReason
 from executor_service.pools.templates import Templates
+from executor_service.records import EndReason
 from executor_service.supervisor.trees import measure
 from executor_service.workspaces.folders import Workspaces
 from executor_service.workspaces.stores import Keeping
@@ -166,7 +166,7 @@ class WorkspaceWatch:
         ident = sandbox.claim.sandbox_id
         _log.warning("sandbox %s has filled its workspace", ident)
         for command in sandbox.running:
-            command.cancel(ExitReason.DISK_QUOTA)
+            command.cancel(EndReason.DISK_QUOTA)
         for writer in self._writers.get(ident, set[asyncio.Timeout]()):
             if not writer.expired():
                 writer.reschedule(asyncio.get_running_loop().time())

@@ -10,7 +10,8 @@ import pytest
 
 from executor_service.backends.base import MIB, Isolation
 from executor_service.errors import StartRefused
-from executor_service.link import ExitReason, RemoteCommand, StartCommand, TerminalSize
+from executor_service.link import RemoteCommand, StartCommand, TerminalSize
+from executor_service.records import EndReason
 from tests.boxes import Console, Recorder, Yard, refuse
 from tests.memory import Memory
 from tests.security.places import EVERYTHING_HELD
@@ -58,12 +59,12 @@ class CommandSuite:
     @pytest.mark.parametrize("code", [0, 255])
     async def test_exit_codes(self, console: Console, code: int) -> None:
         exit_ = await (await console.shell(f"exit {code}")).exit()
-        assert (exit_.code, exit_.signal, exit_.reason) == (code, None, ExitReason.EXITED)
+        assert (exit_.code, exit_.signal, exit_.reason) == (code, None, EndReason.EXITED)
 
     async def test_a_command_that_kills_itself(self, console: Console) -> None:
         exit_ = await (await console.shell("kill -SEGV $$")).exit()
         assert (exit_.code, exit_.signal) == (None, signal.SIGSEGV)
-        assert exit_.reason is ExitReason.SIGNALED
+        assert exit_.reason is EndReason.SIGNALED
 
     async def test_output_streams_are_apart(self, console: Console) -> None:
         recorder = await console.run("echo out; echo err >&2; echo more")
@@ -188,7 +189,7 @@ class CommandSuite:
         await recorder.until(lambda r: "usr1" in r.stdout)
         recorder.command.signal(signal.SIGKILL)
         exit_ = await recorder.exit()
-        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, ExitReason.SIGNALED)
+        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, EndReason.SIGNALED)
 
     async def test_children_start_with_ordinary_signals(self, console: Console) -> None:
         status = await console.output("grep -E 'Sig(Blk|Ign)' /proc/self/status || true")

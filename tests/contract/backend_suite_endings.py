@@ -9,7 +9,8 @@ import pytest
 
 from executor_service.backends.base import MIB, Box, Enforcement, Isolation
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.link import Exit, ExitReason
+from executor_service.link import Exit
+from executor_service.records import EndReason
 from tests.boxes import SMALL, Console, Yard, odd_seconds, open_console
 
 ESCAPES = {
@@ -92,7 +93,7 @@ class EndingSuite:
         started = time.monotonic()
         recorder = await console.shell(oddly(ESCAPES[escape]), run_timeout_s=0.3, kill_grace_s=0.2)
         exit_ = await recorder.exit()
-        assert exit_.reason is ExitReason.TIMEOUT
+        assert exit_.reason is EndReason.TIMEOUT
         assert exit_.survivors == 0
         assert time.monotonic() - started < 0.3 + 0.2 + 1
         assert not await names_of_others(console)
@@ -105,7 +106,7 @@ class EndingSuite:
         await recorder.until(lambda r: "ready" in r.stdout)
         recorder.command.cancel()
         exit_ = await recorder.exit()
-        assert (exit_.code, exit_.reason) == (3, ExitReason.CANCELLED)
+        assert (exit_.code, exit_.reason) == (3, EndReason.CANCELLED)
         assert recorder.stdout == "ready\ncleaned\n"
 
     async def test_more_output_than_it_may_write_ends_the_whole_tree(
@@ -114,17 +115,17 @@ class EndingSuite:
         script = "yes & head -c 100000 /dev/zero >&2; sleep 7011"
         recorder = await console.shell(oddly(script), output_limit_bytes=200_000)
         exit_ = await recorder.exit()
-        assert exit_.reason is ExitReason.OUTPUT_LIMIT
+        assert exit_.reason is EndReason.OUTPUT_LIMIT
         assert exit_.survivors == 0
         assert 200_000 < exit_.totals[0] + exit_.totals[1] < 4 * MIB
         within = await console.shell("head -c 200000 /dev/zero; exit 3", output_limit_bytes=200_000)
-        assert (await within.exit()).reason is ExitReason.EXITED
+        assert (await within.exit()).reason is EndReason.EXITED
 
     async def test_the_reason_of_a_cancellation_is_kept(self, console: Console) -> None:
         recorder = await console.shell(oddly("sleep 7002"))
-        recorder.command.cancel(ExitReason.OUTPUT_LIMIT, grace_s=0)
+        recorder.command.cancel(EndReason.OUTPUT_LIMIT, grace_s=0)
         exit_ = await recorder.exit()
-        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, ExitReason.OUTPUT_LIMIT)
+        assert (exit_.signal, exit_.reason) == (signal.SIGKILL, EndReason.OUTPUT_LIMIT)
 
     async def test_a_second_cancellation_can_be_shorter(self, console: Console) -> None:
         recorder = await console.shell(oddly("trap '' TERM; echo ready; sleep 7003; sleep 7003"))
@@ -139,7 +140,7 @@ class EndingSuite:
         recorder = await console.shell(oddly("sleep 7004 & echo started"))
         exit_ = await recorder.exit()
         assert time.monotonic() - started < 1.3
-        assert (exit_.code, exit_.reason, exit_.survivors) == (0, ExitReason.EXITED, 0)
+        assert (exit_.code, exit_.reason, exit_.survivors) == (0, EndReason.EXITED, 0)
         assert recorder.stdout == "started\n"
         assert not await names_of_others(console)
 
@@ -184,7 +185,7 @@ class EndingSuite:
             if yard.capabilities.limits.pids is Enforcement.NONE:
                 # Where nobody holds it, a real one would take the machine along.
                 exit_ = await crowd(console)
-                assert (exit_.reason, exit_.survivors) == (ExitReason.CANCELLED, 0)
+                assert (exit_.reason, exit_.survivors) == (EndReason.CANCELLED, 0)
                 return
             bomb = await console.start("/usr/bin/env", "python3", "-c", BOMB)
             if yard.capabilities.isolation is Isolation.USERSPACE_KERNEL:
@@ -197,7 +198,7 @@ class EndingSuite:
             assert await console.output("echo works") == "works"
             assert time.monotonic() - started < 5
             exit_ = await bomb.exit()
-            assert (exit_.reason, exit_.survivors) == (ExitReason.PIDS_LIMIT, 0)
+            assert (exit_.reason, exit_.survivors) == (EndReason.PIDS_LIMIT, 0)
 
     async def test_a_memory_bomb_ends_alone(self, yard: Yard) -> None:
         async with yard.box() as box, open_console(yard.backend, box) as console:
@@ -213,7 +214,7 @@ class EndingSuite:
                 await check_lost(yard, box)
                 return
             exit_ = await bomb.exit()
-            assert exit_.reason is (ExitReason.OOM if is_held else ExitReason.EXITED)
+            assert exit_.reason is (EndReason.OOM if is_held else EndReason.EXITED)
             await neighbour.command.write_stdin(0, b"\n")
             await neighbour.exit()
             assert neighbour.stdout == "ready\nlives\n"

@@ -110,7 +110,7 @@ class FileSuite:
         assert refused.value.code == "ALREADY_EXISTS"
         await files.move("from", "taken", overwrite=True)
         assert await get(console, "taken") == b"1"
-        await files.make_directory("some/where")
+        await console.output("mkdir -p some/where")
         await files.move("taken", "some/where/else")
         assert await get(console, "some/where/else") == b"1"
 

@@ -219,7 +219,7 @@ def talk(running: Running, words: bytes) -> bytes:
                         st.none(),
                         st.integers(),
                         st.text(max_size=5),
-                        st.sampled_from(["read", "write", "stat", "list", "commit", "mkdir"]),
+                        st.sampled_from(["read", "write", "stat", "list", "commit"]),
                         st.lists(st.text(max_size=5), max_size=2),
                     ),
                     max_size=5,

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.backends.base import Isolation
 from executor_service.backends.folder_store import local_store
-from executor_service.claims.leases import Grant, Leases, Wish
+from executor_service.claims.leases import Grant, Leases
 from executor_service.commands.command import Command
 from executor_service.commands.commands import CommandTable, Stores
 from executor_service.commands.recorder import Recorder
@@ -27,7 +27,7 @@ from executor_service.output.spool import Spool, SpoolLimits
 from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
 from executor_service.pools.templates import Choice, Template, Templates
-from executor_service.records import Lifetimes
+from executor_service.records import Lifetimes, Wish
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.lending import Lending

@@ -34,6 +34,7 @@ CLAIM = Claim(
     isolation="namespace",
     workspace="/home/w/wsp_1",
     claimed_at=1000.5,
+    begun_s=3.5,
     lifetimes=Lifetimes(60, 3600),
     epoch=2,
     request_id="acq_1",
