@@ -29,9 +29,9 @@ def told(
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """The files below a folder, all of which came with news; notes of them may be left, empty."""
+    """The files below a folder, all of which came with news; notes may be left of them."""
     found = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    found = {path: data for path, data in found.items() if data}
+    found = {path: data for path, data in found.items() if "unfetched" not in path.parts}
     assert all(path.parent == folder / "received" for path in found)
     return found
 
@@ -49,7 +49,7 @@ async def test_a_file_stays_in_its_folder_and_replaces_nothing(tmp_path: Path) -
         downloads = Downloads(channel, "", home)
 
         async def fetched(name: str, delivery_id: str) -> Path | None:
-            return await downloads.fetch(await downloads.note(told(wire, name, delivery_id)))
+            return await downloads.fetch(told(wire, name, delivery_id))
 
         for number, (name, stored) in enumerate(names.items()):
             assert await fetched(name, f"dlv_{number}") == home.received / stored
@@ -58,43 +58,35 @@ async def test_a_file_stays_in_its_folder_and_replaces_nothing(tmp_path: Path) -
     assert set((await asyncio.to_thread(contents, tmp_path)).values()) == {DATA}
 
 
-async def test_what_a_terminal_leaves_the_next_one_fetches(tmp_path: Path) -> None:
-    home = HomePaths(tmp_path, tmp_path)
-    async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
-        await Downloads(channel, "", home).note(told(wire, "a.txt"))
-        assert await Downloads(channel, "work", home).left() == []
-        [note] = await (downloads := Downloads(channel, "default", home)).left()
-        assert await downloads.fetch(note) == tmp_path / "received" / "a.txt"
-        assert await downloads.left() == []
-    found = await asyncio.to_thread(contents, tmp_path)
-    assert found == {tmp_path / "received" / "a.txt": DATA}
-
-
 async def test_of_two_terminals_one_fetches_a_file(tmp_path: Path) -> None:
     home = HomePaths(tmp_path, tmp_path)
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
         both = [Downloads(channel, "", home) for _ in range(2)]
-        notes = [await each.note(told(wire, "a.txt")) for each in both]
-        found = await asyncio.gather(
-            *(each.fetch(note) for each, note in zip(both, notes, strict=True))
-        )
+        found = await asyncio.gather(*(each.fetch(told(wire, "a.txt")) for each in both))
         assert sorted(found, key=bool) == [None, home.received / "a.txt"]
         late = Downloads(channel, "", home)
-        assert await late.fetch(await late.note(told(wire, "a.txt"))) is None
+        assert await late.fetch(told(wire, "a.txt")) is None
         assert await late.left() == []
     assert await asyncio.to_thread(contents, tmp_path) == {home.received / "a.txt": DATA}
 
 
-async def test_what_failed_stays_noted_unless_it_is_gone(tmp_path: Path) -> None:
+async def test_what_failed_is_left_to_the_next_terminal_unless_it_is_gone(tmp_path: Path) -> None:
+    home = HomePaths(tmp_path, tmp_path)
     async with fake_services() as wire, grpc.aio.insecure_channel(wire.address) as channel:
-        downloads = Downloads(channel, "", HomePaths(tmp_path, tmp_path))
         for wrong in (DATA[:-1], DATA + b"x"):
-            note = await downloads.note(told(wire, "a.txt", stored=wrong))
+            news = told(wire, "a.txt", stored=wrong)
             with pytest.raises(Unavailable):
-                await downloads.fetch(note)
-        assert await downloads.left() == [note]
+                await Downloads(channel, "", home).fetch(news)
+        assert await Downloads(channel, "work", home).left() == []
+        later = Downloads(channel, "default", home)
+        assert await later.left() == [news]
         wire.deliveries.files.clear()
         with pytest.raises(grpc.aio.AioRpcError):
-            await downloads.fetch(note)
-        assert await downloads.left() == []
-    assert await asyncio.to_thread(contents, tmp_path) == {}
+            await later.fetch(news)
+        assert await later.left() == []
+        failed = told(wire, "b.txt", "dlv_2", DATA[:-1])
+        with pytest.raises(Unavailable):
+            await later.fetch(failed)
+        told(wire, "b.txt", "dlv_2")
+        assert await later.fetch(*await later.left()) == home.received / "b.txt"
+    assert await asyncio.to_thread(contents, tmp_path) == {home.received / "b.txt": DATA}

@@ -1,6 +1,6 @@
 """Files that come with news: downloaded from the gateway into the home.
 
-Each is noted in the home, and the note is emptied when the file is there or is gone from the
+Each is noted in the home, and the note is cut when the file is there or is gone from the
 gateway: what a terminal that ends meanwhile has not downloaded, the next one does, and of several
 terminals that are open only one.
 """
@@ -16,26 +16,19 @@ from pathlib import Path, PurePosixPath
 
 import grpc
 import grpc.aio
-from msgspec import Struct
 
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import DownloadAttachmentRequest
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
 from services.errors import Unavailable
-from services.home import DEFAULT_PROFILE, HomePaths, replace_file
+from services.home import DEFAULT_PROFILE, HomePaths
 from services.streams import open_stream
 
+FETCHED_BYTES = 1
+"""What is left of the note of a file that needs no more to be fetched."""
 KEPT_S = 24 * 3600.0
-"""How long an empty note tells other terminals that a file has been downloaded."""
+"""How long that is left for other terminals, which hear the same news."""
 MAX_STEM_BYTES, MAX_SUFFIX_CHARS = 200, 10
-
-
-class Note(Struct, frozen=True):
-    """A file to download."""
-
-    path: Path
-    """Of the note."""
-    reply: ConverseResponse.Reply
 
 
 class Downloads:
@@ -47,31 +40,27 @@ class Downloads:
         self._folder = home.received
         self._notes = home.run / "unfetched"
 
-    async def note(self, reply: ConverseResponse.Reply) -> Note:
-        """Note that a file is to be downloaded."""
-        digest = hashlib.sha256(f"{reply.delivery_id}/{reply.attachment.sha256.hex()}".encode())
-        path = self._notes / f"{self._profile}.{digest.hexdigest()[:32]}"
-        await asyncio.to_thread(_write, path, reply.SerializeToString())
-        return Note(path, reply)
-
-    async def left(self) -> list[Note]:
-        """What is noted, also by other terminals."""
+    async def left(self) -> list[ConverseResponse.Reply]:
+        """News with files that are noted, also by other terminals."""
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 
-    async def fetch(self, note: Note) -> Path | None:
-        """Put a file into the home; returns where it is, or None where another terminal does that.
+    async def fetch(self, reply: ConverseResponse.Reply) -> Path | None:
+        """Put the file of news into the home; returns where it is, or None where another terminal
+        does that.
 
         It stays noted when that fails, unless the gateway has no such file any more.
         """
-        held = await asyncio.to_thread(_hold, note.path)
+        digest = hashlib.sha256(f"{reply.delivery_id}/{reply.attachment.sha256.hex()}".encode())
+        note = self._notes / f"{self._profile}.{digest.hexdigest()[:32]}"
+        held = await asyncio.to_thread(_hold, note, reply.SerializeToString())
         if held is None:
             return None
         try:
-            path = await self._download(note.reply)
-            os.ftruncate(held, 0)
+            path = await self._download(reply)
+            os.ftruncate(held, FETCHED_BYTES)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                os.ftruncate(held, 0)
+                os.ftruncate(held, FETCHED_BYTES)
             raise
         else:
             return path
@@ -93,32 +82,30 @@ class Downloads:
         return await asyncio.to_thread(_store, self._folder, file.name, data)
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():  # another terminal hears the same news
-        replace_file(path, content, 0o600)
-
-
-def _read(folder: Path, pattern: str) -> list[Note]:
-    found: list[Note] = []
+def _read(folder: Path, pattern: str) -> list[ConverseResponse.Reply]:
+    found: list[ConverseResponse.Reply] = []
     for path in sorted(folder.glob(pattern)):
         with suppress(FileNotFoundError):  # another terminal looks through them, too
-            if content := path.read_bytes():
-                found.append(Note(path, ConverseResponse.Reply.FromString(content)))
+            if len(content := path.read_bytes()) > FETCHED_BYTES:
+                found.append(ConverseResponse.Reply.FromString(content))
             elif time.time() - path.stat().st_mtime > KEPT_S:
                 path.unlink()
     return found
 
 
-def _hold(path: Path) -> int | None:
-    """Open a note, locked until it is closed; None where another holds it, or it is empty."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
+def _hold(note: Path, content: bytes) -> int | None:
+    """Write a note unless it is there, and lock it until it is closed.
+
+    None where another terminal holds it, or the file was fetched.
+    """
+    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_size:
+        found_bytes = os.fstat(descriptor).st_size
+        if not found_bytes:
+            os.write(descriptor, content)
+        if found_bytes != FETCHED_BYTES:
             return descriptor
     os.close(descriptor)
     return None

@@ -18,7 +18,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.channels import Channels
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
-from services.cli.chat.downloads import Downloads, Note
+from services.cli.chat.downloads import Downloads
 from services.cli.chat.input_line import InputLine, TypedHistory
 from services.cli.chat.questions import DECIDING, Question, Questions
 from services.cli.chat.screen import Screen, look_of
@@ -149,7 +149,7 @@ class Talk:
         async with aclosing(self._dialogue.responses()) as responses:
             async for response in responses:
                 if response.reply.HasField("attachment"):
-                    await self._announced(response.reply, workers)
+                    workers.start("file", self._fetch(response.reply))
                     continue
                 self._show(response)
                 if response.HasField("opened"):
@@ -188,24 +188,16 @@ class Talk:
             for line in (*lines[:RECALLED_LINES], *more):
                 self._screen.aside(f"{before}{line}", "dim")
 
-    async def _announced(self, reply: ConverseResponse.Reply, workers: Workers) -> None:
-        try:
-            note = await self._downloads.note(reply)
-        except OSError as error:
-            self._tell(f"{reply.attachment.name} could not be fetched: {error}", "red")
-        else:
-            workers.start("file", self._fetch(note))
-
     async def _fetch_left(self) -> None:
         """Fetch what an earlier terminal has not, or what failed before the connection was back."""
-        for note in await self._downloads.left():
-            await self._fetch(note)
+        for reply in await self._downloads.left():
+            await self._fetch(reply)
 
-    async def _fetch(self, note: Note) -> None:
-        """Fetch a file, and say where it is, or why there is none."""
-        file = note.reply.attachment
+    async def _fetch(self, reply: ConverseResponse.Reply) -> None:
+        """Fetch the file of news, and say where it is, or why there is none."""
+        file = reply.attachment
         try:
-            path = await self._downloads.fetch(note)
+            path = await self._downloads.fetch(reply)
         except grpc.aio.AioRpcError as error:
             later = "" if error.code() is grpc.StatusCode.NOT_FOUND else LATER
             self._tell(f"{file.name} could not be fetched: {message_of(error)}{later}", "red")
@@ -214,7 +206,7 @@ class Talk:
         else:
             if path is None:
                 return  # another terminal fetches it, and says so
-            self._tell(f"{note.reply.text}{file.name}, {file.length_bytes:,} bytes, is in {path}")
+            self._tell(f"{reply.text}{file.name}, {file.length_bytes:,} bytes, is in {path}")
 
     def _tell(self, text: str, style: str = "") -> None:
         self._screen.aside(NEWS, "dim")
