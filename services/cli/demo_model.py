@@ -1,6 +1,6 @@
 """The model of `hermes demo`: it understands nothing and matches words, behind a real endpoint.
 
-It speaks as much of the OpenAI API as the agent uses: streamed chat completions and the models.
+It speaks as much of the OpenAI API as the agent uses: streamed chat completions.
 """
 
 import asyncio
@@ -106,7 +106,6 @@ async def demo_model() -> AsyncGenerator[str]:
     from aiohttp import web
 
     app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_get("/v1/models", _models)
     app.router.add_post("/v1/chat/completions", _complete)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0)
     await runner.setup()
@@ -117,12 +116,6 @@ async def demo_model() -> AsyncGenerator[str]:
         yield f"http://{host}:{port}/v1"
     finally:
         await runner.cleanup()
-
-
-async def _models(_: "web.Request") -> "web.Response":
-    from aiohttp import web
-
-    return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
 
 async def _complete(request: "web.Request") -> "web.StreamResponse":

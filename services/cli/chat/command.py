@@ -25,6 +25,7 @@ from services.cli.console import (
     say,
 )
 from services.cli.first_run import or_demo, warn_of_host, with_model
+from services.cli.standard_input import STANDARD, read_up_to
 from services.cli.startup import imported, logged
 from services.config import Settings
 from services.config_models import ChatConfig
@@ -152,8 +153,7 @@ def _question(given: str | None) -> str | None:
         return None
     asked = readable(given.encode(errors="surrogateescape"), "the question")
     if sys.stdin is not None and not sys.stdin.isatty():
-        # No more than what tells that it is too much: what is piped in may have no end.
-        data = sys.stdin.buffer.read(MAX_QUESTION_BYTES + 1)
+        data = read_up_to(STANDARD, MAX_QUESTION_BYTES)
         if len(data) > MAX_QUESTION_BYTES:
             raise InvalidArgument(TOO_LONG)
         piped = readable(data, "what is piped in")
