@@ -5,8 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any, Self, TypeVar
 
@@ -17,7 +16,6 @@ from services.errors import Draining, Unavailable
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_FAILURES_KEPT = 100
 _STUCK_AFTER_S = 5.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SWITCH_INTERVAL_S = 0.0002
@@ -40,12 +38,11 @@ class Failure(Struct, frozen=True):
 
 
 class Workers:
-    """A group of tasks in which the failure of one is logged and kept, and never ends another."""
+    """A group of tasks in which the failure of one is logged and never ends another."""
 
     def __init__(self, on_failure: Callable[[Failure], None] | None = None) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._on_failure = on_failure
-        self._failures: deque[Failure] = deque(maxlen=_FAILURES_KEPT)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -64,11 +61,6 @@ class Workers:
     def names(self) -> tuple[str, ...]:
         """The names of the workers that run now."""
         return tuple(sorted(task.get_name() for task in self._tasks))
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """The latest failures, oldest first."""
-        return tuple(self._failures)
 
     def start(
         self, name: str, coro: Coroutine[Any, Any, _T], context: Context | None = None
@@ -97,7 +89,6 @@ class Workers:
         if task.cancelled() or (error := task.exception()) is None:
             return
         failure = Failure(task.get_name(), error)
-        self._failures.append(failure)
         if isinstance(error, Unavailable):
             # Where it was noticed says nothing about why something else is away.
             _log.warning("worker %s failed: %s", failure.name, error)
@@ -132,13 +123,6 @@ async def unbroken(coro: Coroutine[Any, Any, _T]) -> _T:
         raise
 
 
-class DrainStep(Struct, frozen=True):
-    """One thing to do, in its turn, before the process ends."""
-
-    name: str
-    run: Callable[[], Awaitable[object]]
-
-
 class Shutdown:
     """Turns the first SIGTERM, SIGINT or SIGHUP into a request to stop, the second into an end.
 
@@ -163,11 +147,6 @@ class Shutdown:
         for number in self._heeded:
             loop.remove_signal_handler(number)
 
-    @property
-    def is_requested(self) -> bool:
-        """Whether the process was asked to stop."""
-        return self._requested.is_set()
-
     def request(self, reason: str) -> None:
         """Ask the process to stop, as the first signal does."""
         if not self._requested.is_set():
@@ -179,25 +158,20 @@ class Shutdown:
         await self._requested.wait()
         return self._reason
 
-    async def drain(self, steps: Sequence[DrainStep]) -> tuple[str, ...]:
-        """Run the steps in order, all within the grace; return the names of those that failed."""
+    async def drain(self, steps: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
+        """Run the steps in order, all within the grace; one that fails is logged."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._grace_s
-        unfinished: list[str] = []
-        for step in steps:
-            task = asyncio.ensure_future(step.run())
+        for name, run in steps.items():
+            task = asyncio.ensure_future(run())
             try:
                 _, late = await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()))
             finally:
                 task.cancel()
             if late:
-                _log.error("%s was not drained within %.0f s", step.name, self._grace_s)
+                _log.error("%s was not drained within %.0f s", name, self._grace_s)
             elif (error := task.exception()) is not None:
-                _log.error("%s failed to drain", step.name, exc_info=error)
-            else:
-                continue
-            unfinished.append(step.name)
-        return tuple(unfinished)
+                _log.error("%s failed to drain", name, exc_info=error)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._requested.is_set():

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Self, cast
 
 import grpc.aio
@@ -18,7 +19,7 @@ from services.component import Component
 from services.errors import FailedPrecondition, Internal
 from services.in_process import InProcessServer
 from services.interceptors import CallPipeline
-from services.lifecycle import DrainStep, Failure, Shutdown, Workers, share_interpreter
+from services.lifecycle import Failure, Shutdown, Workers, share_interpreter
 from services.listeners import listen_on, reserved
 from services.logs import bind
 from services.task_groups import each_of, first_failure
@@ -73,7 +74,8 @@ class Server:
         self._components = components
         self._listen = listen
         self._pipeline = CallPipeline(gate, observer)
-        self._health = Health(component.name for component in components)
+        # The package's stubs leave out its asyncio half.
+        self._health: Any = cast("Any", health).aio.HealthServicer()
         self._held = AsyncExitStack()
         self._addresses: tuple[Address, ...] = ()
         self._server: grpc.aio.Server | None = None
@@ -109,20 +111,25 @@ class Server:
         registry = cast("grpc.aio.Server", in_process)
         for component in self._components:
             component.register(registry)
-        await self._health.register(registry)
+        await self._tell_probes(health_pb2.HealthCheckResponse.NOT_SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, registry)
         in_process.share(server)
         await server.start()
         in_process.start(self._pipeline)
-        await self._health.start()
+        await self._tell_probes(health_pb2.HealthCheckResponse.SERVING)
 
     async def announce_stop(self) -> None:
         """Answers probes with NOT_SERVING, so that no new work is sent here."""
-        await self._health.stop()
+        await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace_s: float = deadlines.STOP_GRACE_S) -> None:
         """Ends the streams, lets unary calls finish within the grace, and takes no others."""
         self._pipeline.end_streams()
         await each_of((self._open().stop(grace_s), self._listen.in_process.stop(grace_s)))
+
+    async def _tell_probes(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+        for name in ("", *(component.name for component in self._components)):
+            await self._health.set(name, status)
 
     def _open(self) -> grpc.aio.Server:
         if self._server is None:
@@ -162,27 +169,26 @@ async def serve(
             if ready is not None:
                 await ready(server.addresses)
             _log.info("stopping: %s", await stop.wait())
-            await stop.drain(_drain_steps(server, components))
+            await stop.drain(
+                {
+                    "health": server.announce_stop,
+                    "components": partial(_drain, components),
+                    "server": server.stop,
+                }
+            )
         if failures:
             first = failures[0]
             why = first_failure(first.error)
             raise ComponentFailed(f"{first.name} failed: {why}") from first.error
 
 
-def _drain_steps(server: Server, components: Sequence[Component]) -> list[DrainStep]:
-    async def drain_components() -> None:
-        # One that fails or hangs takes nothing from the others.
-        async with Workers() as workers:
-            for component in components:
-                workers.start(f"drain of {component.name}", component.drain())
-            if late := await workers.drain(deadlines.DRAIN_S):
-                _log.warning("not done within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
-
-    return [
-        DrainStep("health", server.announce_stop),
-        DrainStep("components", drain_components),
-        DrainStep("server", server.stop),
-    ]
+async def _drain(components: Sequence[Component]) -> None:
+    # One that fails or hangs takes nothing from the others.
+    async with Workers() as workers:
+        for component in components:
+            workers.start(f"drain of {component.name}", component.drain())
+        if late := await workers.drain(deadlines.DRAIN_S):
+            _log.warning("not done within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
 
 
 def _check(listen: Listen) -> None:
@@ -199,29 +205,3 @@ def _check(listen: Listen) -> None:
                 f"{address} needs certificates or tokens: make certificates with `hermes certs "
                 "init` and give each service a host:port, or start all together with `hermes up`"
             )
-
-
-class Health:
-    """Answers probes: everything is NOT_SERVING until told otherwise, and at the end again."""
-
-    def __init__(self, components: Iterable[str]) -> None:
-        self._names = ("", *components)
-        # The package's stubs leave out its asyncio half.
-        self._servicer: Any = cast("Any", health).aio.HealthServicer()
-
-    async def register(self, server: grpc.aio.Server) -> None:
-        """Adds the service to the server."""
-        await self._set_all(health_pb2.HealthCheckResponse.NOT_SERVING)
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-
-    async def start(self) -> None:
-        """Says that calls are welcome."""
-        await self._set_all(health_pb2.HealthCheckResponse.SERVING)
-
-    async def stop(self) -> None:
-        """Says, for good, that no more calls should come."""
-        await self._servicer.enter_graceful_shutdown()
-
-    async def _set_all(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
-        for name in self._names:
-            await self._servicer.set(name, status)

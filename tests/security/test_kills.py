@@ -18,10 +18,10 @@ from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2
 from services.config import Settings
-from services.errors import Reason, reason_of
-from tests.boxes import BUBBLEWRAP_FIRST, USUAL, backends
+from services.errors import reason_of
+from tests.boxes import USUAL, backends
 from tests.executor_client import Client
-from tests.executors import Process, end_boxes, refused, until
+from tests.executors import Process, end_boxes, until
 from tests.security.dens import Lease
 from tests.security.places import PLACES, Place
 from tests.security.scale import scale
@@ -188,41 +188,3 @@ async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
             await client.release(lease)
         await process.stop()
     assert await boxes_of(settings) == 0
-
-
-@pytest.mark.parametrize("place", BUBBLEWRAP_FIRST, indirect=True)
-async def test_without_the_journal_nothing_is_found_again(place: Place, settings: Settings) -> None:
-    async with life(settings) as (process, client):
-        running = await Running.start(client)
-        await process.kill()
-    journal = settings.home.state / "executor" / "journal.db"
-    kept = await asyncio.to_thread(journal.read_bytes)
-    logged = journal.with_name("journal.db-wal")
-    kept_log = await asyncio.to_thread(logged.read_bytes)
-    await asyncio.to_thread(journal.unlink)
-    await asyncio.to_thread(logged.unlink)
-    async with life(settings) as (process, client):
-        assert set((await fates(client, running)).values()) == {Reason.NOT_FOUND}
-        await process.kill()
-    # And its boxes are nobody's, until the journal is there again.
-    assert await boxes_of(settings) == 0
-    await asyncio.to_thread(journal.write_bytes, kept)
-    await asyncio.to_thread(logged.write_bytes, kept_log)
-    assert await boxes_of(settings) == SANDBOXES
-
-
-@pytest.mark.parametrize("place", BUBBLEWRAP_FIRST, indirect=True)
-async def test_a_caller_who_asks_under_another_id_starts_it_twice(
-    place: Place, settings: Settings
-) -> None:
-    async with life(settings) as (process, client):
-        lease = (await client.acquire()).lease
-        script = "echo x >>started"
-        await client.start(lease, script=script, exec_id="one")
-        await process.kill()
-    async with life(settings) as (process, client):
-        await client.run(lease, script=script, exec_id="one")
-        assert await client.output(lease, "cat started") == "x"
-        await client.run(lease, script=script, exec_id="another")
-        assert await client.output(lease, "cat started") == "x\nx"
-        assert await refused(client.start(lease, "false", exec_id="one")) is Reason.ALREADY_EXISTS
