@@ -1,10 +1,12 @@
 """Fixtures that tests of services together share."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from scheduler_service.storage.schema import metadata
+from services.config import Settings
 from services.database import Database
 from tests.integration.scheduler_parts import (
     NOON,
@@ -14,6 +16,7 @@ from tests.integration.scheduler_parts import (
     fake_services,
     scheduler,
 )
+from tests.integration.scheduler_served import Serving, serving, settings_of
 
 
 @pytest.fixture
@@ -30,3 +33,16 @@ async def running(sqlite_url: str, wire: Wire) -> AsyncIterator[SchedulerUnderTe
         await database.migrate(metadata.create_all)
         async with scheduler(database, wire, clock=SetClock(NOON)) as started:
             yield started
+
+
+@pytest.fixture
+def berlin(tmp_path: Path) -> Settings:
+    """Those of a home that lies in Berlin."""
+    return settings_of(tmp_path)
+
+
+@pytest.fixture
+async def served(berlin: Settings, wire: Wire) -> AsyncIterator[Serving]:
+    """A scheduler that serves."""
+    async with serving(berlin, wire) as started:
+        yield started

@@ -63,7 +63,9 @@ async def serving(settings: Settings, wire: Wire) -> AsyncGenerator[Serving]:
         async with Workers() as workers:
             listen = Listen((address,), None, tokens)
             served = workers.start("serve", serve([component], listen, shutdown=shutdown))
-            yield Serving(channels, wire, registry)
+            started = Serving(channels, wire, registry)
+            await started.jobs().ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
+            yield started
             shutdown.request("the test is over")
             await served
 

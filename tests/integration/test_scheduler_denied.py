@@ -1,36 +1,22 @@
 """What may not be said by whoever has made or changed a job, its runs do not do either."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.errors import Reason
 from services.ids import new_id
-from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import (
     Serving,
     change,
     options,
     refused,
     request,
-    serving,
-    settings_of,
 )
 
 NO_MEMORY, NO_JOBS, NO_SEARCH = "memory show", "cron add", "sessions"
-
-
-@pytest.fixture
-async def served(tmp_path: Path, wire: Wire) -> AsyncIterator[Serving]:
-    settings = await asyncio.to_thread(settings_of, tmp_path)
-    async with serving(settings, wire) as running:
-        await running.jobs().ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
-        yield running
 
 
 async def stored(served: Serving, **fields: Any) -> job_pb2.Job:

@@ -40,11 +40,6 @@ PAST = SOON - timedelta(days=400)
 PAUSED = job_pb2.JOB_STATE_PAUSED
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_of(tmp_path)
-
-
 def job(job_id: str, **fields: Any) -> dict[str, Any]:
     """A job as an older home has it."""
     return {
@@ -58,9 +53,9 @@ def job(job_id: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def lay_out(settings: Settings, jobs: list[Any], profile: str = "default") -> Path:
+def lay_out(berlin: Settings, jobs: list[Any], profile: str = "default") -> Path:
     """Put a file of jobs into a home as another program left it."""
-    path = settings.home.profile(profile).cron / "jobs.json"
+    path = berlin.home.profile(profile).cron / "jobs.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps({"jobs": jobs}).encode())
     return path
@@ -69,28 +64,28 @@ def lay_out(settings: Settings, jobs: list[Any], profile: str = "default") -> Pa
 async def listed(served: Serving, profile: str = "") -> dict[str, job_pb2.Job]:
     """The jobs by their ids."""
     asked = job_pb2.ListJobsRequest(profile=profile)
-    answer = await served.jobs().ListJobs(asked, wait_for_ready=True)
+    answer = await served.jobs().ListJobs(asked)
     return {each.job_id: each for each in answer.jobs}
 
 
 async def take(served: Serving, jobs: list[Any], **fields: Any) -> dict[str, Any]:
     """What became of jobs of a file, by their names."""
     asked = job_file_pb2.ImportJobsRequest(document=json.dumps(jobs).encode(), **fields)
-    answer = await served.jobs().ImportJobs(asked, wait_for_ready=True)
+    answer = await served.jobs().ImportJobs(asked)
     return {each.name: (each.outcome, "; ".join(each.notes)) for each in answer.jobs}
 
 
-async def test_the_jobs_of_a_home_are_taken_once(settings: Settings, wire: Wire) -> None:
+async def test_the_jobs_of_a_home_are_taken_once(berlin: Settings, wire: Wire) -> None:
     old = [
         job("0a1b2c3d4e5f", next_run_at=SOON.isoformat(), schedule=OFTEN),
         job("1a1b2c3d4e5f", enabled=False, state="paused", repeat={"times": 5, "completed": 2}),
         job("2a1b2c3d4e5f", schedule={"kind": "once", "run_at": SOON.isoformat()}),
         "no job",
     ]  # fmt: skip
-    path = await asyncio.to_thread(lay_out, settings, old)
+    path = await asyncio.to_thread(lay_out, berlin, old)
     before = await asyncio.to_thread(path.read_bytes)
-    await asyncio.to_thread(lay_out, settings, old[:1], "ann")
-    async with serving(settings, wire) as served:
+    await asyncio.to_thread(lay_out, berlin, old[:1], "ann")
+    async with serving(berlin, wire) as served:
         found, hers = await listed(served), await listed(served, "ann")
         assert sorted(found) == ["0a1b2c3d4e5f", "1a1b2c3d4e5f", "2a1b2c3d4e5f"]
         assert found["0a1b2c3d4e5f"].next_run_time.ToDatetime(UTC) == SOON
@@ -99,7 +94,7 @@ async def test_the_jobs_of_a_home_are_taken_once(settings: Settings, wire: Wire)
         (own,) = hers
         assert own.startswith("job_"), "an id is one job's alone, over all profiles"
         await served.jobs().DeleteJob(job_pb2.DeleteJobRequest(job_id="2a1b2c3d4e5f"))
-    async with serving(settings, wire) as again:
+    async with serving(berlin, wire) as again:
         assert sorted(await listed(again)) == ["0a1b2c3d4e5f", "1a1b2c3d4e5f"]
         assert list(await listed(again, "ann")) == [own]
     assert await asyncio.to_thread(path.read_bytes) == before
@@ -107,21 +102,21 @@ async def test_the_jobs_of_a_home_are_taken_once(settings: Settings, wire: Wire)
 
 @pytest.mark.parametrize("lock", ["gateway.lock", "cron/.tick.lock"])
 async def test_nothing_is_taken_while_another_program_runs_the_jobs(
-    settings: Settings, wire: Wire, lock: str
+    berlin: Settings, wire: Wire, lock: str
 ) -> None:
-    await asyncio.to_thread(lay_out, settings, [job("0a1b2c3d4e5f")])
-    path = settings.home.root / lock
+    await asyncio.to_thread(lay_out, berlin, [job("0a1b2c3d4e5f")])
+    path = berlin.home.root / lock
     await asyncio.to_thread(path.write_bytes, b"1")
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        async with serving(settings, wire) as served:
+        async with serving(berlin, wire) as served:
             assert await listed(served) == {}
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         assert list(await listed(served)) == ["0a1b2c3d4e5f"]
 
 
 async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
-    settings: Settings, wire: Wire
+    berlin: Settings, wire: Wire
 ) -> None:
     scripts = {"backup.sh": "tar c /srv\n"}
     given = [
@@ -142,7 +137,7 @@ async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
         job("n", workdir="here"),
         7,
     ]
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         told = await take(served, given, scripts=scripts, time_zone="Asia/Tokyo")
         found = await listed(served)
         again = await take(served, given[:2], scripts=scripts)
@@ -204,13 +199,13 @@ async def test_a_platform_alone_is_its_home_channel(tmp_path: Path, wire: Wire) 
 
 
 async def test_a_job_without_a_chat_says_so_and_keeps_its_place_until_there_is_one(
-    settings: Settings, wire: Wire, tmp_path: Path
+    berlin: Settings, wire: Wire, tmp_path: Path
 ) -> None:
     given = [job("a", deliver="telegram"), job("h", provider="elsewhere")]
-    await asyncio.to_thread(lay_out, settings, given)
+    await asyncio.to_thread(lay_out, berlin, given)
     asked = request(options=options(deliver_to=[{"platform": "telegram"}]))
     resuming = job_pb2.ResumeJobRequest(job_id="a")
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         found = await listed(served)
         assert "TELEGRAM_HOME_CHANNEL" in found["a"].pause_reason
         assert "it asks for provider elsewhere" in found["h"].pause_reason
@@ -232,7 +227,7 @@ async def test_a_job_without_a_chat_says_so_and_keeps_its_place_until_there_is_o
         assert (other.state, other.pause_reason) == (job_pb2.JOB_STATE_SCHEDULED, "")
     at_home = await asyncio.to_thread(settings_of, tmp_path, TELEGRAM_HOME_CHANNEL="4242")
     async with serving(at_home, wire) as served:
-        resumed = (await served.jobs().ResumeJob(resuming, wait_for_ready=True)).job
+        resumed = (await served.jobs().ResumeJob(resuming)).job
         assert (resumed.state, resumed.pause_reason) == (job_pb2.JOB_STATE_SCHEDULED, "")
         assert places(resumed) == [("telegram", "4242", "")]
 
@@ -243,7 +238,7 @@ def places(job: job_pb2.Job) -> list[tuple[str, str, str]]:
 
 
 async def test_what_is_given_is_taken_again_as_it_was(
-    settings: Settings, wire: Wire, tmp_path: Path
+    berlin: Settings, wire: Wire, tmp_path: Path
 ) -> None:
     asked = {
         "plain": request(job_id="plain"),
@@ -265,16 +260,16 @@ async def test_what_is_given_is_taken_again_as_it_was(
             ),
         ),
     }  # fmt: skip
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         for one in asked.values():
-            await served.jobs().CreateJob(one, wait_for_ready=True)
+            await served.jobs().CreateJob(one)
         before = await listed(served)
         given = await served.jobs().ExportJobs(job_file_pb2.ExportJobsRequest())
     assert given.job_count == len(before) == 4
     elsewhere = await asyncio.to_thread(settings_of, tmp_path / "other")
     async with serving(elsewhere, wire) as other:
         wanted = job_file_pb2.ImportJobsRequest(document=given.document)
-        answer = await other.jobs().ImportJobs(wanted, wait_for_ready=True)
+        answer = await other.jobs().ImportJobs(wanted)
         assert [list(each.notes) for each in answer.jobs] == [[]] * 4
         after = await listed(other)
         again = await other.jobs().ExportJobs(job_file_pb2.ExportJobsRequest())
@@ -283,11 +278,11 @@ async def test_what_is_given_is_taken_again_as_it_was(
 
 
 async def test_who_takes_over_a_job_with_secrets_is_told_of_them(
-    settings: Settings, wire: Wire
+    berlin: Settings, wire: Wire
 ) -> None:
     given = [job("aa", script="look.sh"), job("bb")]
     scripts = {"look.sh": "export TOKEN=ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8\n./look\n"}
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         tried = await take(served, given, scripts=scripts, dry_run=True)
         told = await take(served, given, scripts=scripts)
         stored = (await listed(served))["aa"]
@@ -297,8 +292,8 @@ async def test_who_takes_over_a_job_with_secrets_is_told_of_them(
     assert stored.options.script == "export TOKEN=[REDACTED]\n./look\n"
 
 
-async def test_a_run_leaves_its_output_in_the_home(settings: Settings, wire: Wire) -> None:
-    folder = settings.home.cron / "output" / "x"
+async def test_a_run_leaves_its_output_in_the_home(berlin: Settings, wire: Wire) -> None:
+    folder = berlin.home.cron / "output" / "x"
     old = [f"2020-01-01_00-{minute:02}-00.md" for minute in range(55)]
 
     def lay_out_old() -> None:
@@ -307,9 +302,9 @@ async def test_a_run_leaves_its_output_in_the_home(settings: Settings, wire: Wir
             (folder / name).write_text("old")
 
     await asyncio.to_thread(lay_out_old)
-    async with serving(settings, wire) as served:
+    async with serving(berlin, wire) as served:
         wanted = request(job_id="x", schedule="in 1s", prompt="answer hello", name="tea")
-        made = await served.jobs().CreateJob(wanted, wait_for_ready=True)
+        made = await served.jobs().CreateJob(wanted)
         due = made.job.next_run_time.ToDatetime(UTC).astimezone(ZoneInfo("Europe/Berlin"))
         while not (await listed(served))["x"].last_run_time.seconds:  # noqa: ASYNC110 - it is a row
             await asyncio.sleep(0.05)
@@ -327,9 +322,9 @@ async def test_a_run_leaves_its_output_in_the_home(settings: Settings, wire: Wir
     assert text.endswith("## Output\n\nhello\n")
 
 
-async def test_runs_of_the_same_second_leave_an_output_each(settings: Settings) -> None:
-    outputs, at = OutputFolders(settings.home), NOON + timedelta(microseconds=7)
-    folder = settings.home.cron / "output" / "job1"
+async def test_runs_of_the_same_second_leave_an_output_each(berlin: Settings) -> None:
+    outputs, at = OutputFolders(berlin.home), NOON + timedelta(microseconds=7)
+    folder = berlin.home.cron / "output" / "job1"
 
     def keep_one(run_id: str, due: datetime) -> None:
         lease = Lease(run_id, "owner", 1, NOON)
@@ -369,11 +364,11 @@ async def serve_once(folder: Path) -> None:
 
 @pytest.mark.timeout(120)
 async def test_who_is_killed_while_taking_them_takes_all_or_none(
-    settings: Settings, wire: Wire, tmp_path: Path
+    berlin: Settings, wire: Wire, tmp_path: Path
 ) -> None:
     jobs = [job(f"{number:012x}") for number in range(400)]
-    await asyncio.to_thread(lay_out, settings, jobs)
-    database = settings.home.database("scheduler")
+    await asyncio.to_thread(lay_out, berlin, jobs)
+    database = berlin.home.database("scheduler")
 
     def kill_while_it_writes() -> None:
         # The tables are there before the jobs are read.
@@ -387,7 +382,7 @@ async def test_who_is_killed_while_taking_them_takes_all_or_none(
 
     await asyncio.to_thread(kill_while_it_writes)
     for _ in range(2):
-        async with serving(settings, wire) as served:
+        async with serving(berlin, wire) as served:
             asked = job_pb2.ListJobsRequest(page_size=1000)
-            answer = await served.jobs().ListJobs(asked, wait_for_ready=True)
+            answer = await served.jobs().ListJobs(asked)
             assert len(answer.jobs) == 400

@@ -1,40 +1,21 @@
 """JobService: what jobs keep, how they are changed, paused and run when somebody asks for it."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, run_pb2, schedule_pb2
 from hermes.scheduler.v1.job_options_pb2 import JobOptions
-from services.config import Settings
 from services.errors import Reason
-from tests.integration.scheduler_parts import fake_services
 from tests.integration.scheduler_served import (
     Serving,
     change,
     options,
     refused,
     request,
-    serving,
-    settings_of,
 )
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_of(tmp_path)
-
-
-@pytest.fixture
-async def served(settings: Settings) -> AsyncIterator[Serving]:
-    async with fake_services() as wire, serving(settings, wire) as running:
-        yield running
-
 
 OPTIONS = options(
     skills=["news"],
@@ -65,7 +46,7 @@ KEY = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 async def test_who_puts_secrets_into_a_job_is_told_what_became_of_them(served: Serving) -> None:
     jobs, script = served.jobs(), f"export A={KEY}\nexport B={KEY[:-1]}9\n./look\n"
     wanted = request(job_id="x", prompt=f"look with {KEY}", options=options(script=script))
-    made = await jobs.CreateJob(wanted, wait_for_ready=True)
+    made = await jobs.CreateJob(wanted)
     assert KEY[:20] not in made.job.options.script
     of_prompt, of_script = made.notes
     assert of_prompt.startswith("1 secret was taken out of its prompt")
@@ -83,7 +64,7 @@ async def test_who_puts_secrets_into_a_job_is_told_what_became_of_them(served: S
 async def test_every_option_of_a_job_is_kept(served: Serving) -> None:
     jobs = served.jobs()
     assert len(OPTIONS.ListFields()) == len(JobOptions.DESCRIPTOR.fields)
-    made = await jobs.CreateJob(request(job_id="x", options=OPTIONS), wait_for_ready=True)
+    made = await jobs.CreateJob(request(job_id="x", options=OPTIONS))
     assert made.job.options == OPTIONS
     plain = (await jobs.CreateJob(request(job_id="plain"))).job.options
     assert plain.missed_run_policy == job_options_pb2.MISSED_RUN_POLICY_ONCE
@@ -92,7 +73,7 @@ async def test_every_option_of_a_job_is_kept(served: Serving) -> None:
 
 async def test_only_the_named_fields_of_a_job_change(served: Serving) -> None:
     jobs = served.jobs()
-    made = await jobs.CreateJob(request(job_id="x", options=OPTIONS), wait_for_ready=True)
+    made = await jobs.CreateJob(request(job_id="x", options=OPTIONS))
     before = made.job
     asked = change("x", prompt="answer more", schedule="every 2h")
     asked.job.name = "not named in the mask"
@@ -121,7 +102,7 @@ async def test_only_the_named_fields_of_a_job_change(served: Serving) -> None:
 
 async def test_a_job_of_more_runs_goes_on_and_one_of_fewer_ends(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="x", schedule="1s"), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="x", schedule="1s"))
     await served.wire.deliveries.delivered(1)
     again = (await jobs.UpdateJob(change("x", schedule="in 1 second"))).job
     assert again.state == job_pb2.JOB_STATE_SCHEDULED
@@ -136,7 +117,7 @@ async def test_a_job_of_more_runs_goes_on_and_one_of_fewer_ends(served: Serving)
 async def test_a_paused_job_does_not_run_until_it_is_resumed(served: Serving) -> None:
     jobs, pause = served.jobs(), job_pb2.PauseJobRequest(job_id="x")
     soon = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=4)
-    await jobs.CreateJob(request(job_id="x", schedule=soon.isoformat()), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="x", schedule=soon.isoformat()))
     for _ in range(2):
         paused = (await jobs.PauseJob(pause)).job
         assert paused.state == job_pb2.JOB_STATE_PAUSED
@@ -162,9 +143,7 @@ async def test_a_paused_job_does_not_run_until_it_is_resumed(served: Serving) ->
 
 async def test_a_job_is_run_now_once_for_each_id(served: Serving) -> None:
     jobs = served.jobs()
-    made = await jobs.CreateJob(
-        request(job_id="x", state=job_pb2.JOB_STATE_PAUSED), wait_for_ready=True
-    )
+    made = await jobs.CreateJob(request(job_id="x", state=job_pb2.JOB_STATE_PAUSED))
     now = run_pb2.RunJobRequest(job_id="x", run_id="now-1")
     first = (await jobs.RunJob(now)).run
     assert (first.run_id, first.job_id, first.is_requested) == ("now-1", "x", True)
@@ -188,7 +167,7 @@ async def test_a_job_is_run_now_once_for_each_id(served: Serving) -> None:
 
 async def test_a_run_that_may_not_be_overlapped_is_waited_for(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="x", prompt="wait done"), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="x", prompt="wait done"))
     await jobs.RunJob(run_pb2.RunJobRequest(job_id="x", run_id="one"))
     watching = aiter(jobs.WatchRun(run_pb2.WatchRunRequest(run_id="one")))
     while (await anext(watching)).run.state != run_pb2.RUN_STATE_RUNNING:
@@ -207,7 +186,7 @@ async def test_a_run_that_may_not_be_overlapped_is_waited_for(served: Serving) -
 async def test_a_zone_that_a_schedule_names_is_the_jobs(served: Serving) -> None:
     jobs = served.jobs()
     asked = request(job_id="x", schedule="every day at 9:00 Asia/Tokyo", time_zone="Europe/Berlin")
-    job = (await jobs.CreateJob(asked, wait_for_ready=True)).job
+    job = (await jobs.CreateJob(asked)).job
     assert job.time_zone == "Asia/Tokyo"
     assert job.next_run_time.ToDatetime(UTC).hour == 0
     preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.job.schedule, time_zone="UTC")
@@ -220,7 +199,7 @@ async def test_a_zone_that_a_schedule_names_is_the_jobs(served: Serving) -> None
 async def test_a_schedule_is_previewed_in_its_zone(served: Serving) -> None:
     jobs = served.jobs()
     preview = schedule_pb2.PreviewScheduleRequest(schedule="every weekday at 9:00", count=6)
-    shown = await jobs.PreviewSchedule(preview, wait_for_ready=True)
+    shown = await jobs.PreviewSchedule(preview)
     zone = ZoneInfo("Europe/Berlin")
     walls = [at.ToDatetime(UTC).astimezone(zone) for at in shown.due_times]
     assert {(wall.hour, wall.minute) for wall in walls} == {(9, 0)}

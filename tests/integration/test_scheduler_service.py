@@ -1,9 +1,8 @@
 """JobService as other services meet it: a real server on a Unix socket, with policy and tokens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,26 +23,14 @@ from tests.integration.scheduler_served import (
     refused,
     request,
     serving,
-    settings_of,
 )
 
 _TARGET = ("options.deliver_to", "a platform with a chat")
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_of(tmp_path)
-
-
-@pytest.fixture
-async def served(settings: Settings, wire: Wire) -> AsyncIterator[Serving]:
-    async with serving(settings, wire) as running:
-        yield running
-
-
 async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: Serving) -> None:
     wanted = request(name="News")
-    answer = await served.jobs().CreateJob(wanted, wait_for_ready=True)
+    answer = await served.jobs().CreateJob(wanted)
     job = answer.job
     assert (job.job_id, job.name, job.prompt) == (wanted.job.job_id, "News", "answer the news")
     assert job.kind == schedule_pb2.SCHEDULE_KIND_CRON
@@ -60,7 +47,6 @@ async def test_a_job_is_stored_with_its_next_run_in_the_configured_zone(served: 
 
 async def test_creating_is_idempotent_by_id(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
     soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat(timespec="seconds")
     first = request(schedule=soon, prompt="answer once")
     created = await jobs.CreateJob(first)
@@ -88,7 +74,7 @@ async def test_a_job_passes_its_template_and_its_policy_to_its_turns(served: Ser
     wanted.add(("small", approval_pb2.UNATTENDED_POLICY_HALT))
     for template, policy in wanted:
         asked = request(schedule="in 1 second", sandbox_template=template, unattended=policy)
-        await jobs.CreateJob(asked, wait_for_ready=True)
+        await jobs.CreateJob(asked)
     listed = (await jobs.ListJobs(job_pb2.ListJobsRequest())).jobs
     started = [turns.requests[turn_id] for turn_id in await turns.started(2)]
     for found in (listed, started):
@@ -137,7 +123,7 @@ SENSELESS: Sequence[tuple[dict[str, Any], str, str]] = [
 async def test_a_request_that_makes_no_sense_names_its_field(served: Serving) -> None:
     for fields, field, said in SENSELESS:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await served.jobs().CreateJob(request(**fields), wait_for_ready=True)
+            await served.jobs().CreateJob(request(**fields))
         details = details_of(caught.value)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert details.reason is Reason.INVALID_ARGUMENT
@@ -145,7 +131,7 @@ async def test_a_request_that_makes_no_sense_names_its_field(served: Serving) ->
 
 
 async def test_a_schedule_that_is_not_understood_comes_back_with_examples(served: Serving) -> None:
-    call = served.jobs().CreateJob(request(schedule="every blursday at 9"), wait_for_ready=True)
+    call = served.jobs().CreateJob(request(schedule="every blursday at 9"))
     reason, message = await refused(call)
     assert reason is Reason.SCHEDULE_INVALID
     assert '"blursday" is neither a day' in message
@@ -160,7 +146,7 @@ async def test_the_list_comes_in_pages_the_one_due_next_first(served: Serving) -
     ids: list[str] = []
     for hours in (5, 1, 4, 2, 3):
         wanted = request(job_id=f"in{hours}", schedule=f"in {hours} hours")
-        ids.append((await jobs.CreateJob(wanted, wait_for_ready=True)).job.job_id)
+        ids.append((await jobs.CreateJob(wanted)).job.job_id)
     await jobs.CreateJob(request(job_id="once", schedule="1s"))
     await served.wire.deliveries.delivered(1)
     pages: list[list[str]] = []
@@ -179,7 +165,7 @@ async def test_the_list_comes_in_pages_the_one_due_next_first(served: Serving) -
 
 async def test_another_profiles_job_is_not_there(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="mine", profile="ada"), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="mine", profile="ada"))
     for job_id in ("mine", "missing"):
         calls = [
             jobs.GetJob(job_pb2.GetJobRequest(job_id=job_id, profile="bob")),
@@ -200,7 +186,7 @@ async def test_another_profiles_job_is_not_there(served: Serving) -> None:
 async def test_a_deleted_job_does_not_run_and_its_id_stays_used(served: Serving) -> None:
     jobs = served.jobs()
     wanted = request(job_id="gone", schedule="2s")
-    await jobs.CreateJob(wanted, wait_for_ready=True)
+    await jobs.CreateJob(wanted)
     delete = job_pb2.DeleteJobRequest(job_id="gone")
     await jobs.DeleteJob(delete)
     await jobs.DeleteJob(delete)
@@ -214,7 +200,7 @@ async def test_a_deleted_job_does_not_run_and_its_id_stays_used(served: Serving)
 
 async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="x", schedule="1s"), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="x", schedule="1s"))
     (text,) = await served.wire.deliveries.delivered(1)
     (delivery_id,) = served.wire.deliveries.requests
     run = run_pb2.Run()
@@ -237,18 +223,17 @@ async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
 
 @pytest.mark.parametrize("identity", [Identity.EXECUTOR, Identity.SCHEDULER])
 async def test_others_may_not_call(served: Serving, identity: Identity) -> None:
-    await served.jobs().ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)
     reason, _ = await refused(served.jobs(identity).ListJobs(job_pb2.ListJobsRequest()))
     assert reason is Reason.PERMISSION_DENIED
 
 
-async def test_what_was_under_way_goes_on_after_a_restart(settings: Settings, wire: Wire) -> None:
-    async with serving(settings, wire) as before:
+async def test_what_was_under_way_goes_on_after_a_restart(berlin: Settings, wire: Wire) -> None:
+    async with serving(berlin, wire) as before:
         wanted = request(job_id="x", schedule="1s", prompt="wait done")
-        await before.jobs().CreateJob(wanted, wait_for_ready=True)
+        await before.jobs().CreateJob(wanted)
         (turn_id,) = await wire.turns.started(1)
         await wire.turns.watched(turn_id, 1)
     wire.turns.release(turn_id)
-    async with serving(settings, wire):
+    async with serving(berlin, wire):
         assert await wire.deliveries.delivered(1) == ["done"]
     assert wire.turns.start_calls[turn_id] == 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -22,24 +21,18 @@ NEXT_YEAR = datetime.now(UTC).year + 1
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def berlin(tmp_path: Path) -> Settings:
     (tmp_path / "config.yaml").write_text("timezone: Europe/Berlin\n")
     read = load_settings({}, {"HERMES_HOME": str(tmp_path)})
     read.home.create()
     return read
 
 
-@pytest.fixture
-async def served(settings: Settings) -> AsyncIterator[Serving]:
-    async with fake_services() as wire, serving(settings, wire) as running:
-        yield running
-
-
 async def test_another_zone_moves_nothing_that_goes_by_no_clock(served: Serving) -> None:
     jobs = served.jobs()
     for schedule in ("in 2 hours", "every 2h", f"{NEXT_YEAR}-03-01T09:00Z"):
         asked = request(schedule=schedule, options=options(max_runs=1))
-        before = (await jobs.CreateJob(asked, wait_for_ready=True)).job
+        before = (await jobs.CreateJob(asked)).job
         changed = (await jobs.UpdateJob(change(before.job_id, time_zone="Asia/Tokyo"))).job
         assert changed.time_zone == "Asia/Tokyo"
         assert changed.next_run_time == before.next_run_time
@@ -48,7 +41,7 @@ async def test_another_zone_moves_nothing_that_goes_by_no_clock(served: Serving)
 async def test_another_zone_moves_what_goes_by_the_clock(served: Serving) -> None:
     jobs = served.jobs()
     for schedule in ("every day at 9:00", f"{NEXT_YEAR}-01-31T09:00", "tomorrow at 9:00"):
-        before = (await jobs.CreateJob(request(schedule=schedule), wait_for_ready=True)).job
+        before = (await jobs.CreateJob(request(schedule=schedule))).job
         changed = (await jobs.UpdateJob(change(before.job_id, time_zone="America/New_York"))).job
         walls = [
             job.next_run_time.ToDatetime(UTC).astimezone(ZoneInfo(job.time_zone)).hour
@@ -62,7 +55,7 @@ async def test_another_zone_moves_what_goes_by_the_clock(served: Serving) -> Non
 async def test_a_zone_that_cannot_count_is_refused(served: Serving) -> None:
     jobs = served.jobs()
     named = request(job_id="x", schedule="every day at 9:00 Asia/Tokyo")
-    await jobs.CreateJob(named, wait_for_ready=True)
+    await jobs.CreateJob(named)
     reason, message = await refused(jobs.UpdateJob(change("x", time_zone="Europe/Rome")))
     assert (reason, "it names its time zone itself" in message) == (Reason.SCHEDULE_INVALID, True)
     soon = datetime.now(ZoneInfo("Europe/Berlin")) + timedelta(hours=2)
@@ -75,23 +68,23 @@ async def test_a_zone_that_cannot_count_is_refused(served: Serving) -> None:
 
 async def test_what_has_run_does_not_run_again_in_another_zone(served: Serving) -> None:
     jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="x", schedule="in 1 second"), wait_for_ready=True)
+    await jobs.CreateJob(request(job_id="x", schedule="in 1 second"))
     await served.wire.turns.started(1)
     changed = (await jobs.UpdateJob(change("x", time_zone="Asia/Tokyo"))).job
     assert (changed.state, changed.run_count) == (job_pb2.JOB_STATE_COMPLETED, 1)
 
 
 async def test_a_profile_has_the_zone_that_its_own_home_names(
-    settings: Settings, served: Serving
+    berlin: Settings, served: Serving
 ) -> None:
     for profile, text in (("work", "timezone: Asia/Tokyo\n"), ("plain", "")):
-        home = settings.home.profile(profile)
+        home = berlin.home.profile(profile)
         await asyncio.to_thread(home.root.mkdir, parents=True)
         await asyncio.to_thread(home.config.write_text, text)
     jobs, found = served.jobs(), dict[str, list[str]]()
     for profile in ("", "work", "plain", "homeless"):
         asked = request(profile=profile)
-        made = (await jobs.CreateJob(asked, wait_for_ready=True)).job
+        made = (await jobs.CreateJob(asked)).job
         preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.job.schedule, profile=profile)
         document = json.dumps(
             [{"name": "a", "prompt": "b", "schedule": asked.job.schedule}]
@@ -106,18 +99,18 @@ async def test_a_profile_has_the_zone_that_its_own_home_names(
 
 
 async def test_jobs_that_are_taken_from_a_home_are_in_the_zone_that_it_runs_in(
-    settings: Settings,
+    berlin: Settings,
 ) -> None:
     zones = {"default": "", "work": "HERMES_TIMEZONE=Asia/Tokyo\n"}
     for profile, environment in zones.items():
-        home = settings.home.profile(profile)
+        home = berlin.home.profile(profile)
         await asyncio.to_thread(home.root.mkdir, parents=True, exist_ok=True)
         await asyncio.to_thread((home.root / ".env").write_text, environment)
         old = job(profile, schedule=DAILY)
-        await asyncio.to_thread(lay_out, settings, [old], profile)
-    work = settings.home.profile("work")
+        await asyncio.to_thread(lay_out, berlin, [old], profile)
+    work = berlin.home.profile("work")
     await asyncio.to_thread(work.config.write_text, "timezone: America/New_York\n")
-    async with fake_services() as wire, serving(settings, wire) as served:
+    async with fake_services() as wire, serving(berlin, wire) as served:
         found = [*(await listed(served)).values(), *(await listed(served, "work")).values()]
     assert [each.time_zone for each in found] == ["Europe/Berlin", "Asia/Tokyo"]
 
