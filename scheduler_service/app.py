@@ -9,7 +9,6 @@ import grpc.aio
 
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
-from scheduler_service.convert.jobs import check_job
 from scheduler_service.home.importer import HomeImporter, JobKeeper
 from scheduler_service.home.mover import JobMover
 from scheduler_service.home.profiles import homes_of
@@ -22,6 +21,7 @@ from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.curator import CuratorServicer
 from scheduler_service.servicer.jobs import POLICY, JobServicer
+from scheduler_service.servicer.messages import check_job
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
 from services.channels import Channels

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -20,8 +20,6 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from scheduler_service.convert.common import origin_to_wire
-from scheduler_service.convert.jobs import script_to_wire, unattended_to_wire
 from scheduler_service.curation import Curation, CuratorSettings, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
@@ -124,12 +122,18 @@ class AgentClient:
         job, options = claim.job, claim.job.spec.options
         origin = job.spec.origin or Origin(platform="scheduler", chat_id=job.id)
         skills = {SKILLS} if options.toolsets and options.skills else set[str]()
-        request = turn_pb2.StartTurnRequest(
+        asked: dict[str, Any] = {"unattended": job.spec.unattended}
+        if options.script.strip():
+            mode = "only" if options.script_only else "gate"
+            asked |= {"script.text": options.script, "script.mode": mode}
+        request = message_of(
+            asked,
+            turn_pb2.StartTurnRequest,
             turn_id=claim.turn_id,
             profile=job.profile,
             session_id=claim.session_id,
             parts=map(_part, ask.parts),
-            origin=origin_to_wire(origin, origin_pb2.TRUST_SERVICE),
+            origin=message_of(origin, origin_pb2.Origin, trust=origin_pb2.TRUST_SERVICE),
             kind=turn_pb2.TURN_KIND_JOB,
             busy_mode=turn_pb2.BUSY_MODE_QUEUE,
             system_message=ask.instructions,
@@ -137,9 +141,7 @@ class AgentClient:
             toolsets=sorted({*options.toolsets, *skills}),
             workdir=options.workdir,
             sandbox_template=job.spec.sandbox_template,
-            unattended=unattended_to_wire(job),
             skills=options.skills,
-            script=script_to_wire(options),
             denied_commands=ask.denied,
         )
         try:
@@ -212,7 +214,7 @@ class GatewayClient:
         request = delivery_pb2.DeliverRequest(
             delivery_id=delivery_id,
             profile=profile,
-            destination=origin_to_wire(to, origin_pb2.TRUST_SERVICE),
+            destination=message_of(to, origin_pb2.Origin, trust=origin_pb2.TRUST_SERVICE),
             text=text,
         )
         try:

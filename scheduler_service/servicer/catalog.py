@@ -28,7 +28,7 @@ from scheduler_service.jobs import (
 from scheduler_service.runs import stopper as stopping
 from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.runs.prompts import Scanner
-from scheduler_service.schedule.schedule import Schedule, next_after, parse, zone_of
+from scheduler_service.schedule.schedule import next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.jobs import Position, StoredJob
 from services.clock import Clock
@@ -55,11 +55,11 @@ class Agent(Scanner, Protocol):
 
 
 class Preview(Struct, frozen=True):
-    """When a schedule would be due."""
+    """When a schedule would be due, as its message has it."""
 
-    schedule: Schedule
+    kind: str
     time_zone: str
-    times: tuple[datetime, ...]
+    due_times: tuple[datetime, ...]
 
 
 class JobCatalog:
@@ -249,7 +249,7 @@ class JobCatalog:
             while at is not None and len(times) < count:
                 times.append(at)
                 at = next_after(schedule, at)
-            return Preview(schedule, zone, tuple(times))
+            return Preview(schedule.kind, zone, tuple(times))
 
         return await asyncio.to_thread(plan)
 

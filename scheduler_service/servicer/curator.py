@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1 import curator_pb2_grpc
-from scheduler_service.convert.common import MAX_RUN_ID_CHARS, profile_of
 from scheduler_service.curation import Curation, CuratorSettings, Libraries
 from scheduler_service.jobs import Run
 from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.servicer.messages import MAX_RUN_ID_CHARS, profile_of
 from scheduler_service.storage import curation, runs
 from services.clock import Clock
 from services.database import Database

@@ -11,26 +11,23 @@ from hermes.scheduler.v1 import (
     run_pb2,
     schedule_pb2,
 )
-from scheduler_service.convert.common import (
+from scheduler_service.home.importer import JobKeeper
+from scheduler_service.home.mover import JobMover
+from scheduler_service.jobs import notes_on
+from scheduler_service.runs.prompts import Scanner
+from scheduler_service.servicer.catalog import JobCatalog
+from scheduler_service.servicer.messages import (
     MAX_RUN_ID_CHARS,
-    kind_to_wire,
-    profile_of,
-    run_to_wire,
-)
-from scheduler_service.convert.jobs import (
     changed_spec,
     file_of,
     is_rescheduled,
     job_to_wire,
     position_of_token,
     position_to_token,
+    profile_of,
+    run_to_wire,
     spec_of,
 )
-from scheduler_service.home.importer import JobKeeper
-from scheduler_service.home.mover import JobMover
-from scheduler_service.jobs import notes_on
-from scheduler_service.runs.prompts import Scanner
-from scheduler_service.servicer.catalog import JobCatalog
 from services.auth import Identity, allow
 from services.errors import InvalidArgument
 from services.messages import message_of
@@ -204,10 +201,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
             request.time_zone,
             request.count or _DUE_TIMES,
         )
-        times: Any = preview.times
-        return schedule_pb2.PreviewScheduleResponse(
-            due_times=times, kind=kind_to_wire(preview.schedule), time_zone=preview.time_zone
-        )
+        return message_of(preview, schedule_pb2.PreviewScheduleResponse)
 
     async def ImportJobs(
         self, request: job_file_pb2.ImportJobsRequest, context: "Context"

@@ -1,4 +1,4 @@
-"""Jobs on the wire."""
+"""Messages of jobs and runs: what is read of them, and what they are made of."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -6,19 +6,52 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 import msgspec
 from msgspec.structs import replace
 
-from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2
-from hermes.scheduler.v1 import job_file_pb2, job_pb2
+from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from hermes.scheduler.v1.job_options_pb2 import SCRIPT_MODE_ONLY
-from scheduler_service.convert.common import kind_to_wire, profile_of, state_to_wire
-from scheduler_service.convert.options import wrong_options
 from scheduler_service.home.mover import JobFile
-from scheduler_service.jobs import Job, JobSpec
-from scheduler_service.options import JobOptions
+from scheduler_service.jobs import Job, JobSpec, Run, session_id_of, turn_id_of
+from scheduler_service.servicer.options import wrong_options
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
+from services.home import DEFAULT_PROFILE
 from services.messages import message_of, record_of
 from services.validation import check_id, denied_commands
+
+MAX_RUN_ID_CHARS = 80
+"""A run's id is its turn's too, whose later attempts and deliveries have something behind it."""
+
+
+def profile_of(name: str) -> str:
+    """Return the profile that an empty field means."""
+    return name or DEFAULT_PROFILE
+
+
+def run_to_wire(run: Run) -> run_pb2.Run:
+    """Return the message of a run."""
+    attempt = run.attempt
+    has_turn = attempt.started_at is not None
+    session_id = session_id_of(run.job_id, run.id, run.scheduled_for, attempt)
+    values = {
+        "run_id": run.id,
+        "job_id": run.job_id,
+        "scheduled_for": run.scheduled_for,
+        "state": run.state,
+        "claim_time": run.claimed_at,
+        "finish_time": run.finished_at,
+        "output": run.output,
+        "error": run.error,
+        "attempt": attempt.number,
+        "not_before_time": attempt.not_before,
+        "start_time": attempt.started_at,
+        "is_requested": run.is_requested,
+        "is_silent": run.is_silent,
+        "delivery_error": run.delivery_error,
+        "turn_id": turn_id_of(run.id, attempt.number) if has_turn else "",
+        "session_id": session_id if has_turn else "",
+    }
+    return message_of(values, run_pb2.Run)
+
 
 _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
@@ -118,7 +151,7 @@ def job_to_wire(job: Job) -> job_pb2.Job:
         replace(job.spec, pause_reason=job.pause_reason),
         job_pb2.Job,
         job_id=job.id,
-        kind=kind_to_wire(job.schedule),
+        kind=f"SCHEDULE_KIND_{job.schedule.kind.upper()}",
         state=f"JOB_STATE_{job.state}",
         next_run_time=job.next_run_at,
         create_time=job.created_at,
@@ -127,24 +160,9 @@ def job_to_wire(job: Job) -> job_pb2.Job:
     )
     if last is not None:
         message.last_run_time.FromDatetime(last.scheduled_for)
-        message.last_run_state = state_to_wire(last.state)
+        message.last_run_state = run_pb2.RunState.Value(f"RUN_STATE_{last.state}")
         message.last_error, message.last_delivery_error = last.error, last.delivery_error
     return message
-
-
-def unattended_to_wire(job: Job) -> "approval_pb2.UnattendedPolicy.ValueType":
-    """Return what becomes of a job's calls that a person would have to allow."""
-    word = job.spec.unattended.upper() or "UNSPECIFIED"
-    return approval_pb2.UnattendedPolicy.Value(f"UNATTENDED_POLICY_{word}")
-
-
-def script_to_wire(options: JobOptions) -> turn_pb2.TurnScript | None:
-    """Return what a job's turns begin with, if anything."""
-    if not options.script.strip():
-        return None
-    only = options.script_only
-    mode = turn_pb2.SCRIPT_MODE_ONLY if only else turn_pb2.SCRIPT_MODE_GATE
-    return turn_pb2.TurnScript(text=options.script, mode=mode)
 
 
 def _name_of(prompt: str) -> str:

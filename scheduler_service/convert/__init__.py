@@ -1,1 +1,0 @@
-"""Messages of the scheduler, and of those that it calls."""
