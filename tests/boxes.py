@@ -128,11 +128,11 @@ async def _singularity(_folder: Path) -> AsyncGenerator[Make]:
 
 
 @asynccontextmanager
-async def _kubernetes(folder: Path, claim: str = "") -> AsyncGenerator[Make]:
+async def _kubernetes(folder: Path) -> AsyncGenerator[Make]:
     with ExitStack() as stack:
         stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
         try:
-            yield lambda owner, _: backend_of(stand_in, owner, workspace_claim=claim)
+            yield lambda owner, _: backend_of(stand_in, owner)
         finally:
             await asyncio.to_thread(stack.close)
 

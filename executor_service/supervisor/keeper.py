@@ -28,6 +28,7 @@ from executor_service.supervisor.processes import (
     read_process,
     send_signal,
 )
+from executor_service.supervisor.trees import clear
 
 ANSWER = "hermes-keeper:"
 """Begins the line that is the answer: a login shell may have said something before."""
@@ -273,11 +274,5 @@ def _is_old(place: str) -> bool:
 
 def _remove(place: str) -> None:
     """Remove a box's folder, whatever commands have left in it; what resists goes another time."""
-    for program in (("chmod", "-R", "u+rwX"), ("rm", "-rf")):
-        subprocess.run(
-            [*program, "--", place],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+    with suppress(OSError):
+        clear(*os.path.split(place))

@@ -10,8 +10,10 @@ import math
 import os
 import re
 import stat
-from contextlib import suppress
-from typing import Callable, Iterator
+import subprocess
+from typing import Iterator
+
+from executor_service.supervisor.syscalls import die_with_parent
 
 MAX_DEPTH = 200
 BLOCK_BYTES = 512
@@ -21,9 +23,7 @@ READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 PART = ".part-"
 """Begins the name of a copy that is being made."""
-_DEEP = ".deep-"
 _TO_READ = 0o500
-_TO_EMPTY = 0o700
 
 
 def listed(root: str) -> list[str]:
@@ -56,7 +56,7 @@ def measure(
                 status = entry.stat(follow_symlinks=False)
                 used += status.st_blocks * BLOCK_BYTES
                 if stat.S_ISDIR(status.st_mode):
-                    child = _opened(entry.name, parent, _TO_READ)
+                    child = _opened(entry.name, parent)
                     stack.append((child, iter(entries(child))))
             except PermissionError:
                 return used, False
@@ -93,69 +93,34 @@ def remove(root: str, name: str) -> None:
 
 
 def clear(root: str, name: str) -> None:
-    """Remove one thing of root that is a folder."""
-    folder = os.open(root, READ_FOLDER)
-    try:
-        top = _opened_to_clear(name, folder)
-        if top is None:
+    """Remove a folder of root with all that it has, however deep, and whatever its bits are."""
+    path, ours = os.path.join(root, name), os.getpid()
+    # First without chmod, which would follow a link that has the name.
+    for program in (("rm", "-rf"), ("chmod", "-R", "u+rwX"), ("rm", "-rf")):
+        if not os.path.lexists(path):
             return
-        try:
-            _clear(top, lambda deep: _lift(deep, top), 0)
-        finally:
-            os.close(top)
-        with suppress(FileNotFoundError):
-            os.rmdir(name, dir_fd=folder)
-    finally:
-        os.close(folder)
+        subprocess.run(
+            [*program, "--", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            preexec_fn=lambda: None if die_with_parent(ours) else os._exit(1),
+        )
+    if os.path.lexists(path):
+        raise OSError(errno.ENOTEMPTY, "it cannot be removed", path)
 
 
-def _clear(folder: int, lift: Callable[[tuple[int, str]], None], depth: int) -> None:
-    """Remove what is in a folder; what is too deep for so many descriptors is lifted to the top."""
-    is_empty = False
-    while not is_empty:
-        is_empty = True
-        for entry in entries(folder):
-            is_empty = False
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.name, dir_fd=folder)
-                continue
-            inner = _opened_to_clear(entry.name, folder)
-            if inner is None:
-                continue
-            try:
-                if depth >= MAX_DEPTH:
-                    lift((folder, entry.name))
-                    continue
-                _clear(inner, lift, depth + 1)
-            finally:
-                os.close(inner)
-            os.rmdir(entry.name, dir_fd=folder)
-
-
-def _lift(deep: tuple[int, str], top: int) -> None:
-    folder, name = deep
-    number = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
-    os.rename(name, f"{_DEEP}{number}", src_dir_fd=folder, dst_dir_fd=top)
-
-
-def _opened_to_clear(name: str, parent: int) -> int | None:
-    """A folder that can be read and emptied; None if it is gone."""
-    try:
-        return _opened(name, parent, _TO_EMPTY)
-    except FileNotFoundError:
-        return None
-
-
-def _opened(name: str, parent: int, bits: int) -> int:
-    """A folder with these bits for its owner, who may have closed it."""
+def _opened(name: str, parent: int) -> int:
+    """A folder that can be read, although its owner may have closed it."""
     if os.geteuid() == 0:
         return os.open(name, READ_FOLDER, dir_fd=parent)
     held = os.open(name, os.O_PATH | READ_FOLDER, dir_fd=parent)
     try:
         mode = stat.S_IMODE(os.fstat(held).st_mode)
-        if mode & bits != bits:
+        if mode & _TO_READ != _TO_READ:
             # Only through procfs can this be done to what is open and not to its name.
-            os.chmod(f"/proc/self/fd/{held}", mode | bits)
+            os.chmod(f"/proc/self/fd/{held}", mode | _TO_READ)
         return os.open(".", READ_FOLDER, dir_fd=held)
     finally:
         os.close(held)

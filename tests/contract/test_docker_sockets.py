@@ -29,6 +29,7 @@ from tests.requirements import require
 
 BACKEND = """
 from executor_service.backends.docker.backend import DockerBackend
+from executor_service.config import DockerConfig
 def Backend(*made_of): return DockerBackend(*made_of, DockerConfig())
 """
 SLOWER = "boxes are reached through the engine, which is slower"

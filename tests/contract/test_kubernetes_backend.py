@@ -160,32 +160,6 @@ async def test_a_cut_stream_loses_nothing(
     assert execs.spoken[-4:] == [protocol] * 4
 
 
-async def test_a_later_process_finds_the_box_with_all_that_it_needs(
-    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
-) -> None:
-    box = await backend.create(spec)
-    later = backend_of(stand_in, spec.owner)
-    assert await later.list_boxes() == [box]
-    async with open_console(later, box) as console:
-        assert await console.output("echo found") == "found"
-    await later.close()
-
-
-async def test_another_owner_neither_sees_nor_removes_a_box(
-    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
-) -> None:
-    box = await backend.create(spec)
-    stranger = backend_of(stand_in, "somebody-else")
-    assert await stranger.list_boxes() == []
-    await stranger.destroy(box)
-    with pytest.raises(BoxLost):
-        await stranger.connect(box)
-    await stranger.close()
-    assert await backend.list_boxes() == [box]
-    await backend.destroy(replace(box, key="other"))
-    assert pods_of(stand_in, spec.owner) == [pod_name(box.key)]
-
-
 async def test_with_their_release_boxes_go(
     backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
 ) -> None:
@@ -298,8 +272,3 @@ async def test_a_workspace_in_a_claim_outlives_its_box(claimed: Yard, stand_in: 
     async with claimed.box() as other, open_console(claimed.backend, other) as console:
         assert await console.output("ls -A; touch mine") == ""
     assert await to_thread(lambda: len(list(claim.iterdir()))) == 2
-
-
-async def test_a_box_with_a_claim_is_as_it_was_ordered(claimed: Yard) -> None:
-    await BoxSuite().test_a_box_is_as_it_was_ordered(claimed)
-    assert await claimed.backend.list_boxes() == []

@@ -155,23 +155,6 @@ async def test_a_stream_is_only_a_view(client: Client, lease: Lease) -> None:
     assert (later.stdout, later.code) == (b"5\n", 0)
 
 
-async def test_killing_ends_all_of_it(client: Client, lease: Lease) -> None:
-    marker = f"sleep 60{uuid.uuid4().int % 10_000_000}"
-    script = f"{marker} & setsid nohup {marker} & trap '' TERM; echo up; {marker}; {marker}"
-    started = await client.start(
-        lease, script=script, kill_grace=Duration(nanos=200_000_000), leave_children=True
-    )
-    async with client.attach(lease, started.exec_id) as call:
-        async for message in call:
-            if message.HasField("output"):
-                break
-    ended = await client.signal(lease, started.exec_id)
-    assert ended.exit.reason == exec_pb2.EXIT_REASON_CANCELLED
-    assert (ended.exit.survivor_count, ended.exit.HasField("code")) == (0, False)
-    assert await client.output(lease, f"pgrep -cf '{marker[:-1]}[{marker[-1]}]'; true") == "0"
-    assert (await client.signal(lease, started.exec_id)).exit == ended.exit
-
-
 async def test_signals_reach_the_command(client: Client, lease: Lease) -> None:
     started = await client.start(
         lease, script="trap 'echo caught; exit 7' USR1; echo up; while :; do sleep 0.05; done"

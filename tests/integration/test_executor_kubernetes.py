@@ -46,20 +46,6 @@ async def until_it_has_begun(client: Client, lease: sandbox_pb2.Lease) -> None:
     await until(has_begun)
 
 
-async def test_a_cut_stream_is_nothing_to_a_command(client: Client, stand_in: StandIn) -> None:
-    answer = await client.acquire("s")
-    following = asyncio.ensure_future(client.run(answer.lease, script=TICKS, exec_id="x"))
-    await until_it_has_begun(client, answer.lease)
-    for _ in range(3):
-        assert await stand_in.tell(lambda there: there.execs.cut()) == 1
-        await asyncio.sleep(0.5)
-    seen = await following
-    assert seen.exit is not None
-    assert seen.exit.reason == exec_pb2.EXIT_REASON_EXITED
-    assert seen.stdout == b"".join(b"%d\n" % n for n in range(60))
-    assert await client.output(answer.lease, "echo still here") == "still here"
-
-
 async def evicted(there: Cluster, pod: Json) -> None:
     await evict(there, pod["metadata"]["name"], "The node was low on resource: memory.")
 

@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
-import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.auth import Identity
-from services.errors import Reason, details_of, reason_of
+from services.errors import Reason
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
@@ -104,17 +102,6 @@ async def test_a_box_is_ready_and_its_workspace_becomes_the_sessions(tmp_path: P
             third.sandbox.sandbox_id,
         ]
         assert await refused(client.start(first.lease, "true")) is Reason.LEASE_INVALID
-
-
-async def test_places_are_limited(tmp_path: Path) -> None:
-    async with started(tmp_path, HERMES_MAX_SANDBOXES="2") as (_, client):
-        _, second = await client.acquire("a"), await client.acquire("b")
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await client.acquire("c", wait=Duration(nanos=200_000_000))
-        assert reason_of(caught.value) is Reason.POOL_EXHAUSTED
-        assert "executor.max_sandboxes" in details_of(caught.value).message
-        # A session that has a sandbox needs no place.
-        assert (await client.acquire("b")).sandbox.sandbox_id == second.sandbox.sandbox_id
 
 
 async def test_a_sandbox_that_nobody_uses_ends(tmp_path: Path) -> None:
@@ -227,18 +214,6 @@ async def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
         assert await refused(client.acquire(min_isolation=strong)) is Reason.BACKEND_UNAVAILABLE
         namespace = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE
         assert (await client.acquire(min_isolation=namespace)).lease.epoch == 1
-
-
-async def test_a_shutdown_takes_no_more(tmp_path: Path) -> None:
-    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
-        answer = await client.acquire("s")
-        exec_id = (await client.start(answer.lease, "sleep", "0.5")).exec_id
-        await until_ready(executor)
-        await executor.service.drain()
-        assert ready(executor) == 0
-        assert await refused(client.acquire("t")) is Reason.DRAINING
-        # What runs is not touched, and its owner may go on.
-        assert (await client.wait(answer.lease, exec_id)).exit.code == 0
 
 
 def make_project(folder: Path) -> Path:

@@ -128,13 +128,3 @@ def test_what_is_too_deep_to_look_at_counts_as_too_much(tmp_path: Path) -> None:
 
 def is_larger(folder: Path, most_bytes: int) -> bool:
     return not measure(folder, most_bytes)[1]
-
-
-async def test_without_an_engine_bubblewrap_is_taken_and_says_why(tmp_path: Path) -> None:
-    nobody = f"unix://{tmp_path}/nobody.sock"
-    settings = executor_settings(tmp_path, "", DOCKER_HOST=nobody)
-    async with serving(settings) as executor:
-        choice = executor.service.templates.default.choice
-        assert choice.capabilities.name == "bubblewrap"
-        assert "docker cannot be used" in choice.reason
-        assert [other.name for other in choice.others] == ["docker"]

@@ -89,10 +89,9 @@ def test_a_workspace_that_is_a_link_is_nobody_s(root: Path, tmp_path: Path) -> N
     assert listed(str(root)) == ["wsp_a"]
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         copy(str(root), "wsp_link", "wsp_b", ANY)
-    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-        remove(str(root), "wsp_link")
-    assert (outside / "file").exists()
     assert measure(root / "wsp_link", ANY) == (0, False)
+    remove(str(root), "wsp_link")
+    assert (outside / "file").exists()
     assert measure(root / "wsp_gone", ANY) == (0, True)
 
 

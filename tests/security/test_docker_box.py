@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,38 +123,6 @@ def test_the_host_is_not_there(inside: Inside, tmp_path: Path) -> None:
     for name in ("docker.sock", "containerd/containerd.sock"):
         assert inside.run("ls", f"/run/{name}")[0] != 0
         assert inside.run("ls", f"/var/run/{name}")[0] != 0
-
-
-def test_there_is_no_network(inside: Inside) -> None:
-    assert inside.shell("ls /sys/class/net") == "lo"
-    host = socket.socket(socket.AF_UNIX)
-    name = f"hermes-test-{uuid.uuid4().hex}"
-    host.bind("\0" + name)
-    host.listen()
-    with host, socket.create_server(("0.0.0.0", 0)) as server:
-        port = server.getsockname()[1]
-        attempts = inside.python(
-            f"""
-import socket
-def attempt(family, address):
-    try:
-        with socket.socket(family) as sock:
-            sock.settimeout(2)
-            sock.connect(address)
-    except OSError:
-        return False
-    return True
-print([
-    attempt(socket.AF_UNIX, "\\0{name}"),
-    attempt(socket.AF_INET, ("127.0.0.1", {port})),
-    attempt(socket.AF_INET, ("172.17.0.1", {port})),
-    attempt(socket.AF_INET, ("169.254.169.254", 80)),
-    attempt(socket.AF_INET6, ("fe80::1", 80)),
-])"""
-        )
-    assert attempts == str([False] * 5)
-    assert inside.shell("cat /etc/resolv.conf") == "nameserver 127.0.0.1"
-    assert inside.python("import socket; print(socket.gethostbyname('localhost'))") == "127.0.0.1"
 
 
 def test_what_the_engine_keeps_of_a_box(inside: Inside) -> None:

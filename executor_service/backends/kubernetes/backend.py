@@ -4,7 +4,6 @@ The supervisor is the container's first process. The executor reaches it through
 command that the cluster runs in the pod and whose streams it hands on over a WebSocket.
 """
 
-import asyncio
 import logging
 from http import HTTPStatus
 
@@ -26,19 +25,11 @@ from executor_service.backends.kubernetes.pod import (
     pod_name,
     selecting,
 )
-from executor_service.backends.kubernetes.pods import (
-    FIRST_POLL_S,
-    LONGEST_POLL_S,
-    Abandoned,
-    Pods,
-)
+from executor_service.backends.kubernetes.pods import Abandoned, Pods
 from executor_service.backends.kubernetes.status import (
     is_out_of_memory,
     is_over_its_size,
-    is_running,
     why_gone,
-    why_hopeless,
-    why_waiting,
 )
 from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
@@ -107,33 +98,13 @@ class KubernetesBackend:
 
     async def _until_ready(self, box: Box) -> None:
         """Wait until the pod runs and its supervisor can be reached."""
-        waits_for = "the cluster does not answer"
         try:
-            async with asyncio.timeout(self._options.start_timeout_s):
-                pause_s = FIRST_POLL_S
-                while waits_for:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(1.5 * pause_s, LONGEST_POLL_S)
-                    waits_for = await self._why_not_running(box)
-                await (await self.connect(box)).close()
-        except TimeoutError as error:
-            raise BoxCreateFailed(
-                f"the pod of box {box.key} does not run after {self._options.start_timeout_s:g} s: "
-                f"{waits_for or 'its supervisor does not answer'}"
-            ) from error
+            await self._pods.until_running(pod_name(box.key), self._options.start_timeout_s)
+            await (await self.connect(box)).close()
         except EngineRefused as error:
             raise _create_failed(error) from error
         except (BoxLost, LinkClosed) as error:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
-
-    async def _why_not_running(self, box: Box) -> str:
-        """What a pod waits for; empty once it runs, BoxCreateFailed when it never will."""
-        pod = await self._pods.find(pod_name(box.key))
-        if pod is None:
-            raise BoxCreateFailed(f"the pod of box {box.key} was removed before it ran")
-        if why := why_hopeless(pod):
-            raise BoxCreateFailed(f"the pod of box {box.key} cannot run: {why}")
-        return "" if is_running(pod) else why_waiting(pod)
 
     async def _find(self, box: Box) -> Json | None:
         """The pod that has the box's name, if it is this owner's."""

@@ -14,10 +14,16 @@ from executor_service.backends.kubernetes.api import (
     parts,
 )
 from executor_service.backends.kubernetes.pod import GRACE_S, OWNER
-from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
+from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
+from executor_service.errors import (
+    BackendError,
+    BackendUnavailable,
+    BoxCreateFailed,
+    EngineRefused,
+)
 
-FIRST_POLL_S = 0.05
-LONGEST_POLL_S = 0.5
+_FIRST_POLL_S = 0.05
+_LONGEST_POLL_S = 0.5
 _PATIENCE_S = 15.0
 """How long a node may take to end a pod before its object is removed without it."""
 _UNBEGUN_FACTOR = 6
@@ -47,6 +53,20 @@ class Pods:
                 await self.remove(made)
             raise
 
+    async def until_running(self, name: str, timeout_s: float) -> None:
+        """Wait until a pod's supervisor has been started; BoxCreateFailed when that never is."""
+        why, pause_s = "the cluster does not answer", _FIRST_POLL_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                while why:
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
+                    why = _why_not_running(name, await self.find(name))
+        except TimeoutError as error:
+            raise BoxCreateFailed(
+                f"the pod {name} does not run after {timeout_s:g} s: {why}"
+            ) from error
+
     async def list(self, selector: str) -> Json:
         """All pods that have these labels, and of what version this list is."""
         return await self._cluster.call(
@@ -63,7 +83,7 @@ class Pods:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         started = time.monotonic()
         asked_s = None
-        pause_s = FIRST_POLL_S
+        pause_s = _FIRST_POLL_S
         while True:
             waited_s = time.monotonic() - started
             grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
@@ -76,7 +96,7 @@ class Pods:
             if waited_s > CALL_DEADLINE_S:
                 raise BackendUnavailable(f"the pod {name} is not removed")
             await asyncio.sleep(pause_s)
-            pause_s = min(1.5 * pause_s, LONGEST_POLL_S)
+            pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
 
     async def discard(self, pod: Json) -> None:
         """Ask for the end of a pod, unless it has changed since it was seen."""
@@ -106,6 +126,15 @@ class Pods:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error
+
+
+def _why_not_running(name: str, pod: Json | None) -> str:
+    """What a pod waits for; empty once it runs, BoxCreateFailed when it never will."""
+    if pod is None:
+        raise BoxCreateFailed(f"the pod {name} was removed before it ran")
+    if why := why_hopeless(pod):
+        raise BoxCreateFailed(f"the pod {name} cannot run: {why}")
+    return "" if is_running(pod) else why_waiting(pod)
 
 
 class Abandoned:

@@ -25,7 +25,6 @@ from executor_service.backends.kubernetes.pod import (
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,
@@ -36,7 +35,6 @@ from executor_service.errors import (
 from services.lifecycle import unbroken
 
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
-_POLL_S = 0.2
 _READ_BYTES = 64 * 1024
 
 
@@ -103,20 +101,8 @@ async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator
     pod = await pods.create(wanted)
     name = pod["metadata"]["name"]
     try:
-        async with asyncio.timeout(timeout_s):
-            while not is_running(pod):
-                if why := why_hopeless(pod):
-                    raise BackendError(f"the pod {name} cannot run: {why}")
-                await asyncio.sleep(_POLL_S)
-                found = await pods.find(name)
-                if found is None:
-                    raise BackendError(f"the pod {name} was removed before it ran")
-                pod = found
+        await pods.until_running(name, timeout_s)
         yield name
-    except TimeoutError as error:
-        if is_running(pod):
-            raise
-        raise BackendError(f"the pod {name} does not run: {why_waiting(pod)}") from error
     finally:
         await unbroken(pods.remove(pod))
 

@@ -9,18 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
-from executor_service.claims.leases import Grant, Launch
+from executor_service.claims.leases import Grant
 from executor_service.claims.proofs import Proof, TokenMint, digest, is_token_of, with_epoch
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.commands import CommandTable
-from executor_service.errors import BackendUnavailable, PathInvalid, SandboxLost
+from executor_service.errors import BackendUnavailable, PathInvalid
 from executor_service.journal import Job, Journal
 from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.executors import until
 from tests.fakes.plain_backend import NAME
-from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start, wish
+from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start
 
 
 def proof(grant: Grant, **changes: object) -> Proof:
@@ -117,28 +117,6 @@ async def test_proofs_are_checked_in_order(tmp_path: Path) -> None:
         assert core.leases.prove(proof(second)) is second.sandbox
 
 
-async def test_a_lost_box_is_replaced(tmp_path: Path) -> None:
-    async with open_core(tmp_path) as core:
-        first = await core.acquire("s")
-        (Path(first.sandbox.claim.workspace) / "file").touch()
-        core.backend.kill(first.sandbox.claim.sandbox_id)
-
-        async def is_lost() -> bool:
-            return first.sandbox.state is SandboxState.LOST
-
-        await until(is_lost)
-        with pytest.raises(SandboxLost):
-            first.sandbox.box()
-        second = await core.acquire("s")
-        assert second.launch is Launch.COLD
-        assert second.sandbox.claim.workspace == first.sandbox.claim.workspace
-        assert first.sandbox.claim.state is SandboxState.LOST
-        assert [claim.state for claim in await core.journal.claims()] == [
-            SandboxState.LOST,
-            SandboxState.READY,
-        ]
-
-
 async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_ended(
     tmp_path: Path,
 ) -> None:
@@ -187,13 +165,6 @@ async def test_the_loss_is_noted_when_nobody_asks(tmp_path: Path) -> None:
 
         await until(is_noted)
         assert grant.sandbox.claim.state is SandboxState.LOST
-
-
-async def test_a_folder_of_the_host_is_not_bound_unless_allowed(tmp_path: Path) -> None:
-    async with open_core(tmp_path) as core:
-        with pytest.raises(PathInvalid, match=r"executor\.allow_workdir"):
-            await core.leases.acquire(wish(workdir=str(tmp_path)))
-        assert core.backend.made == 0
 
 
 async def test_a_folder_of_the_host_is_not_bound_in_sandboxes_elsewhere(tmp_path: Path) -> None:
