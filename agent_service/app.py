@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.answer_files import AnswerFiles
-from agent_service.budgets import Budgets
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.left import LeftSandboxes
@@ -122,7 +121,8 @@ def build(
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     files = AnswerFiles(reach.messenger, contexts.workplace, policy)
     told, scripts = _directions(config, model), job_scripts(config, contexts.of, policy, scanner)
-    spending, consult = _spending(config, models, database, leases, clock), models.consult
+    budget, consult = config.budget.policy, models.consult
+    spending = Spending(models, database, leases, budget, clock, config.zone)
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
@@ -302,17 +302,6 @@ def _titled(
     consult = Consult(models.priced, models.first.default_name, longest)
     naming = Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
     return Titling(inner, naming, spending, database, workers)
-
-
-def _spending(
-    config: AgentConfig,
-    models: ModelParts,
-    database: Database,
-    leases: LeaseTable,
-    clock: Clock,
-) -> Spending:
-    budgets = Budgets(database, leases, config.budget.policy, clock)
-    return Spending(models.priced, models.chain, models.catalog, budgets, clock, config.zone)
 
 
 def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:

@@ -36,7 +36,7 @@ class Consulting:
             request = await self._consult.request(messages, route)
             reservation = new_id("ask")
             try:
-                held = await self._spending.hold(turn, request, reservation)
+                held = await self._spending.reserve(turn, request, reservation=reservation)
             except BudgetReached as error:
                 raise NoAnswer(str(error)) from error
             given = await self._consult.answer(request, time_limit_s)

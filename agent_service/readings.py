@@ -65,7 +65,7 @@ class Readings:
 
     async def read_database(self) -> None:
         """Show what the rows say."""
-        policy = self._spending.budgets.policy
+        policy = self._spending.policy
         day = self._spending.account("", "").day
 
         def read(conn: Connection) -> tuple[Waiting, dict[Scope, float]]:

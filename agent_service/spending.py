@@ -6,9 +6,10 @@ from datetime import datetime, tzinfo
 
 from sqlalchemy import Connection
 
-from agent_service.budget import Account, Amount, Standing
-from agent_service.budgets import Budgets
+from agent_service.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.errors import BudgetReached
 from agent_service.live_turn import LiveTurn
+from agent_service.model_parts import ModelParts
 from agent_service.models.base import (
     Model,
     ModelEvent,
@@ -16,18 +17,19 @@ from agent_service.models.base import (
     ModelNotice,
     ModelRequest,
 )
-from agent_service.models.catalog import Catalog
-from agent_service.models.fallback import Chain
-from agent_service.models.metered import Metered
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
-from agent_service.storage import budgets as budget_rows
-from agent_service.storage import usage
+from agent_service.storage import budgets, usage
 from agent_service.storage.usage import Charged
 from agent_service.switching import Switching
 from agent_service.transition import Transition
 from agent_service.usage import Usage
 from services.clock import Clock
+from services.database import Database
 from services.ids import new_id
+from services.leases import LeaseTable
+
+LOOK_AGAIN_S = 1.0
+"""After how long a budget that was set through another replica holds here, where there was none."""
 
 
 class Spending:
@@ -35,20 +37,23 @@ class Spending:
 
     def __init__(
         self,
-        model: Metered,
-        chain: Chain,
-        catalog: Catalog,
-        budgets: Budgets,
+        models: ModelParts,
+        database: Database,
+        leases: LeaseTable,
+        policy: Policy,
         clock: Clock,
         zone: tzinfo | None,
     ) -> None:
         """Take the zone in which days begin; None is the machine's."""
-        self._model = model
-        self._chain = chain
-        self.catalog = catalog
-        self.budgets = budgets
+        self._model, self._chain, self._catalog = models.priced, models.chain, models.catalog
+        self._database = database
+        self._leases = leases
+        self.policy = policy
         self._clock = clock
         self._zone = zone
+        self._limited: frozenset[str] = frozenset()
+        self._looked_at: float | None = None
+        self._changes = 0
 
     def model_for(self, turn: LiveTurn) -> Model:
         """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
@@ -68,61 +73,110 @@ class Spending:
         if not transition.turn.has_reserved:
             return
         if transition.after.finished is not None:
-            budget_rows.settle_all(conn, transition.turn.id)
+            budgets.settle_all(conn, transition.turn.id)
         for reservation in transition.settled:
-            budget_rows.settle(conn, transition.turn.id, reservation)
+            budgets.settle(conn, transition.turn.id, reservation)
 
     def account(self, profile: str, session_id: str, job_id: str = "") -> Account:
         """Whom a call of a session is charged to now."""
         job_id = job_id or usage.job_of(session_id)
         return Account(profile, session_id, job_id, self._day(self._clock.now()))
 
-    async def hold(self, turn: LiveTurn, request: ModelRequest, reservation: str) -> bool:
-        """Hold what a call beside the conversation may take; whether anything had to be held."""
-        return bool(await self.reserve(turn, request, reservation=reservation))
-
     async def reserve(
         self, turn: LiveTurn, request: ModelRequest, scale: float = 1.0, reservation: str = ""
     ) -> list[Standing]:
-        """Hold what a call may take; returns how budgets stood.
+        """Hold what a call may take; returns how budgets stood before.
 
-        `scale` corrects the estimate of the prompt by what the provider counted before. Costs
-        nothing where there is no budget.
+        `scale` corrects the estimate of the prompt by what the provider counted before. Calls that
+        are made side by side have reservations of different names. BudgetReached when a budget has
+        no room for it; Fenced when the turn has another owner. Costs nothing without a budget.
         """
-        if not await self.budgets.apply_to(turn.profile):
+        if not await self._has_budget(turn.profile):
             return []
+        asked = self._most(request, scale)
         account = self.account(turn.profile, turn.charged_session_id)
-        return await self.budgets.reserve(turn, account, self._most(request, scale), reservation)
+        found, refusing = await self._database.write(
+            lambda conn: budgets.reserve(
+                conn, self._leases, turn.lease, account, asked, self.policy, reservation
+            )
+        )
+        if refusing is not None:
+            raise BudgetReached(refusing.refusal(asked))
+        turn.has_reserved = turn.has_reserved or bool(found)
+        return found
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
-        """Hold what a call outside of turns may take, until it is counted.
+        """Hold what a call outside of turns may take, until it is counted; BudgetReached as above.
 
         Returns the call's id. Where it is never counted, it is held twice as long as it may take.
         """
-        call_id = new_id("ask")
-        if await self.budgets.apply_to(turn.profile):
+        call_id, for_s = new_id("ask"), 2 * time_limit_s
+        if await self._has_budget(turn.profile):
             account = self.account(turn.profile, turn.charged_session_id)
-            await self.budgets.hold(account, self._most(request), call_id, 2 * time_limit_s)
+            asked = self._most(request)
+            _, refusing = await self._database.write(
+                lambda conn: budgets.hold(conn, call_id, for_s, account, asked, self.policy)
+            )
+            if refusing is not None:
+                raise BudgetReached(refusing.refusal(asked))
         return call_id
 
     def count(
         self, conn: Connection, turn: Charged, call_id: str, answers: Sequence[ModelMessage]
     ) -> None:
         """Count what was answered outside of turns, in place of what was held for it."""
-        budget_rows.settle(conn, call_id, "")
+        budgets.settle(conn, call_id, "")
         day = self._day(self._clock.now())
         for answer in answers:
             usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))
 
     def worth_saying(self, standings: list[Standing]) -> dict[str, str]:
         """What a person is to hear of budgets, by what it is about."""
-        nearly = self.budgets.nearly_used_up(standings)
+        nearly = [one for one in standings if one.is_past(self.policy.warn_percent)]
         return {one.scope.value: one.warning() for one in nearly}
+
+    async def set_budget(
+        self,
+        profile: str,
+        scope: Scope,
+        scope_id: str,
+        limit: Amount | None,
+        *,
+        keeps_set: bool = False,
+    ) -> None:
+        """Set a budget, or leave it to config.yaml again; it holds from the next call on.
+
+        One that was set before stays if that is asked.
+        """
+
+        def write(conn: Connection) -> None:
+            if not keeps_set:
+                budgets.set_limit(conn, profile, scope, scope_id, limit)
+            elif limit is not None:
+                budgets.set_first_limit(conn, profile, scope, scope_id, limit)
+
+        await self._database.write(write)
+        self._changes += 1
+        self._looked_at = None
+
+    async def _has_budget(self, profile: str) -> bool:
+        """Whether a profile has any budget, as far as was to be seen a moment ago."""
+        if self.policy.is_limiting:
+            return True
+        now = self._clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
+            changes = self._changes
+            found = await self._database.read(budgets.limited_profiles)
+            # Only what was read is known: who calls meanwhile must not take the old for it.
+            if changes == self._changes:
+                self._limited, self._looked_at = found, now
+            return profile in found
+        return profile in self._limited
 
     def _most(self, request: ModelRequest, scale: float = 1.0) -> Amount:
         """What a call takes at most."""
-        info = self.catalog.find(request.model)
-        answer = self.catalog.longest_answer(request.model, request.max_tokens)
+        info = self._catalog.find(request.model)
+        answer = self._catalog.longest_answer(request.model, request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
         if info.price is None:
             return Amount(tokens=prompt + answer, unpriced=request.model)

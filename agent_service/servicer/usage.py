@@ -6,6 +6,7 @@ from agent_service.budget import Amount, Scope, Standing
 from agent_service.servicer.fields import Context, profile_of, usage
 from agent_service.spending import Spending
 from agent_service.storage import usage as storage
+from agent_service.storage.budgets import every_limit
 from agent_service.storage.usage import By, UsageQuery
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceServicer
@@ -56,10 +57,11 @@ class UsageServicer(UsageServiceServicer):
         """Returns budgets."""
         profile = profile_of(request.profile)
         account = self._spending.account(profile, request.session_id, request.job_id)
-        found = await self._spending.budgets.listed(account)
+        policy = self._spending.policy
+        found = await self._database.read(lambda conn: every_limit(conn, account, policy))
         return pb.GetBudgetResponse(
             budgets=map(_budget, found),
-            warn_percent=self._spending.budgets.policy.warn_percent,
+            warn_percent=policy.warn_percent,
         )
 
     async def SetBudget(
@@ -74,7 +76,7 @@ class UsageServicer(UsageServiceServicer):
             if scope in (Scope.PROFILE, Scope.DAY):
                 wanted = {"scope_id": "empty for this scope"}
                 raise InvalidArgument(f"a {scope} has no id", fields=wanted)
-        await self._spending.budgets.set(
+        await self._spending.set_budget(
             profile_of(request.profile),
             scope,
             request.scope_id,
