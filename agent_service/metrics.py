@@ -138,7 +138,7 @@ class AgentMetrics(Struct, frozen=True):
         """Count what has become of a question to a person."""
         if approval.tool != CLARIFY:
             self.approvals.labels(decision).inc()
-            self.approval_wait.observe(max(0.0, (now - approval.created_at).total_seconds()))
+            self.approval_wait.observe(max(0.0, (now - approval.create_time).total_seconds()))
 
 
 class Gauges(Struct, frozen=True):

@@ -350,7 +350,9 @@ class Turns:
 
 async def _expire_approvals(database: Database, metrics: AgentMetrics, now: datetime) -> None:
     for late in await database.read(lambda conn: approvals.expired(conn, now)):
-        if await database.write(lambda conn, late=late: approvals.expire(conn, late.id, now)):
+        if await database.write(
+            lambda conn, late=late: approvals.expire(conn, late.approval_id, now)
+        ):
             metrics.decided(late, Decision.EXPIRED, now)
 
 
@@ -358,8 +360,8 @@ def _note_decision(info: ApprovalInfo) -> None:
     """Leave a trace of who has decided what; the row has the command, which a log is not told."""
     about = {
         "audit": "approval_decided",
-        "approval_id": info.id,
+        "approval_id": info.approval_id,
         "decision": str(info.decision),
         "decided_by": info.decided_by,
     }
-    _log.info("approval %s was decided by %s", info.id, info.decided_by, extra=about)
+    _log.info("approval %s was decided by %s", info.approval_id, info.decided_by, extra=about)

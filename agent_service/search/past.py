@@ -129,14 +129,14 @@ def _around(conn: Connection, lookup: Lookup) -> _Shown:
 
 def _latest(conn: Connection, lookup: Lookup) -> _Shown:
     found = sessions.list_by_use(conn, lookup.profile, "", None, lookup.limit + 1)
-    others = [info for info in found if info.id != lookup.session_id][: lookup.limit]
+    others = [info for info in found if info.session_id != lookup.session_id][: lookup.limit]
     lines = map(_headline, others)
-    return [info.id for info in others], "\n".join(lines) or "There are no other sessions."
+    return [info.session_id for info in others], "\n".join(lines) or "There are no other sessions."
 
 
 def _headline(info: SessionInfo) -> str:
-    used = f"{info.updated_at:%Y-%m-%d %H:%M}"
-    return f"## {info.id} “{info.title}” ({info.platform}, {used}, {info.message_count} messages)"
+    used = f"{info.update_time:%Y-%m-%d %H:%M}, {info.message_count} messages"
+    return f"## {info.session_id} “{info.title}” ({info.platform}, {used})"
 
 
 def _who(hit: Hit) -> str:

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from agent_service.events import Decision
-from agent_service.servicer.fields import Context, profile_of, timestamp
+from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage import approvals as storage
-from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.clarifications import Answer
 from agent_service.turns import Turns
 from hermes.agent.v1 import approval_pb2 as pb
@@ -13,6 +12,7 @@ from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceServicer
 from services.database import Database
 from services.errors import InvalidArgument
+from services.messages import message_of
 from services.validation import denied_commands
 
 MAX_ANSWER_CHARS = 100_000
@@ -44,7 +44,7 @@ class ApprovalServicer(ApprovalServiceServicer):
         found = await self._database.read(
             lambda conn: storage.list_open(conn, profile, request.session_id)
         )
-        return pb.ListApprovalsResponse(approvals=map(_approval, found))
+        return pb.ListApprovalsResponse(approvals=[message_of(info, pb.Approval) for info in found])
 
     async def ResolveApproval(
         self, request: pb.ResolveApprovalRequest, context: Context
@@ -60,7 +60,7 @@ class ApprovalServicer(ApprovalServiceServicer):
             _DECISIONS[request.decision],
             request.decided_by,
         )
-        return pb.ResolveApprovalResponse(approval=_approval(info))
+        return pb.ResolveApprovalResponse(approval=message_of(info, pb.Approval))
 
     async def AnswerClarification(
         self, request: pb.AnswerClarificationRequest, context: Context
@@ -89,23 +89,3 @@ class ApprovalServicer(ApprovalServiceServicer):
 def decision_number(taken: Decision) -> turn_event_pb2.ApprovalDecision.ValueType:
     """A decision on the wire."""
     return turn_event_pb2.ApprovalDecision.Value(f"APPROVAL_DECISION_{taken.name}")
-
-
-def _approval(info: ApprovalInfo) -> pb.Approval:
-    return pb.Approval(
-        approval_id=info.id,
-        turn_id=info.turn_id,
-        session_id=info.session_id,
-        tool=info.tool,
-        subject=info.subject,
-        create_time=timestamp(info.created_at),
-        expire_time=timestamp(info.expires_at),
-        decision=(
-            turn_event_pb2.APPROVAL_DECISION_UNSPECIFIED
-            if info.decision is None
-            else decision_number(info.decision)
-        ),
-        decided_by=info.decided_by,
-        requester=info.requester,
-        platform=info.platform,
-    )

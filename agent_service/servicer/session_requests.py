@@ -8,11 +8,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
 from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
-from agent_service.servicer.fields import profile_of, timestamp, usage
+from agent_service.servicer.fields import profile_of, timestamp
 from agent_service.storage import search
 from agent_service.storage.search import Hit, SearchQuery
 from agent_service.storage.session_changes import Unused
-from agent_service.storage.sessions import SessionInfo, StoredMessage
+from agent_service.storage.sessions import StoredMessage
 from hermes.agent.v1 import session_change_pb2
 from hermes.agent.v1 import session_pb2 as pb
 from services.errors import InvalidArgument
@@ -138,22 +138,6 @@ def _moment(stamp: Timestamp) -> datetime:
         raise InvalidArgument(
             "not a time", fields={"since_time": "of the years 1 to 9999"}
         ) from None
-
-
-def session(info: SessionInfo) -> pb.Session:
-    """A session on the wire."""
-    return pb.Session(
-        session_id=info.id,
-        title=info.title,
-        platform=info.platform,
-        create_time=timestamp(info.created_at),
-        update_time=timestamp(info.updated_at),
-        message_count=info.message_count,
-        usage=usage(info.usage),
-        parent_session_id=info.parent_session_id,
-        is_named=info.is_named,
-        model=info.model,
-    )
 
 
 def message(stored: StoredMessage) -> pb.Message:

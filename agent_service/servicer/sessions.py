@@ -14,7 +14,6 @@ from agent_service.servicer.session_requests import (
     model_given,
     not_negative,
     searching,
-    session,
     title_given,
     unused,
 )
@@ -30,6 +29,7 @@ from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, InvalidArgument, LimitExceeded
 from services.ids import new_id
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 _SESSIONS_A_PAGE = 50
@@ -68,7 +68,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
                 is_session_busy(conn, request.session_id),
             )
         )
-        return pb.GetSessionResponse(session=session(info), is_busy=is_busy)
+        return pb.GetSessionResponse(session=message_of(info, pb.Session), is_busy=is_busy)
 
     async def ListSessions(
         self, request: pb.ListSessionsRequest, context: Context
@@ -90,7 +90,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
         page = found[:size]
         return pb.ListSessionsResponse(
-            sessions=[session(info) for info in page],
+            sessions=[message_of(info, pb.Session) for info in page],
             next_page_token=_token(page[-1]) if len(found) > size else "",
         )
 
@@ -129,7 +129,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         info = await self._database.write(
             lambda conn: changes.rename(conn, request.session_id, profile, title)
         )
-        return pb.RenameSessionResponse(session=session(info))
+        return pb.RenameSessionResponse(session=message_of(info, pb.Session))
 
     async def BranchSession(
         self, request: pb.BranchSessionRequest, context: Context
@@ -145,7 +145,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
         now = self._clock.now()
         info = await self._database.write(lambda conn: changes.branch(conn, wanted, now))
-        return pb.BranchSessionResponse(session=session(info))
+        return pb.BranchSessionResponse(session=message_of(info, pb.Session))
 
     async def UndoTurns(
         self, request: session_change_pb2.UndoTurnsRequest, context: Context
@@ -270,7 +270,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
 
 
 def _token(last: storage.SessionInfo) -> str:
-    return f"{last.updated_at.timestamp():.6f} {last.id}"
+    return f"{last.update_time.timestamp():.6f} {last.session_id}"
 
 
 def _parse(token: str) -> tuple[datetime, str]:

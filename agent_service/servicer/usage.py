@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from agent_service.budget import Amount, Scope, Standing
+from agent_service.budget import Amount, Scope
 from agent_service.servicer.fields import Context, profile_of, usage
 from agent_service.spending import Spending
 from agent_service.storage import usage as storage
@@ -13,6 +13,7 @@ from hermes.agent.v1.usage_pb2_grpc import UsageServiceServicer
 from services.auth import Identity, caller
 from services.database import Database
 from services.errors import InvalidArgument, PermissionDenied
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 MAX_AMOUNT = 10**15
@@ -60,7 +61,7 @@ class UsageServicer(UsageServiceServicer):
         policy = self._spending.policy
         found = await self._database.read(lambda conn: every_limit(conn, account, policy))
         return pb.GetBudgetResponse(
-            budgets=map(_budget, found),
+            budgets=[message_of(standing, pb.Budget) for standing in found],
             warn_percent=policy.warn_percent,
         )
 
@@ -111,18 +112,3 @@ def _limit(given: pb.BudgetAmount) -> Amount:
         if not 0 <= getattr(given, name) <= MAX_AMOUNT:
             raise InvalidArgument(f"{name} is out of range", fields={f"limit.{name}": "0 to 10^15"})
     return Amount(given.micro_usd, given.tokens)
-
-
-def _budget(standing: Standing) -> pb.Budget:
-    return pb.Budget(
-        scope=pb.BudgetScope.Value(f"BUDGET_SCOPE_{standing.scope.name}"),
-        scope_id=standing.scope_id,
-        limit=_amount(standing.limit),
-        spent=_amount(standing.spent),
-        reserved=_amount(standing.reserved),
-        is_set=standing.is_set,
-    )
-
-
-def _amount(amount: Amount) -> pb.BudgetAmount:
-    return pb.BudgetAmount(micro_usd=amount.micro_usd, tokens=amount.tokens)

@@ -23,13 +23,13 @@ from services.errors import FailedPrecondition, NotFound
 class ApprovalInfo(Struct, frozen=True):
     """A question to a person."""
 
-    id: str
+    approval_id: str
     turn_id: str
     session_id: str
     tool: str
     subject: str
-    created_at: datetime
-    expires_at: datetime
+    create_time: datetime
+    expire_time: datetime
     decision: Decision | None
     decided_by: str
     requester: str
@@ -171,10 +171,10 @@ def resolve(
         session_id = decided.session_id if decision is Decision.SESSION else ""
         put_grant(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
     told: events.Durable = events.ApprovalResolved(
-        decided.id, row.call_id, decision, decided.decided_by
+        decided.approval_id, row.call_id, decision, decided.decided_by
     )
     if decided.tool == events.CLARIFY:
-        told = events.ClarificationAnswered(decided.id, row.call_id, "", expired=True)
+        told = events.ClarificationAnswered(decided.approval_id, row.call_id, "", expired=True)
     return Resolved(decided, tell(conn, decided.turn_id, told, now))
 
 
@@ -228,13 +228,13 @@ def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
 
 def _info(row: sa.Row[Any]) -> ApprovalInfo:
     return ApprovalInfo(
-        id=row.id,
+        approval_id=row.id,
         turn_id=row.turn_id,
         session_id=row.session_id,
         tool=row.tool,
         subject=row.subject,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
+        create_time=row.created_at,
+        expire_time=row.expires_at,
         decision=None if row.decision is None else Decision(row.decision),
         decided_by=row.decided_by,
         requester=row.requester,

@@ -33,11 +33,11 @@ SKIPS_CONTEXT_FILES = "skips_context_files"
 class SessionInfo(Struct, frozen=True):
     """A session without its messages."""
 
-    id: str
+    session_id: str
     title: str
     platform: str
-    created_at: datetime
-    updated_at: datetime
+    create_time: datetime
+    update_time: datetime
     message_count: int
     usage: Usage
     parent_session_id: str
@@ -213,11 +213,11 @@ def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:
 
 def _info(row: sa.Row[Any]) -> SessionInfo:
     return SessionInfo(
-        id=row.id,
+        session_id=row.id,
         title=row.title,
         platform=row.platform,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
+        create_time=row.created_at,
+        update_time=row.updated_at,
         message_count=row.message_count,
         usage=row.usage,
         parent_session_id=row.parent_session_id or "",

@@ -94,7 +94,7 @@ async def test_a_title_that_was_given_stays_known_as_such(filled: Database) -> N
     found = await filled.read(
         lambda conn: sessions.list_by_use(conn, "default", "", None, 9, title="my PLAN")
     )
-    assert [info.id for info in found] == ["s"]
+    assert [info.session_id for info in found] == ["s"]
     assert not await filled.read(
         lambda conn: sessions.list_by_use(conn, "default", "", None, 9, title="My")
     )

@@ -15,8 +15,8 @@ from agent_service.sandbox import (
     Stream,
 )
 from agent_service.storage.watches import Watched
-from agent_service.watch import Watch
 from agent_service.watched import Progress, Wanted
+from agent_service.watches import Watch
 from tests.fakes.clock import HastyClock
 
 ENDED = Exit(ExitReason.EXITED, 0, 0, 0, 0, 0)
