@@ -144,18 +144,6 @@ async def test_a_budget_ends_a_turn_between_two_calls_and_raising_it_lets_the_ne
     assert answer(after) == "Hi."
 
 
-async def test_a_dense_prompt_is_held_in_full_after_a_restart(tmp_path: Path) -> None:
-    dense = {"text": "Hi.", "usage": TOLD | {"prompt_tokens": 20_000}}
-    await configure(tmp_path)
-    async with fake_model(answers(dense)) as model:
-        async with agent(tmp_path, model.url) as client:
-            await set_budget(client, SESSION, tokens=39_000)
-            assert answer(await client.ask("hi")) == "Hi."
-        async with agent(tmp_path, model.url) as client:
-            assert "39,000 tokens" in limit_reached(await client.ask("hi"))
-            assert len(model.requests) == 1
-
-
 async def test_16_turns_at_once_do_not_overspend(tmp_path: Path, database_url: str) -> None:
     await configure(tmp_path)
     async with (

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from hermes.agent.v1.turn_pb2 import TURN_KIND_COMPRESS
 from services.database import Database
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
-from tests.integration.test_agent_prefix import NO_REVIEWS
 
 CONFIG = "models: {scripted: {window: 26000}}\nmodel: {max_tokens: 1000}\n"
 NOTES = {"user": "The conversation:", "steps": [{"text": "Goal: tea. Open: sugar."}]}
@@ -66,17 +64,6 @@ async def test_a_long_conversation_goes_on_after_a_restart_as_before(tmp_path: P
     assert notes["role"] == "user"
     assert "Goal: tea. Open: sugar." in notes["content"]
     assert json.loads(after[1])["content"].startswith("part 0:")
-
-
-async def test_requests_grow_by_their_end_but_for_where_they_are_condensed(
-    tmp_path: Path,
-) -> None:
-    await _configured(tmp_path, NO_REVIEWS)
-    async with fake_model(_script({"text": "yes"})) as model, agent(tmp_path, model.url) as client:
-        condensed = (await _talk(client, 14)).count("compressed")
-    conversations = _conversations(model)
-    breaks = [later[: len(earlier)] != earlier for earlier, later in pairwise(conversations)]
-    assert sum(breaks) == condensed >= 2
 
 
 async def test_all_of_it_stays_with_the_session(tmp_path: Path) -> None:

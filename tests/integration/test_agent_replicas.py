@@ -75,18 +75,6 @@ async def test_the_owner_hears_of_an_interrupt(
         assert await owner.interrupted.get() == turn_id
 
 
-async def test_the_owner_hears_of_a_message_that_interrupts(
-    stage: Stage, tmp_path: Path, postgres_url: str
-) -> None:
-    async with (
-        asyncio.timeout(LONGEST_S),
-        turn_owner(tmp_path) as (owner, endpoint),
-        owned_elsewhere(stage, postgres_url, endpoint) as (client, turn_id),
-    ):
-        await client.start("stop that", busy_mode=turn_pb2.BUSY_MODE_INTERRUPT)
-        assert await owner.interrupted.get() == turn_id
-
-
 async def test_a_turn_is_watched_where_it_is_owned_meanwhile(
     stage: Stage, tmp_path: Path, postgres_url: str
 ) -> None:

@@ -136,26 +136,6 @@ async def test_after_ten_messages_the_agent_looks_back_at_all_that_was_sent(
     assert [sequence for sequence, _ in said] == [27, 28, 29, 30]
 
 
-async def test_after_ten_answers_with_calls_the_agent_looks_back_for_skills(
-    tmp_path: Path,
-) -> None:
-    async with fake_model(_script()) as model:
-        async with agent(tmp_path, model.url) as client:
-            # Six, then the fourth of six writes a skill, and two more.
-            for text in ("work six", "learn"):
-                await client.ask(text)
-        async with agent(tmp_path, model.url) as client:
-            await client.ask("work six")
-            await asyncio.sleep(1.5)
-            assert not _of_reviews(model)
-            await client.ask("work four")
-            await _reviewed(client)
-    (index,) = _of_reviews(model)
-    prompt = model.bodies[index]["messages"][-1]["content"]
-    assert "# Skills" in prompt
-    assert "# Memory" not in prompt
-
-
 @pytest.mark.parametrize(
     ("memory", "skills", "expected"),
     [(0, 0, []), (2, 0, ["# Memory"]), (0, 12, ["# Skills"]), (2, 12, ["# Memory", "# Skills"])],

@@ -7,12 +7,9 @@ from typing import Any
 from hermes.agent.v1 import session_pb2, usage_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from services.addresses import UnixAddress
-from services.auth import Identity
 from tests.executors import until
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
-from tests.integration.agent_processes import AgentProcess, Site
 
 NAMING = "Name this conversation"
 CONFIG = "auxiliary: {title: {model: namer}}\n"
@@ -128,53 +125,6 @@ async def test_no_title_is_asked_for_beyond_the_budget(tmp_path: Path) -> None:
         await asyncio.sleep(1)
         assert asked_for_titles(model) == []
         assert (await session(client)).title == FIRST
-
-
-async def test_what_a_title_may_cost_is_held_until_it_is_counted(tmp_path: Path) -> None:
-    await configure(tmp_path, f"{CONFIG}budget: {{session: {{tokens: 60000}}}}\n")
-    reply = named("Made", latency_s=2.0)
-    async with fake_model(script(reply)) as model, agent(tmp_path, model.url) as client:
-
-        async def reserved() -> int:
-            stub = UsageServiceStub(client.channels.to("agent"))
-            request = usage_pb2.GetBudgetRequest(session_id="session")
-            found = (await stub.GetBudget(request)).budgets
-            (budget,) = (one for one in found if one.scope_id == "session")
-            return budget.reserved.tokens
-
-        await client.ask(FIRST)
-        await model.until(lambda: len(asked_for_titles(model)) == 1)
-        assert await reserved() > 0
-        await titled(client, "Made")
-        assert await reserved() == 0
-
-
-async def test_an_agent_that_is_killed_while_a_title_is_asked_for_goes_on_with_the_first(
-    tmp_path: Path,
-) -> None:
-    home = tmp_path / "only"
-    await asyncio.to_thread(home.mkdir)
-    await configure(home, f"{CONFIG}budget: {{session: {{tokens: 60000}}}}\n")
-    async with fake_model(script(named("Made", latency_s=3.0))) as model:
-        place = Site(
-            tmp_path,
-            model.url,
-            f"sqlite:///{tmp_path}/agent.db",
-            UnixAddress(tmp_path / "nobody.sock"),
-            {identity: f"token-{identity}" for identity in Identity},
-        )
-        async with AgentProcess(place, "only") as first, first.client() as client:
-            turn = await client.start(FIRST)
-            assert answer(await client.watch(turn.turn_id)) == "The disk is full."
-            await model.until(lambda: len(asked_for_titles(model)) == 1)
-        async with AgentProcess(place, "only") as second, second.client() as client:
-            # The answer was there before the title was asked for, and nobody asks for it again.
-            assert answer(await client.watch(turn.turn_id)) == "The disk is full."
-            again = await client.start("And now?")
-            assert answer(await client.watch(again.turn_id)) == "The disk is full."
-            assert (await session(client)).title == FIRST
-            assert len(asked_for_titles(model)) == 1
-            assert (await used(client)).total.call_count == 2
 
 
 async def test_the_model_of_the_conversation_names_only_where_it_is_told_to(tmp_path: Path) -> None:

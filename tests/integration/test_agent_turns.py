@@ -1,7 +1,6 @@
 """Turns of a real agent service, its model a real server, on SQLite and on PostgreSQL."""
 
 import asyncio
-from itertools import pairwise
 from pathlib import Path
 
 import grpc
@@ -170,23 +169,3 @@ async def test_a_failed_model_call_ends_the_turn_with_a_reason(
     assert ErrorReason.Name(failure.reason) == f"ERROR_REASON_{reason}"
     assert failure.message
     assert "test-key" not in failure.message
-
-
-async def test_every_request_is_a_prefix_of_the_next_also_after_a_restart(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [{"tool_calls": [PLAN]}, TEXT]}]}
-    async with fake_model(script) as model:
-        for _ in range(2):
-            async with agent(tmp_path, model.url) as client:
-                await client.ask("one")
-                await client.ask("two")
-        bodies = model.bodies
-    assert len(bodies) == 8
-    assert len({body["messages"][0]["content"] for body in bodies}) == 1
-    raw = [_messages(request.body) for request in model.requests]
-    for earlier, later in pairwise(raw):
-        assert later.startswith(earlier.rstrip(b"]"))
-
-
-def _messages(body: bytes) -> bytes:
-    start = body.index(b'"messages":')
-    return body[start : body.index(b"]", body.rindex(b'"role"', start))]
