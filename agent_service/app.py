@@ -26,6 +26,7 @@ from agent_service.delegation import Delegation
 from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
+from agent_service.live_turn import LiveTurn
 from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
@@ -81,7 +82,7 @@ from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.listing import offered
 from agent_service.tools.toolbox import Toolbox
-from agent_service.trajectories.format import Drives, Keeping
+from agent_service.trajectories.format import Keeping
 from agent_service.trajectories.format import Places as SamplePlaces
 from agent_service.turns import Ownership, Turns
 from agent_service.watches import Watches
@@ -126,15 +127,16 @@ def build(
     curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
-    books, metrics = _books(config, spending, toolsets), AgentMetrics.create(meter, tools)
+    nudges, metrics = _nudges(config, toolsets), AgentMetrics.create(meter, tools)
+    reviews = Reviews(database, reach.messenger, nudges.policy, clock, workers)
+    kept = _kept(config, settings, database, toolbox, redactor)
+    titled = _titled(config, models, spending, redactor, database, workers)
+    books = Books(spending, nudges, (*kept, *titled, reviews.after))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    driver = _kept(config, settings, runner, database, toolbox, redactor)
-    driver = _titled(config, driver, models, spending, redactor, database, workers)
-    reviews = Reviews(driver, database, reach.messenger, books.nudges.policy, clock, workers)
-    turns = Turns(database, reviews, model, ownership, clock, workers, metrics)
+    turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
@@ -234,8 +236,8 @@ def _guarding(
     return policy, ContextFiles(scanner, config.context_file_max_chars, policy.own)
 
 
-def _books(config: AgentConfig, spending: Spending, toolsets: Sequence[str]) -> Books:
-    return Books(spending, Nudges(config.learning.policy(frozenset(toolsets))))
+def _nudges(config: AgentConfig, toolsets: Sequence[str]) -> Nudges:
+    return Nudges(config.learning.policy(frozenset(toolsets)))
 
 
 def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: Meter) -> Database:
@@ -269,39 +271,40 @@ def _stores(
     return in_database(settings.home, database, new_owner(chassis.instance), clock)
 
 
+_After = Sequence[Callable[[LiveTurn], Awaitable[None]]]
+
+
 def _kept(
     config: AgentConfig,
     settings: Settings,
-    runner: Runner,
     database: Database,
     toolbox: Toolbox,
     redactor: Redactor,
-) -> Drives:
-    """What drives turns, and writes them down where that is wanted."""
+) -> _After:
+    """What writes turns down, where that is wanted."""
     if not config.save_trajectories:
-        return runner
+        return ()
     places = SamplePlaces(
         lambda profile: settings.home.profile(profile).root, toolbox.schemas, redactor.redact
     )
-    return Keeping(runner, database, places, SystemClock())
+    return (Keeping(database, places, SystemClock()).after,)
 
 
 def _titled(
     config: AgentConfig,
-    inner: Drives,
     models: ModelParts,
     spending: Spending,
     redactor: Redactor,
     database: Database,
     workers: Workers,
-) -> Drives:
+) -> _After:
     """What has sessions named, where somebody has said that a model does."""
     if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
-        return inner
+        return ()
     longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
     consult = Consult(models.priced, models.first.default_name, longest)
     naming = Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
-    return Titling(inner, naming, spending, database, workers)
+    return (Titling(naming, spending, database, workers).after,)
 
 
 def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:

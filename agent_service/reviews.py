@@ -10,6 +10,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.learning import NudgePolicy, ReviewKind, Telling
+from agent_service.live_turn import LiveTurn
 from agent_service.memory.entries import parse
 from agent_service.messaging import (
     NO_CHATS,
@@ -25,12 +26,10 @@ from agent_service.prompt.review import review_prompt
 from agent_service.requests import REVIEW, TurnInfo, TurnRequest
 from agent_service.skills.manage import NOTES as SKILL_CHANGES
 from agent_service.storage import reviews, sessions, turns
-from agent_service.storage.claims import Claimed
 from agent_service.storage.memory import MemoryChange, of_turn
 from agent_service.storage.reviews import Untold
 from agent_service.storage.schema import turn as turn_rows
 from agent_service.storage.session_changes import hold, hold_idle
-from agent_service.trajectories.format import Driven, Drives
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, DatabaseUnavailable, Draining, FailedPrecondition
@@ -83,29 +82,25 @@ _NAMES = {"memory": "my work", "user": "you"}
 
 
 class Reviews:
-    """Drives turns, tells what came of those that look back, and begins some of them."""
+    """Tells what came of turns that look back, and begins some of them."""
 
     def __init__(
         self,
-        inner: Drives,
         database: Database,
         messenger: Messenger,
         policy: NudgePolicy,
         clock: Clock,
         workers: Workers,
     ) -> None:
-        self._inner = inner
         self._database = database
         self._messenger = messenger
         self._policy = policy
         self._clock = clock
         self._workers = workers
 
-    async def drive(self, driving: Driven, claimed: Claimed) -> None:
-        """Drive a turn; whoever is to hear of a review does so beside what comes next."""
-        await self._inner.drive(driving, claimed)
-        turn = driving.turn
-        if turn.kind != REVIEW or turn.finished is None:
+    async def after(self, turn: LiveTurn) -> None:
+        """Tell of a review that has ended, beside what comes next."""
+        if turn.kind != REVIEW:
             return
         try:
             self._workers.start(f"news of {turn.id}", self._tell_of(turn.id))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from functools import partial
@@ -78,6 +78,8 @@ class Books(Struct, frozen=True):
 
     spending: Spending
     nudges: Nudges
+    after: Sequence[Callable[[LiveTurn], Awaitable[None]]] = ()
+    """What is done with a turn that has ended."""
 
     def record(self, conn: Connection, transition: Transition) -> None:
         """Keep what a transition comes to, in the transaction that has just stored it."""
@@ -132,6 +134,9 @@ class Runner:
             # Nothing more can be stored; whoever claims the turn next goes on from the journal.
             _log.error("the turn was let go: %s", error)
         _tell(driving.turn)
+        if driving.turn.finished is not None:
+            for after in self._books.after:
+                await after(driving.turn)
 
     async def _attempt(self, driving: Driving, work: _Work) -> _Work | None:
         """Do the work; returns what is to be done instead when the database did not take it."""

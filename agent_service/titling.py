@@ -15,10 +15,8 @@ from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.spending import Spending
 from agent_service.storage import session_titles
-from agent_service.storage.claims import Claimed
 from agent_service.storage.session_titles import Untitled
 from agent_service.titles import made_title
-from agent_service.trajectories.format import Driven, Drives
 from agent_service.usage import Usage
 from services.database import Database
 from services.errors import Draining, HermesError
@@ -52,26 +50,22 @@ class Naming(Struct, frozen=True):
 
 
 class Titling:
-    """Drives turns, and beside what comes after them has their new sessions named."""
+    """Has new sessions named, beside what comes after their first turn."""
 
     def __init__(
         self,
-        inner: Drives,
         naming: Naming,
         spending: Spending,
         database: Database,
         workers: Workers,
     ) -> None:
-        self._inner = inner
         self._naming = naming
         self._spending = spending
         self._database = database
         self._workers = workers
 
-    async def drive(self, driving: Driven, claimed: Claimed) -> None:
-        """Drive a turn; what it has answered waits for no title."""
-        await self._inner.drive(driving, claimed)
-        turn = driving.turn
+    async def after(self, turn: LiveTurn) -> None:
+        """Name the session of a turn that has ended; nothing waits for that."""
         ended = turn.finished
         if turn.kind != "user" or ended is None or ended.outcome is not Outcome.COMPLETED:
             return

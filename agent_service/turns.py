@@ -20,14 +20,13 @@ from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
-from agent_service.runner import Driving, Stop
+from agent_service.runner import Driving, Runner, Stop
 from agent_service.spans import turn_span
 from agent_service.storage import approvals, claims, clarifications, journal, turns
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
-from agent_service.trajectories.format import Drives
 from agent_service.watching import Watching
 from services.clock import Clock
 from services.database import Database
@@ -105,7 +104,7 @@ class Turns:
     def __init__(
         self,
         database: Database,
-        runner: Drives,
+        runner: Runner,
         model: ConfiguredModel,
         ownership: Ownership,
         clock: Clock,

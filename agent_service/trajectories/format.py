@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -19,7 +19,6 @@ from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import COMPRESS, REVIEW
 from agent_service.search.query import text_of
-from agent_service.storage.claims import Claimed
 from agent_service.storage.schema import message
 from services.clock import Clock
 from services.database import Database
@@ -119,23 +118,6 @@ _OF_TURN = (
 )
 
 
-class Driven(Protocol):
-    """A turn while it is driven here."""
-
-    @property
-    def turn(self) -> LiveTurn:
-        """The turn."""
-        ...
-
-
-class Drives(Protocol):
-    """Brings claimed turns to their end."""
-
-    async def drive(self, driving: Any, claimed: Claimed) -> None:
-        """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
-        ...
-
-
 class Places(Struct, frozen=True):
     """Where samples come from and go to."""
 
@@ -147,20 +129,18 @@ class Places(Struct, frozen=True):
 
 
 class Keeping:
-    """Drives turns, and keeps a sample of each that has ended; that it cannot ends no turn."""
+    """Keeps a sample of each turn that has ended; that it cannot ends no turn."""
 
-    def __init__(self, inner: Drives, database: Database, places: Places, clock: Clock) -> None:
-        self._inner = inner
+    def __init__(self, database: Database, places: Places, clock: Clock) -> None:
         self._database = database
         self._places = places
         self._clock = clock
         self._writing = asyncio.Lock()
 
-    async def drive(self, driving: Driven, claimed: Claimed) -> None:
-        """Drive a turn, and keep it when it has ended."""
-        await self._inner.drive(driving, claimed)
-        if driving.turn.finished is not None and driving.turn.kind not in {COMPRESS, REVIEW}:
-            await unbroken(self._keep(driving.turn))
+    async def after(self, turn: LiveTurn) -> None:
+        """Keep a turn."""
+        if turn.kind not in {COMPRESS, REVIEW}:
+            await unbroken(self._keep(turn))
 
     async def _keep(self, turn: LiveTurn) -> None:
         try:

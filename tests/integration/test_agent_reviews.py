@@ -38,24 +38,9 @@ def _script(*of_review: dict[str, Any]) -> dict[str, Any]:
         "rules": [
             {"user": PROMPT, "steps": [*of_review, NOTHING]},
             {"user": "work (?:six|once)", "steps": [*[plan] * 6, WELL]},
-            {"user": "work four", "steps": [*[plan] * 4, WELL]},
             {
                 "user": "remember",
                 "steps": [_call("memory", target="user", action="add", content="A."), WELL],
-            },
-            {
-                "user": "learn",
-                "steps": [
-                    *[plan] * 3,
-                    _call(
-                        "skill_manage",
-                        action="create",
-                        name="notes",
-                        content=document("notes", "how notes are kept"),
-                    ),
-                    *[plan] * 2,
-                    WELL,
-                ],
             },
             {"steps": [WELL]},
         ]
