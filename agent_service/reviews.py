@@ -164,10 +164,10 @@ _BY_ID = sa.select(turn_rows).where(turn_rows.c.id == sa.bindparam("id"))
 
 def _known(conn: Connection, request: TurnRequest) -> TurnInfo | None:
     """The review of this id, if it has begun."""
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).one_or_none()
+    known = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one_or_none()
     if known is None:
         return None
-    if (known.profile, known.request_digest) != (request.profile, _digest(request)):
+    if (known["profile"], known["request_digest"]) != (request.profile, _digest(request)):
         raise AlreadyExists(f"turn {request.turn_id} was started with another request")
     return turns.info(known)
 

@@ -159,13 +159,13 @@ def store(
     live = next((found.id for found in before if found.state != "QUEUED"), "")
     if live and request.busy_mode is BusyMode.INTERRUPT:
         conn.execute(_REQUEST_CANCEL, {"turn_key": live})
-    return Stored(_new_info(row), is_new=True, waits=bool(before), live_turn=live)
+    return Stored(info(row, is_new=True), is_new=True, waits=bool(before), live_turn=live)
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
     """The turn; NotFound when there is none, or not in this profile."""
-    row = conn.execute(_BY_ID, {"id": turn_id}).one_or_none()
-    if row is None or row.profile != profile:
+    row = conn.execute(_BY_ID, {"id": turn_id}).mappings().one_or_none()
+    if row is None or row["profile"] != profile:
         raise NotFound(f"there is no turn {turn_id}")
     return info(row)
 
@@ -187,27 +187,16 @@ def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) 
     return get(conn, turn_id, profile)
 
 
-def info(row: sa.Row[Any]) -> TurnInfo:
+def info(row: Mapping[Any, Any], *, is_new: bool = False) -> TurnInfo:
     """The row as callers see it."""
-    return TurnInfo(
-        id=row.id,
-        session_id=row.session_id,
-        kind=row.kind,
-        state=row.state,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-        attempt=row.attempt,
-        last_sequence=row.last_sequence,
-        owner=row.owner,
-        owner_endpoint=row.owner_endpoint,
-        usage=row.usage,
-    )
+    known = {name: row[name] for name in TurnInfo.__struct_fields__ if name in row}
+    return TurnInfo(**known, is_new=is_new)
 
 
 def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
     """The turn that has the request's id already."""
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).one()
-    if known.request_digest != digest or known.profile != request.profile:
+    known = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one()
+    if (known["request_digest"], known["profile"]) != (digest, request.profile):
         raise AlreadyExists(f"turn {request.turn_id} was started with another request")
     return info(known)
 
@@ -280,19 +269,3 @@ def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[s
         "created_at": now,
         **QUEUED,
     }
-
-
-def _new_info(row: dict[str, Any]) -> TurnInfo:
-    return TurnInfo(
-        id=row["id"],
-        session_id=row["session_id"],
-        kind=row["kind"],
-        state=row["state"],
-        created_at=row["created_at"],
-        finished_at=None,
-        attempt=row["attempt"],
-        last_sequence=row["last_sequence"],
-        owner=row["owner"],
-        owner_endpoint=row["owner_endpoint"],
-        is_new=True,
-    )
