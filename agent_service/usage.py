@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from agent_service.models.base import ModelMessage
 from agent_service.models.base import Usage as CallUsage
@@ -25,15 +25,8 @@ class Usage(Struct, frozen=True):
         """The usage of one model call, of which the provider may have said nothing."""
         if call is None:
             return cls(call_count=1)
-        return cls(
-            prompt_tokens=call.prompt_tokens,
-            completion_tokens=call.completion_tokens,
-            cached_tokens=call.cached_tokens,
-            reasoning_tokens=call.reasoning_tokens,
-            cost_micro_usd=call.cost_micro_usd or 0,
-            call_count=1,
-            cache_write_tokens=call.cache_write_tokens,
-        )
+        fields = asdict(call) | {"cost_micro_usd": call.cost_micro_usd or 0}
+        return cls(**fields, call_count=1)
 
     @classmethod
     def of_answers(cls, answers: Iterable[ModelMessage]) -> "Usage":

@@ -1,4 +1,4 @@
-"""What the agent's gauges read in the database: what waits, and how much of budgets is used."""
+"""What waits, in its order, and what the agent's gauges read of it and of budgets."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage import budgets, turns
 from agent_service.storage.activity import Waiting, waiting
 from agent_service.storage.budgets import used_ratios
-from agent_service.storage.schema import approval, metadata, model_usage, session
+from agent_service.storage.schema import approval, metadata, model_usage, session, turn
 from services.database import Database
 from services.metrics import Meter
 
@@ -147,3 +147,12 @@ async def test_a_budget_that_somebody_set_counts_without_any_in_the_settings(
 
     await tables.write(write)
     assert await ratios(tables) == {Scope.DAY: 0.75}
+
+
+async def test_turns_keep_their_order_where_the_clock_goes_back(tables: Database) -> None:
+    def write(conn: sa.Connection) -> list[str]:
+        for number in range(3):
+            stored(conn, f"turn-{number}", "one", NOW - number * timedelta(days=1))
+        return list(conn.scalars(sa.select(turn.c.id).order_by(turn.c.created_at, turn.c.id)))
+
+    assert await tables.write(write) == ["turn-0", "turn-1", "turn-2"]
