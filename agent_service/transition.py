@@ -127,7 +127,7 @@ class Transition(Struct):
             case Prompted(text):
                 self.after.message_count += 1
                 self.messages.append(
-                    _new(self.after.message_count, {"role": "user", "content": text})
+                    new_message(self.after.message_count, {"role": "user", "content": text})
                 )
             case ToolDispatched(call):
                 self.after.pending[call.key] = replace(call, state=StepState.DISPATCHED)
@@ -163,7 +163,7 @@ class Transition(Struct):
         self.step_states.append((self.after.steps, StepState.DONE))
         self.after.message_count += 1
         said = assistant_message(message)
-        self.messages.append(_new(self.after.message_count, said, message.reasoning))
+        self.messages.append(new_message(self.after.message_count, said, message.reasoning))
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         self._event(UsageReported(step, usage))
         if is_first:
@@ -192,7 +192,7 @@ class Transition(Struct):
         del self.after.pending[call.key]
         self.after.failures_in_row = max(self.after.failures_in_row, fact.failures_in_row)
         result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
-        new = _new(call.message_sequence, result)
+        new = new_message(call.message_sequence, result)
         self.after.results[call.message_sequence] = new.content
         self.after.result_chars[call.message_sequence] = len(fact.text)
         self.messages.append(new)
@@ -257,7 +257,8 @@ class Transition(Struct):
         self.events.append(Recorded(self.after.sequence, self.now, self.turn.epoch, event))
 
 
-def _new(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
+def new_message(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
+    """A message to insert at a place in its session."""
     said = terms(searchable(message))
     return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
 

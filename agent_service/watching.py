@@ -10,7 +10,7 @@ from msgspec import Struct
 from agent_service.events import Recorded, TurnFinished
 from agent_service.hub import TurnStream
 from agent_service.requests import TurnInfo
-from agent_service.storage import event_log, turns
+from agent_service.storage import turn_rows, turns
 from services.clock import Clock
 from services.database import Database
 from services.errors import NotFound
@@ -121,7 +121,7 @@ class Watching:
     ) -> tuple[list[Recorded], TurnInfo]:
         return await self._database.read(
             lambda conn: (
-                event_log.events_after(conn, turn_id, after),
+                turn_rows.events_after(conn, turn_id, after),
                 turns.get(conn, turn_id, profile),
             )
         )

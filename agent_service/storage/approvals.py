@@ -12,8 +12,8 @@ from agent_service import events
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import PARENT_TURN, StoredRequest
-from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import approval, approval_grant, turn
+from agent_service.storage.turn_rows import insert_events
 from agent_service.storage.turns import REQUEST
 from agent_service.transition import Transition
 from services.database import db_now, insert_ignore

@@ -11,19 +11,17 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service import events, links
 from agent_service.calls import SCRIPT, PendingCall, PendingScript
-from agent_service.models.base import ToolCall, encoded
+from agent_service.models.base import ToolCall
 from agent_service.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
-from agent_service.search.query import searchable, terms
-from agent_service.storage import denials, reviews, search_index, sessions, undoing
+from agent_service.storage import denials, reviews, sessions, undoing
 from agent_service.storage.denials import unanswered
-from agent_service.storage.event_log import insert_events
-from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, message, session, step, turn
+from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
+from agent_service.storage.turn_rows import insert_events, insert_messages, insert_steps
 from agent_service.tools.taint import STATE as TAINT
+from agent_service.transition import NewStep, new_message
 from services.database import Prepared, db_now, is_one_of
 from services.leases import Lease, LeaseTable, Owner
 
-_INSERT_MESSAGE = Prepared(sa.insert(message))
-_INSERT_STEP = Prepared(sa.insert(step))
 _TOUCH_SESSION = Prepared(
     sa.update(session)
     .where(session.c.id == bindparam("session_key"))
@@ -67,18 +65,7 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
         said_again = denials.of_turn(conn, again.turn_id)
     denied = denials.begin(conn, turn, said_again)
     said = None if turn.kind == COMPRESS else _say(conn, turn, count + 1, message, now)
-    _INSERT_STEP.run(
-        conn,
-        {
-            "turn_id": turn.id,
-            "sequence": 1,
-            "kind": "MODEL",
-            "key": f"{turn.id}:1",
-            "state": "INTENT",
-            "call": None,
-            "message_sequence": count + (1 if said is None else 2),
-        },
-    )
+    insert_steps(conn, turn.id, [NewStep("MODEL", 1, count + (1 if said is None else 2))])
     what = events.TurnStarted(turn.session_id, turn.request.model)
     started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
@@ -101,18 +88,7 @@ def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
 def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
     """Intend the turn's script; what the model is asked is stored when it has run."""
     call = script_of(turn).call
-    _INSERT_STEP.run(
-        conn,
-        {
-            "turn_id": turn.id,
-            "sequence": call.sequence,
-            "kind": SCRIPT_STEP,
-            "key": call.key,
-            "state": call.state,
-            "call": call.call,
-            "message_sequence": call.message_sequence,
-        },
-    )
+    insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
     what = events.TurnStarted(turn.session_id, turn.request.model)
     runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
@@ -124,24 +100,10 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
 def _say(
     conn: Connection, turn: sa.Row[Any], position: int, said: Mapping[str, Any], now: datetime
 ) -> bytes:
-    content = encoded(said)
-    _INSERT_MESSAGE.run(
-        conn,
-        {
-            "session_id": turn.session_id,
-            "sequence": position,
-            "turn_id": turn.id,
-            "role": "user",
-            "content": content.decode(),
-            "reasoning": "",
-            "created_at": now,
-        },
-    )
-    if turn.kind != REVIEW:
-        entry = search_index.Entry(position, "user", terms(searchable(said)), now)
-        search_index.add(conn, turn.profile, turn.session_id, [entry])
+    new = new_message(position, said)
+    insert_messages(conn, turn, [new], now)
     _TOUCH_SESSION.run(conn, {"session_key": turn.session_id, "count": position, "now": now})
-    return content
+    return new.content
 
 
 STUCK_LIMIT = 3

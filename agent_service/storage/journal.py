@@ -18,16 +18,21 @@ from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, StoredRequest, Switched, Unattended
-from agent_service.storage import approvals, denials, reviews, search_index
+from agent_service.storage import approvals, denials, reviews
 from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
 from agent_service.storage.clarifications import answers
-from agent_service.storage.event_log import events_after, insert_events
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
+from agent_service.storage.turn_rows import (
+    events_after,
+    insert_events,
+    insert_messages,
+    insert_steps,
+)
 from agent_service.storage.turns import REQUEST
-from agent_service.transition import NewStep, Transition
+from agent_service.transition import Transition
 from services.database import Prepared, upsert
 from services.leases import LeaseTable
 
@@ -70,8 +75,6 @@ _TOUCH_SESSION = Prepared(
         updated_at=bindparam("now", type_=session.c.updated_at.type),
     )
 )
-_INSERT_MESSAGE = Prepared(sa.insert(message))
-_INSERT_STEP = Prepared(sa.insert(step))
 
 
 class Defaults(Struct, frozen=True):
@@ -199,10 +202,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
             for sequence, state in transition.step_states
         ],
     )
-    _INSERT_STEP.run_all(conn, [_step_row(live.id, new) for new in transition.steps])
-    _INSERT_MESSAGE.run_all(conn, _message_rows(transition))
-    if live.kind != REVIEW:
-        search_index.add(conn, live.profile, live.session_id, _entries(transition))
+    insert_steps(conn, live.id, transition.steps)
+    insert_messages(conn, live, transition.messages, transition.now)
     if (transition.after.message_count, transition.after.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
     if (rate := transition.after.tokens_per_byte) != live.tokens_per_byte:
@@ -296,38 +297,3 @@ def _touch_session(conn: Connection, transition: Transition) -> None:
             "now": transition.now,
         },
     )
-
-
-def _message_rows(transition: Transition) -> list[dict[str, Any]]:
-    live = transition.turn
-    return [
-        {
-            "session_id": live.session_id,
-            "sequence": new.sequence,
-            "turn_id": live.id,
-            "role": new.role,
-            "content": new.content.decode(),
-            "reasoning": new.reasoning.replace("\0", ""),
-            "created_at": transition.now,
-        }
-        for new in transition.messages
-    ]
-
-
-def _entries(transition: Transition) -> list[search_index.Entry]:
-    return [
-        search_index.Entry(new.sequence, new.role, new.terms, transition.now)
-        for new in transition.messages
-    ]
-
-
-def _step_row(turn_id: str, new: NewStep) -> dict[str, Any]:
-    return {
-        "turn_id": turn_id,
-        "sequence": new.sequence,
-        "kind": new.kind,
-        "key": f"{turn_id}:{new.sequence}",
-        "state": StepState.INTENT,
-        "call": None if new.call is None else new.call.call,
-        "message_sequence": new.message_sequence,
-    }

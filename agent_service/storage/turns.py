@@ -13,7 +13,6 @@ from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import BusyMode, TurnInfo, TurnRequest
 from agent_service.saying import said
 from agent_service.storage import sessions
-from agent_service.storage.event_log import insert_events
 from agent_service.storage.schema import (
     LIVE_STATES,
     session,
@@ -26,6 +25,7 @@ from agent_service.storage.sessions import (
     SKIPS_CONTEXT_FILES,
     given_model,
 )
+from agent_service.storage.turn_rows import insert_events
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
 from agent_service.usage import Usage
