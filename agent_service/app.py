@@ -27,6 +27,7 @@ from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.histories import Histories
 from agent_service.home.moving import Moving
 from agent_service.live_turn import LiveTurn
+from agent_service.loop import LoopParts
 from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
@@ -115,23 +116,21 @@ def build(
     reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    toolsets, most = sorted({tool.toolset for tool in tools}), config.delegation.max_concurrent
+    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.create(meter, tools)
+    most, learning = config.delegation.max_concurrent, config.learning.policy(frozenset(toolsets))
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     files = AnswerFiles(reach.messenger, contexts.workplace, policy)
     told, scripts = _directions(config, model), job_scripts(config, contexts.of, policy, scanner)
-    budget, consult = config.budget.policy, models.consult
-    spending = Spending(models, database, leases, budget, clock, config.zone)
-    curate = curations(stores, config.auxiliary, consult, spending, database, redactor, clock)
-    toolbox = Toolbox(tools, contexts.of, redactor, Consulting(consult, spending).of)
+    spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
+    plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
+    toolbox = Toolbox(tools, contexts.of, redactor, Consulting(models.consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
-    nudges, metrics = _nudges(config, toolsets), AgentMetrics.create(meter, tools)
-    reviews = Reviews(database, reach.messenger, nudges.policy, clock, workers)
-    kept = _kept(config, settings, database, toolbox, redactor)
-    titled = _titled(config, models, spending, redactor, database, workers)
-    books = Books(spending, nudges, (*kept, *titled, reviews.after))
+    reviews = Reviews(database, reach.messenger, learning, clock, workers)
+    after = _following(config, settings, database, models, parts, spending, workers)
+    books = Books(spending, Nudges(learning), (*after, reviews.after))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
@@ -140,7 +139,7 @@ def build(
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
-    personas, news = Personalities(config.overlays.personalities), CuratorNews(curate, database)
+    personas, news = Personalities(config.overlays.personalities), CuratorNews(plans, database)
     servicers = Servicers(
         turns=TurnServicer(turns, drafts, config.tools.policy, news, screening, reviews, shelves),
         sessions=SessionServicer(database, histories, personas, clock, redactor.redact),
@@ -149,13 +148,13 @@ def build(
         memories=MemoryServicer(memories),
         skills=SkillServicer(shelves),
         hub=SkillHubServicer(hubs, shelves),
-        curation=CurationServicer(curate),
+        curation=CurationServicer(plans),
         tools=ToolCatalogServicer(listed, config.tools.policy),
         catalog=CatalogServicer(personas, database),
         usage=UsageServicer(database, spending),
         home=HomeServicer(Moving(stores.homes, memories, histories, shelves)),
     )
-    recovering = (stores.homes.recover, curate.recover, hubs.recover, watches.recover)
+    recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
     beside = (left.run, histories.run, watches.run, reviews.run, readings.run, upkeep.run)
@@ -236,10 +235,6 @@ def _guarding(
     return policy, ContextFiles(scanner, config.context_file_max_chars, policy.own)
 
 
-def _nudges(config: AgentConfig, toolsets: Sequence[str]) -> Nudges:
-    return Nudges(config.learning.policy(frozenset(toolsets)))
-
-
 def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: Meter) -> Database:
     database = Database(chassis.database.url_of("agent", settings.home), "agent", clock)
     database.measure(meter)
@@ -271,40 +266,30 @@ def _stores(
     return in_database(settings.home, database, new_owner(chassis.instance), clock)
 
 
-_After = Sequence[Callable[[LiveTurn], Awaitable[None]]]
-
-
-def _kept(
+def _following(
     config: AgentConfig,
     settings: Settings,
     database: Database,
-    toolbox: Toolbox,
-    redactor: Redactor,
-) -> _After:
-    """What writes turns down, where that is wanted."""
-    if not config.save_trajectories:
-        return ()
-    places = SamplePlaces(
-        lambda profile: settings.home.profile(profile).root, toolbox.schemas, redactor.redact
-    )
-    return (Keeping(database, places, SystemClock()).after,)
-
-
-def _titled(
-    config: AgentConfig,
     models: ModelParts,
+    parts: LoopParts,
     spending: Spending,
-    redactor: Redactor,
-    database: Database,
     workers: Workers,
-) -> _After:
-    """What has sessions named, where somebody has said that a model does."""
-    if not config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
-        return ()
-    longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
-    consult = Consult(models.priced, models.first.default_name, longest)
-    naming = Naming(consult, route_of(config.auxiliary, "title"), redactor.redact)
-    return (Titling(naming, spending, database, workers).after,)
+) -> Sequence[Callable[[LiveTurn], Awaitable[None]]]:
+    """What follows turns where somebody wants that: samples to train with, titles by a model."""
+    after: list[Callable[[LiveTurn], Awaitable[None]]] = []
+    if config.save_trajectories:
+        places = SamplePlaces(
+            lambda profile: settings.home.profile(profile).root,
+            parts.toolbox.schemas,
+            parts.redact,
+        )
+        after.append(Keeping(database, places, SystemClock()).after)
+    if config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
+        longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
+        consult = Consult(models.priced, models.first.default_name, longest)
+        naming = Naming(consult, route_of(config.auxiliary, "title"), parts.redact)
+        after.append(Titling(naming, spending, database, workers).after)
+    return after
 
 
 def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
