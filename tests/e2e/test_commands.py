@@ -1,8 +1,6 @@
 """Every command as a person or a script runs it, where no server runs."""
 
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,26 +70,6 @@ def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home)
     result = home.run("chat", "-q", "touch a file", "--json", "--here", cwd=project)
     assert result.json["tool_calls"][0]["exit_code"] == 0, result
     assert [path.name for path in project.iterdir()] == ["made"]
-
-
-@pytest.mark.slow
-def test_notes_of_a_repository_hold_in_the_folders_in_it(home: Home) -> None:
-    top = home.path.parent / "project"
-    folder = top / "src" / "deep"
-    folder.mkdir(parents=True)
-    (top / ".git").mkdir()
-    (top / ".hermes.md").write_text("---\nname: x\n---\nUse tabs.\n")
-    (folder / "AGENTS.md").write_text("Use spaces.")
-    for options in ([], ["--skip-context-files"]):
-        asked = home.run("chat", "-q", "hi", "--json", "--here", *options, cwd=folder)
-        assert asked.status == 0, (asked.err, home.logs()[-4000:])
-    with closing(sqlite3.connect(home.path / "state" / "agent.db")) as database:
-        found = database.execute("SELECT system_prompt FROM session ORDER BY created_at")
-        told, bare = (prompt for (prompt,) in found)
-    assert "# Project Context" in told
-    assert "\n\n## ../../.hermes.md\n\nUse tabs.\n\n" in told
-    assert "Use spaces." not in told
-    assert "Project Context" not in bare
 
 
 @pytest.mark.slow
