@@ -9,6 +9,7 @@ was not used since.
 import hashlib
 import logging
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -58,8 +59,8 @@ class Resets:
             lambda conn: resets.unasked(conn, held.profile, held.platform)
         ):
             if await self._ask(reset.review_id, reset.old_session_id):
-                new_id = reset.new_session_id
-                await held.write(lambda conn, new_id=new_id: resets.asked(conn, new_id))
+                noting = partial(resets.note, new_session_id=reset.new_session_id)
+                await held.write(partial(noting, is_review_asked=True))
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
@@ -174,4 +175,4 @@ def note_message(
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
     told = Delivery(delivery_id, address, contents, traceparent=order.traceparent)
     outbox.add(conn, told, now)
-    resets.told(conn, reset.new_session_id)
+    resets.note(conn, reset.new_session_id, is_told=True)

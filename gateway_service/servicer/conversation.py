@@ -9,6 +9,7 @@ from typing import Any
 import grpc.aio
 from msgspec import Struct
 
+from gateway_service.answers import BUTTONS
 from gateway_service.clients import AgentClient
 from gateway_service.commands.base import Answer, Chat, Tools, offered
 from gateway_service.commands.registry import AsTurn, obey, parse
@@ -19,7 +20,6 @@ from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
 from gateway_service.sessions import Sessions, client_key
 from gateway_service.turns import Turns
-from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
@@ -44,12 +44,7 @@ POLICY = allow(
 )
 
 UNNAMED = "operator"
-_DECISIONS = (
-    turn_event_pb2.APPROVAL_DECISION_ONCE,
-    turn_event_pb2.APPROVAL_DECISION_SESSION,
-    turn_event_pb2.APPROVAL_DECISION_ALWAYS,
-    turn_event_pb2.APPROVAL_DECISION_DENY,
-)
+_DECISIONS = frozenset(decision for _, decision, _ in BUTTONS)
 
 
 class Desk(Struct, frozen=True):

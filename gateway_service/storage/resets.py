@@ -121,12 +121,6 @@ def untold(conn: Connection, session_id: str) -> Reset | None:
     return None if row is None else _reset(row)
 
 
-def told(conn: Connection, new_session_id: str) -> None:
-    """Its person is told."""
-    is_it = session_reset.c.new_session_id == new_session_id
-    conn.execute(sa.update(session_reset).where(is_it).values(is_told=True))
-
-
 def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
     """Those for whose old sessions the agent could not be asked yet."""
     query = sa.select(session_reset).where(
@@ -137,10 +131,10 @@ def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
     return [_reset(row) for row in conn.execute(query.order_by(session_reset.c.reset_at))]
 
 
-def asked(conn: Connection, new_session_id: str) -> None:
-    """The agent was asked."""
+def note(conn: Connection, new_session_id: str, **done: bool) -> None:
+    """What is done of it: its person is told (`is_told`), the agent asked (`is_review_asked`)."""
     is_it = session_reset.c.new_session_id == new_session_id
-    conn.execute(sa.update(session_reset).where(is_it).values(is_review_asked=True))
+    conn.execute(sa.update(session_reset).where(is_it).values(**done))
 
 
 def forget(conn: Connection, before: datetime) -> None:
