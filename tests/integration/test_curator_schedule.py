@@ -321,6 +321,9 @@ async def test_a_run_that_waits_says_what_for_until_it_has_ended(database: Datab
             await Desk(database, libraries).begin("more")
         with pytest.raises(FailedPrecondition, match="at work"):
             await Desk(database, libraries).roll_back("back")
+        undo = partial(stored.undo_names, profile="default", backup_id="", now=datetime.now(UTC))
+        with pytest.raises(FailedPrecondition, match="at work"):
+            await database.write(undo)
         libraries.failure = None
         (run,) = await ended(database)
         assert (run.state, run.error) == (RunState.SUCCEEDED, "")
