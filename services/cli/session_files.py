@@ -16,6 +16,7 @@ from services.cli.console import complain, print_json, say
 from services.cli.failures import explain
 from services.cli.output import json_value
 from services.errors import InvalidArgument, NotFound
+from services.home import replace_file
 from services.streams import open_stream
 
 PIECE_BYTES = 256 * 1024
@@ -54,20 +55,12 @@ async def _export(context: Context) -> None:
     for session_id in ids:
         pieces = [piece async for piece in _pieces(context, session_id)]
         file = context.given.to / f"{session_id}.json"
-        await asyncio.to_thread(_write, file, b"".join(pieces))
+        await asyncio.to_thread(replace_file, file, b"".join(pieces), 0o600)
         files.append(str(file))
     if context.given.json:
         print_json(files)
     else:
         say(f"{len(files)} sessions are in {context.given.to}")
-
-
-def _write(file: Path, data: bytes) -> None:
-    # As a whole or not at all, and for nobody else to read.
-    begun = file.with_suffix(".json.part")
-    begun.touch(0o600)
-    begun.write_bytes(data)
-    begun.replace(file)
 
 
 async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
