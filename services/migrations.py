@@ -10,11 +10,9 @@ During a rolling update, replicas of the previous release run and restart beside
 oldest release that can use the tables is stored beside the stamp.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
@@ -44,18 +42,6 @@ _oldest = sa.Table(
 """In its only row the first release that did without all that was taken away."""
 
 
-class Standing(StrEnum):
-    """How the tables compare with this version."""
-
-    SAME = "same"
-    OLDER = "older"
-    """They need an upgrade, or do not exist yet."""
-    NEWER = "newer"
-    """They have more than this version needs."""
-    TOO_NEW = "too_new"
-    """They may lack something that this version needs."""
-
-
 class _Stamp(Struct, frozen=True):
     revision: str | None
     oldest_release: str | None
@@ -72,12 +58,6 @@ async def revision(database: Database) -> str | None:
     return await database.read(_current)
 
 
-async def standing(database: Database, migrations: ModuleType) -> Standing:
-    """Whether this version can use the tables of a database, or must upgrade them."""
-    stamp = await database.read(_stamp)
-    return await asyncio.to_thread(_standing, stamp, migrations)
-
-
 def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads") -> None:
     """Run the missing migrations up to a revision; newer tables stay as they are."""
     from alembic.migration import MigrationContext
@@ -86,13 +66,8 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
     from alembic.script import ScriptDirectory
 
     stamp = _stamp(connection)
-    how = _standing(stamp, migrations)
-    if how is Standing.TOO_NEW:
-        raise DatabaseMismatch(too_new(stamp.revision))
-    if how is Standing.NEWER:
-        _log.warning(
-            "the tables, %s, are newer than this version, which can use them", stamp.revision
-        )
+    if stamp.revision is not None and stamp.revision > migrations.HEAD:
+        _check_newer(stamp)
         return
     scripts = ScriptDirectory(str(files(migrations)))
 
@@ -108,13 +83,16 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
     _note_oldest(connection, migrations)
 
 
-def too_new(revision: str | None) -> str:
-    """The message for tables that this version cannot use."""
-    return (
-        f"the database's schema, {revision}, is newer than this version of Hermes, {_release()}, "
-        "and may lack what it needs; install the version that used it last, or bring back the "
-        "backup from before that"
-    )
+def _check_newer(stamp: _Stamp) -> None:
+    """Newer tables may have more than this version needs, and are not to lack something."""
+    oldest = stamp.oldest_release
+    if oldest is None or _parts(oldest) > _parts(_release()):
+        raise DatabaseMismatch(
+            f"the database's schema, {stamp.revision}, is newer than this version of Hermes, "
+            f"{_release()}, and may lack what it needs; install the version that used it last, or "
+            "bring back the backup from before that"
+        )
+    _log.warning("the tables, %s, are newer than this version, which can use them", stamp.revision)
 
 
 def bring_up(connection: sa.Connection, migrations: ModuleType) -> None:
@@ -136,16 +114,6 @@ def _note_oldest(connection: sa.Connection, migrations: ModuleType) -> None:
     _oldest.create(connection, checkfirst=True)
     connection.execute(sa.delete(_oldest))
     connection.execute(sa.insert(_oldest).values(release=migrations.OLDEST_RELEASE))
-
-
-def _standing(stamp: _Stamp, migrations: ModuleType) -> Standing:
-    if stamp.revision == migrations.HEAD:
-        return Standing.SAME
-    if stamp.revision is None or stamp.revision < migrations.HEAD:
-        return Standing.OLDER
-    oldest = stamp.oldest_release
-    is_usable = oldest is not None and _parts(oldest) <= _parts(_release())
-    return Standing.NEWER if is_usable else Standing.TOO_NEW
 
 
 def _release() -> str:

@@ -1,11 +1,10 @@
 """What `hermes doctor --cluster` looks at from inside of a deployment: what only shows there.
 
-Whether the pod is as restricted as the chart has it, its certificate lasts, the tables are those of
-this version, the clocks agree, and nothing is reached that a network policy should keep away.
+Whether the pod is as restricted as the chart has it, its certificate lasts, the clocks agree, and
+nothing is reached that a network policy should keep away.
 """
 
 import asyncio
-import importlib
 import os
 from collections.abc import Container, Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.errors import HermesError
-from services.migrations import Standing, revision, standing, too_new
+from services.migrations import revision
 from services.tls import TlsFiles, check_files, load_certificates
 
 CALLS: Mapping[Identity, frozenset[str]] = {
@@ -76,7 +75,7 @@ async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Che
     for service in SCHEMAS:
         if identity in (service, Identity.OPERATOR) and config.database.url is not None:
             url = config.database.url_of(service, settings.home)
-            found.append(await tables_check(url, service, SystemClock()))
+            found.append(await clock_check(url, service, SystemClock()))
     if "executor" in CALLS[identity] and "executor" not in silent:
         found += await _boxes(settings)
     return found
@@ -172,28 +171,19 @@ async def _connects(address: TcpAddress) -> bool:
     return True
 
 
-async def tables_check(url: str, service: str, clock: Clock) -> Check:
-    """Whether the tables are those of this version, and the clocks agree."""
-    migrations = importlib.import_module(SCHEMAS[service])
+async def clock_check(url: str, service: str, clock: Clock) -> Check:
+    """Whether the database answers, and its clock is that of this pod."""
     try:
         async with Database(url, service) as database:
-            there, how = await revision(database), await standing(database, migrations)
-            apart_s = await _clocks_apart_s(database, clock)
+            there, apart_s = await revision(database), await _clocks_apart_s(database, clock)
     except HermesError as error:
-        return Check("tables", Verdict.FAILED, explain(error))
-    if how is Standing.TOO_NEW:
-        what = await asyncio.to_thread(too_new, there)
-        return Check("tables", Verdict.FAILED, f"those of the {service}: {what}")
-    what = f"those of the {service} are of {there}"
-    if how is Standing.OLDER:
-        what = f"{what}, this version has {migrations.HEAD}"
-        return Check("tables", Verdict.NOTE, f"{what}; bring them up with: hermes database upgrade")
+        return Check("database", Verdict.FAILED, explain(error))
     if apart_s > CLOCKS_S:
         what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
         return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
-    if how is Standing.NEWER:
-        what = f"{what}, newer than this version's {migrations.HEAD}, and of use to it"
-    return Check("tables", Verdict.OK, what)
+    return Check(
+        "database", Verdict.OK, f"that of the {service} answers; its tables are of {there}"
+    )
 
 
 async def _clocks_apart_s(database: Database, clock: Clock) -> float:

@@ -3,12 +3,10 @@
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import grpc.aio
 import pytest
-import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from scheduler_service.storage import migrations
@@ -19,9 +17,9 @@ from services.checks import Verdict
 from services.cli.cluster_checks import (
     LEFT,
     certificate_check,
+    clock_check,
     network_checks,
     pod_check,
-    tables_check,
     trial_check,
 )
 from services.cli.failures import in_short
@@ -130,51 +128,18 @@ def test_why_somebody_is_silent_is_the_end_of_what_grpc_tells(details: str, told
     assert in_short(error).endswith(told)
 
 
-async def test_tables_of_another_version_are_told(empty_postgres_url: str) -> None:
-    nothing = await tables_check(empty_postgres_url, "scheduler", SystemClock())
-    assert nothing.verdict is Verdict.NOTE
-    assert "hermes database upgrade" in nothing.message
-    async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, migrations)
-    found = await tables_check(empty_postgres_url, "scheduler", SystemClock())
-    assert (found.verdict, migrations.HEAD in found.message) == (Verdict.OK, True)
-    away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
-    assert (await tables_check(away, "scheduler", SystemClock())).verdict is Verdict.FAILED
-
-
-@pytest.mark.parametrize(
-    ("oldest", "verdict", "told"),
-    [
-        (migrations.OLDEST_RELEASE, Verdict.OK, f"newer than this version's {migrations.HEAD}"),
-        ("99.0.0", Verdict.FAILED, "install the version that used it last"),
-    ],
-)
-async def test_newer_tables_are_told_from_those_that_are_to_be_brought_up(
-    oldest: str, verdict: Verdict, told: str, empty_postgres_url: str
-) -> None:
-    async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, migrations)
-        await database.write(partial(stamp, oldest=oldest))
-    found = await tables_check(empty_postgres_url, "scheduler", SystemClock())
-    assert (found.name, found.verdict) == ("tables", verdict)
-    assert told in found.message
-    assert "hermes database upgrade" not in found.message
-
-
-def stamp(conn: sa.Connection, oldest: str) -> None:
-    """Leave the tables as a later version does that added something."""
-    conn.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    conn.execute(sa.text("UPDATE oldest_release SET release = :oldest"), {"oldest": oldest})
-
-
 async def test_a_clock_that_is_not_the_databases_is_told(empty_postgres_url: str) -> None:
     async with Database(empty_postgres_url, "scheduler") as database:
         await prepare(database, migrations)
     for apart in (timedelta(hours=1), timedelta(hours=-1)):
         wrong = ManualClock(datetime.now(UTC) + apart)
-        found = await tables_check(empty_postgres_url, "scheduler", wrong)
+        found = await clock_check(empty_postgres_url, "scheduler", wrong)
         assert (found.name, found.verdict) == ("clock", Verdict.FAILED)
         assert re.search(r"are 3(59\d|60\d) s apart", found.message), found.message
+    well = await clock_check(empty_postgres_url, "scheduler", SystemClock())
+    assert (well.verdict, migrations.HEAD in well.message) == (Verdict.OK, True)
+    away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
+    assert (await clock_check(away, "scheduler", SystemClock())).verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize(
