@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -62,42 +62,24 @@ async def resume(
     """
     cuts, cut_at = 0, 0.0
     while True:
-        attempt = _Attempt(open_call, passes)
-        async with aclosing(attempt.messages()) as messages:
-            async for message in messages:
-                cuts = 0
-                yield message
-                if is_last(message):
-                    return
+        cause: grpc.aio.AioRpcError | None = None
+        try:
+            async with open_stream(open_call()) as call:
+                async for message in call:
+                    cuts = 0
+                    yield message
+                    if is_last(message):
+                        return
+        except grpc.aio.AioRpcError as error:
+            if not passes(error):
+                raise
+            cause = error
         cut_at = cut_at if cuts else monotonic()
         wait_s = _wait_s(cuts)
         if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
-            raise attempt.cause or ServiceUnavailable("the stream ended before its last message")
+            raise cause or ServiceUnavailable("the stream ended before its last message")
         await asyncio.sleep(wait_s)
         cuts += 1
-
-
-class _Attempt(Generic[_Message]):
-    """One opening of a stream, and what cut it."""
-
-    def __init__(
-        self,
-        open_call: Callable[[], Stream[_Message]],
-        passes: Callable[[grpc.aio.AioRpcError], bool],
-    ) -> None:
-        self._open_call = open_call
-        self._passes = passes
-        self.cause: grpc.aio.AioRpcError | None = None
-
-    async def messages(self) -> AsyncGenerator[_Message, None]:
-        try:
-            async with open_stream(self._open_call()) as call:
-                async for message in call:
-                    yield message
-        except grpc.aio.AioRpcError as error:
-            if not self._passes(error):
-                raise
-            self.cause = error
 
 
 class Requests(Generic[_Message]):
