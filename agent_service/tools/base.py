@@ -237,17 +237,30 @@ class Tool(Protocol[A_contra]):
     """The id of the set that it belongs to."""
     arguments: type[ToolArguments]
     """The model of its arguments; its docstring is the tool's description."""
-    usual_effect: Effect = Effect.UNSAFE
-    usual_writes: frozenset[str] = frozenset()
 
     def effect(self, arguments: A_contra) -> Effect:
         """What is done with a call of which it is not known whether it ran."""
-        return self.usual_effect
+        return Effect.UNSAFE
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
         """What the call changes, such as paths; calls that share one run one after the other."""
-        return self.usual_writes
+        return frozenset()
 
     async def run(self, arguments: A_contra, context: ToolContext) -> ToolResult:
         """Do it."""
         ...
+
+
+class UsualTool(Tool[A_contra]):
+    """A tool most of whose calls do the same."""
+
+    usual_effect = Effect.UNSAFE
+    usual_writes: frozenset[str] = frozenset()
+
+    def effect(self, arguments: A_contra) -> Effect:
+        """The usual one."""
+        return self.usual_effect
+
+    def writes(self, arguments: A_contra) -> frozenset[str]:
+        """The usual ones."""
+        return self.usual_writes

@@ -7,11 +7,11 @@ from pydantic import Field
 from agent_service.events import Decision
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 
 MAX_CHOICES = 4
@@ -47,7 +47,7 @@ class ClarifyArguments(ToolArguments):
     )
 
 
-class Clarify(Tool[ClarifyArguments]):
+class Clarify(UsualTool[ClarifyArguments]):
     """Asks the user."""
 
     name = "clarify"

@@ -8,11 +8,11 @@ from agent_service.subagents import NoSubagents, Report, Task
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.taint import fenced, sources, taint
 
@@ -52,7 +52,7 @@ class DelegateTaskArguments(ToolArguments):
     )
 
 
-class DelegateTask(Tool[DelegateTaskArguments]):
+class DelegateTask(UsualTool[DelegateTaskArguments]):
     """Hands work over."""
 
     name = NAME

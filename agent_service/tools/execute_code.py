@@ -18,11 +18,11 @@ from agent_service.sandbox import (
 from agent_service.tools.base import (
     Effect,
     InnerCalls,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.inner import inner_key
 from agent_service.tools.output import OutputWindow, ProgressMeter
@@ -53,7 +53,7 @@ class ExecuteCodeArguments(ToolArguments):
     code: str = Field(min_length=1, max_length=100_000, description="The program, in Python 3.")
 
 
-class ExecuteCode(Tool[ExecuteCodeArguments]):
+class ExecuteCode(UsualTool[ExecuteCodeArguments]):
     """Runs programs."""
 
     name = NAME

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agent_service.sandbox import FileStat, PathRefused
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.names import shown_name
 
 MAX_ENTRIES = 1000
@@ -20,7 +20,7 @@ class ListDirectoryArguments(ToolArguments):
     depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="How many levels to show.")
 
 
-class ListDirectory(Tool[ListDirectoryArguments]):
+class ListDirectory(UsualTool[ListDirectoryArguments]):
     """Lists folders."""
 
     name = "list_directory"

@@ -9,11 +9,11 @@ from agent_service.memory.store import Asked, MemoryStore
 from agent_service.storage.sessions import MEMORY_LIMITS
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from services.errors import HermesError
 
@@ -53,7 +53,7 @@ class MemoryArguments(ToolArguments):
     )
 
 
-class MemoryTool(Tool[MemoryArguments]):
+class MemoryTool(UsualTool[MemoryArguments]):
     """Changes memories."""
 
     name = "memory"

@@ -9,11 +9,11 @@ from agent_service.models.consult import Ask, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from services.task_groups import ungrouped
 
@@ -39,7 +39,7 @@ class MixtureOfAgentsArguments(ToolArguments):
     )
 
 
-class MixtureOfAgents(Tool[MixtureOfAgentsArguments]):
+class MixtureOfAgents(UsualTool[MixtureOfAgentsArguments]):
     """Asks several models."""
 
     name = "mixture_of_agents"

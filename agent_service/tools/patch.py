@@ -13,11 +13,11 @@ from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.patched_files import PatchedFiles
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
@@ -66,7 +66,7 @@ def paths_of(arguments: PatchArguments) -> Sequence[str]:
     return [path for change in _changes(arguments) for path in change.paths]
 
 
-class Patch(Tool[PatchArguments]):
+class Patch(UsualTool[PatchArguments]):
     """Changes files."""
 
     name = "patch"

@@ -6,11 +6,11 @@ from agent_service.documents.reading import TEXTUAL, Documents, NoDocument, kind
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.oversize import RESULT_CHARS
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
@@ -34,7 +34,7 @@ class ReadFileArguments(ToolArguments):
     limit: int = Field(default=500, ge=1, le=MAX_LINES, description="Lines to read at most.")
 
 
-class ReadFile(Tool[ReadFileArguments]):
+class ReadFile(UsualTool[ReadFileArguments]):
     """Reads text files."""
 
     name = "read_file"

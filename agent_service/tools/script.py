@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agent_service.calls import SCRIPT
 from agent_service.sandbox import Command, Stream
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.output import OutputWindow
 from agent_service.tools.terminal import describe_exit
 
@@ -18,7 +18,7 @@ class ScriptArguments(ToolArguments):
     command: str = Field(min_length=1)
 
 
-class ScriptTool(Tool[ScriptArguments]):
+class ScriptTool(UsualTool[ScriptArguments]):
     """Runs scripts; what they print on standard output is the result."""
 
     name = SCRIPT

@@ -11,11 +11,11 @@ from pydantic import Field
 from agent_service.sandbox import Command
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.judged_files import guarded_family, real_places
@@ -76,7 +76,7 @@ class SearchFilesArguments(ToolArguments):
     )
 
 
-class SearchFiles(Tool[SearchFilesArguments]):
+class SearchFiles(UsualTool[SearchFilesArguments]):
     """Searches files."""
 
     name = "search_files"

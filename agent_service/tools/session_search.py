@@ -8,11 +8,11 @@ from agent_service.search.past import Lookup, PastSessions
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.taint import STATE, fenced, taint
 from services.errors import InvalidArgument, NotFound
@@ -46,7 +46,7 @@ class SessionSearchArguments(ToolArguments):
     )
 
 
-class SessionSearch(Tool[SessionSearchArguments]):
+class SessionSearch(UsualTool[SessionSearchArguments]):
     """Looks into earlier sessions."""
 
     name = "session_search"

@@ -9,11 +9,11 @@ from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.shelves import skills_of
 
@@ -58,7 +58,7 @@ class SkillManageArguments(ToolArguments):
     )
 
 
-class SkillManage(Tool[SkillManageArguments]):
+class SkillManage(UsualTool[SkillManageArguments]):
     """Changes skills."""
 
     name = "skill_manage"

@@ -8,11 +8,11 @@ from agent_service.skills.shelf import LOADED
 from agent_service.skills.viewing import view
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.shelves import skills_of
 
@@ -29,7 +29,7 @@ class SkillViewArguments(ToolArguments):
     )
 
 
-class SkillView(Tool[SkillViewArguments]):
+class SkillView(UsualTool[SkillViewArguments]):
     """Shows skills, and counts that they were read."""
 
     name = "skill_view"

@@ -5,7 +5,7 @@ from itertools import groupby
 from pydantic import Field
 
 from agent_service.skills.index import UNSORTED, one_line
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.shelves import skills_of
 
 
@@ -19,7 +19,7 @@ class SkillsListArguments(ToolArguments):
     category: str = Field(default="", description="Only this category; empty lists all.")
 
 
-class SkillsList(Tool[SkillsListArguments]):
+class SkillsList(UsualTool[SkillsListArguments]):
     """Lists skills."""
 
     name = "skills_list"

@@ -19,10 +19,10 @@ from agent_service.sandbox import (
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.output import CommandOutput
 from agent_service.watched import Wanted
@@ -112,7 +112,7 @@ class TerminalArguments(ToolArguments):
     )
 
 
-class Terminal(Tool[TerminalArguments]):
+class Terminal(UsualTool[TerminalArguments]):
     """Runs commands."""
 
     name = NAME

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolResult,
+    UsualTool,
 )
 
 MAX_ITEMS = 256
@@ -49,7 +49,7 @@ class TodoArguments(ToolArguments):
     )
 
 
-class Todo(Tool[TodoArguments]):
+class Todo(UsualTool[TodoArguments]):
     """Keeps the plan."""
 
     name = "todo"

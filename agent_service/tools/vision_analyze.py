@@ -10,11 +10,11 @@ from agent_service.models.fallback import Route
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.texts import same_file
 
@@ -49,7 +49,7 @@ class VisionAnalyzeArguments(ToolArguments):
     )
 
 
-class VisionAnalyze(Tool[VisionAnalyzeArguments]):
+class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
     """Looks at pictures."""
 
     name = "vision_analyze"

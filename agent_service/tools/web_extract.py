@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.web.pages import PagesUnreadable, is_html, is_text, read_pages
 from services.task_groups import all_of
 
@@ -26,7 +26,7 @@ class WebExtractArguments(ToolArguments):
     )
 
 
-class WebExtract(Tool[WebExtractArguments]):
+class WebExtract(UsualTool[WebExtractArguments]):
     """Reads web pages."""
 
     name = "web_extract"

@@ -5,11 +5,11 @@ from pydantic import Field
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.web.search import Search, SearchFailed
 
@@ -24,7 +24,7 @@ class WebSearchArguments(ToolArguments):
     limit: int = Field(default=5, ge=1, le=20, description="How many results, at most 20.")
 
 
-class WebSearch(Tool[WebSearchArguments]):
+class WebSearch(UsualTool[WebSearchArguments]):
     """Searches the web."""
 
     name = "web_search"

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.texts import lines_of, same_file
 
 
@@ -16,7 +16,7 @@ class WriteFileArguments(ToolArguments):
     content: str = Field(description="Everything that the file shall contain.")
 
 
-class WriteFile(Tool[WriteFileArguments]):
+class WriteFile(UsualTool[WriteFileArguments]):
     """Writes files."""
 
     name = "write_file"

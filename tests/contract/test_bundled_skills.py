@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from agent_service.curation.state import PATH as CURATED
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.bundling import STAGE, BundledSkills, Package, encoded
 from agent_service.skills.files import FileRefused, SkillFiles
@@ -133,16 +132,6 @@ async def test_a_new_version_renews_what_is_unchanged_and_nothing_else(
     assert not [path for path in now if path.startswith(f"{STAGE}/")]
 
 
-async def test_a_file_that_was_added_makes_it_its_owners(files: SkillFiles, package: Path) -> None:
-    await copy(files, package)
-    await write(files, "data/count/references/mine.md", b"mine")
-    await asyncio.to_thread(ship, package, {"data/count": "two"})
-    await copy(files, package)
-    now = await held(files)
-    assert b"one" in now["data/count/SKILL.md"]
-    assert now["data/count/references/mine.md"] == b"mine"
-
-
 async def test_what_was_deleted_or_put_away_does_not_come_back(
     files: SkillFiles, package: Path
 ) -> None:
@@ -171,19 +160,6 @@ async def test_a_skill_of_that_name_that_was_there_before_is_its_owners(
     assert now[BUNDLED] == b"plain:0123456789abcdef\r\nletters:beef"
     async with serving(files, package) as skills:
         assert (await skills.record(await skills.find("count"))).origin is Origin.USER
-
-
-async def test_one_that_was_moved_to_another_category_is_renewed_there(
-    files: SkillFiles, package: Path
-) -> None:
-    await copy(files, package)
-    async with files.locked():
-        await files.move("data/count", "sums/count")
-    await asyncio.to_thread(ship, package, {"data/count": "two"})
-    await copy(files, package)
-    now = await held(files)
-    assert b"two" in now["sums/count/SKILL.md"]
-    assert "data/count/SKILL.md" not in now
 
 
 async def test_a_killed_copy_is_completed_by_the_next(files: SkillFiles, package: Path) -> None:
@@ -233,26 +209,6 @@ async def _check_whole(now: Mapping[str, bytes]) -> None:
     pytest.fail(f"there is no whole skill: {sorted(now)}")
 
 
-async def test_several_replicas_copy_once(profiles_url: str, tmp_path: Path, package: Path) -> None:
-    async with AsyncExitStack() as stack:
-        replicas = [
-            await stack.enter_async_context(
-                stores(profiles_url, tmp_path / "shared", replica=str(number))
-            )
-            for number in range(3)
-        ]
-        libraries = [replica.skills("default") for replica in replicas]
-        await asyncio.gather(*(copy(library, package) for library in libraries))
-        now = await held(libraries[0])
-    assert len(now[BUNDLED].splitlines()) == 2
-    assert sorted(path for path in now if path != BUNDLED) == [
-        "data/count/SKILL.md",
-        "data/count/scripts/run.py",
-        "writing/letters/SKILL.md",
-        "writing/letters/scripts/run.py",
-    ]
-
-
 async def test_what_is_withdrawn_leaves_the_library_as_it_was(
     files: SkillFiles, package: Path
 ) -> None:
@@ -287,19 +243,3 @@ async def test_a_library_that_cannot_be_written_is_read_all_the_same(
     assert "not all skills that come with Hermes are copied: count: " in caplog.text
     with pytest.raises(FileRefused):
         await copy(files, package)
-
-
-@pytest.mark.parametrize(
-    ("state", "stays"),
-    [
-        ('{"last_run_at": "2026-01-01T00:00:00+00:00"}', False),
-        ('{"last_run_at": "2026-01-01T00:00:00+00:00", "paused": true}', True),
-        ("{", True),
-    ],
-)
-async def test_what_only_says_when_curation_began_is_in_no_ones_way(
-    files: SkillFiles, package: Path, state: str, *, stays: bool
-) -> None:
-    await write(files, CURATED, state.encode())
-    async with serving(files, package) as skills, skills.without_bundled():
-        assert (CURATED in await files.tree()) is stays

@@ -11,7 +11,7 @@ from agent_service.curation.curation import JOURNAL as PATH
 from agent_service.curation.curation import Curation, Order
 from agent_service.curation.planning import Planning
 from agent_service.curation.shelf import Curations
-from agent_service.skills.files import FileRefused, HomeSkillFiles, LibraryBusy, SkillFiles
+from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.usage import UsageFile
 from agent_service.stores import Stores
 from services.clock import SystemClock
@@ -176,21 +176,3 @@ async def test_an_earlier_epoch_is_refused_also_by_who_has_just_started(opened: 
     assert (await curation(opened).state())[0].epoch == 7
     await curation(opened).apply(Order("two", plan=ORDER.plan, epoch=8))
     assert (await curation(opened).state())[0].epoch == 8
-
-
-async def test_who_finds_a_library_held_may_come_again(profiles_url: str, tmp_path: Path) -> None:
-    async with stores(profiles_url, tmp_path, wait_s=1.0) as opened:
-        mine, theirs = opened.skills("default"), opened.skills("default")
-        if isinstance(theirs, HomeSkillFiles):
-            theirs = HomeSkillFiles(tmp_path / "skills", patience_s=0.1)
-
-        curations = curations_of(opened, theirs)
-        async with mine.locked():
-            with pytest.raises(LibraryBusy):
-                async with theirs.locked():
-                    pass
-            with pytest.raises(ServiceUnavailable):
-                await curations.apply("default", ORDER)
-            # Who is only told of it is not held up.
-            await curations.recover()
-        await curations.apply("default", ORDER)

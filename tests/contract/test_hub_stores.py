@@ -16,7 +16,7 @@ from agent_service.skills.hub.outcomes import Outcome, Status, Terms
 from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.hub.verdicts import Verdict
 from agent_service.skills.library import Library, Protection
-from agent_service.skills.usage import SkillState, Usage, UsageFile
+from agent_service.skills.usage import SkillState, UsageFile
 from tests.hubs import ALL, ASKING, SAFE, committed, hub, made, repository
 from tests.profile_stores import stores
 from tests.skills import document
@@ -230,42 +230,6 @@ async def test_a_pinned_skill_is_not_updated(disk: SkillFiles, tmp_path: Path) -
     named = await update(hub(disk), "notes")
     assert named.status is Status.REFUSED
     assert "unpin" in named.message
-
-
-async def test_a_pin_is_of_the_skill_and_not_of_whatever_has_its_name_later(
-    disk: SkillFiles, tmp_path: Path
-) -> None:
-    source = await asyncio.to_thread(repository, tmp_path / "repo", ALL)
-    async with disk.locked():
-        records = UsageFile.parse(None)
-        records.put("notes", Usage(pinned=True).archived("2026-01-01T00:00:00Z", "notes", "notes"))
-        await disk.write(".archive/notes/SKILL.md", document("notes").encode())
-        await disk.write(".usage.json", records.encoded())
-    await install(hub(disk), source, "notes")
-    await asyncio.to_thread(committed, source, {"notes": {"assets/new.txt": "new\n"}})
-    assert (await update(hub(disk))).status is Status.UPDATED
-    async with disk.locked():
-        usage = UsageFile.parse(await disk.read(".usage.json", MOST))
-        usage.put("notes", usage.of("notes").with_pin(is_pinned=True))
-        await disk.write(".usage.json", usage.encoded())
-        await disk.move("notes", ".archive/notes-2")
-    assert (await update(hub(disk), "notes")).status is Status.UPDATED
-    assert not UsageFile.parse(await disk.read(".usage.json", MOST)).of("notes").pinned
-
-
-async def test_a_skill_that_was_put_away_comes_back_only_by_its_name(
-    disk: SkillFiles, tmp_path: Path
-) -> None:
-    source = await asyncio.to_thread(repository, tmp_path / "repo", ALL)
-    await install(hub(disk), source, "notes")
-    async with disk.locked():
-        await disk.move("notes", ".archive/notes")
-    everything = await update(hub(disk))
-    assert everything.status is Status.UNCHANGED
-    assert "hermes skills update notes" in everything.message
-    assert await disk.read("notes/SKILL.md", MOST) is None
-    assert (await update(hub(disk), "notes")).status is Status.UPDATED
-    assert await disk.read("notes/SKILL.md", MOST) is not None
 
 
 async def test_what_is_removed_is_kept_in_the_archive(files: SkillFiles, tmp_path: Path) -> None:

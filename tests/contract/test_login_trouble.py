@@ -18,24 +18,22 @@ from agent_service.config import AgentConfig
 from agent_service.model_parts import credentials
 from agent_service.models.access import AtLogin
 from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.errors import ModelErrorKind, RetryPolicy
+from agent_service.models.errors import RetryPolicy
 from agent_service.models.provider import Provider
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import KEEP_WAIT_S, Credentials, keep
+from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.nous import NousPortal
 from agent_service.oauth.store import LoginFile, LoginStore
 from agent_service.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
 from services.cli.startup import logged
 from services.config import load_settings
-from tests.contract.models import NO_RETRIES, QUICK_RETRIES, endpoint_at, failure
+from tests.contract.models import QUICK_RETRIES, endpoint_at
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.web import site
 
 _log = logging.getLogger(__name__)
-
-REFUSED = {"status": 401, "error": {"error": {"message": "the token has expired"}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +89,6 @@ async def test_a_token_that_is_refused_is_not_used_again_though_it_cannot_be_ren
         await home.credentials.instead_of(login.bearer.value)
 
 
-async def test_a_call_fails_with_what_the_renewal_failed_with(home: Home) -> None:
-    home.server.failures = [503]
-    async with home.calling(REFUSED, retries=NO_RETRIES) as (provider, _):
-        failed = await failure(provider)
-    assert failed.kind is ModelErrorKind.CONNECTION
-    assert "try again later" in str(failed)
-
-
 async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
     home: Home, tmp_path: Path
 ) -> None:
@@ -123,25 +113,6 @@ async def test_the_log_and_the_agent_hide_tokens_also_as_they_are_renewed(
     assert after != before
     assert before not in said
     assert after not in said
-
-
-async def test_a_new_login_waits_for_a_file_that_somebody_holds(home: Home, tmp_path: Path) -> None:
-    path, issuer = tmp_path / "new.json", OpenAICodex(home.clock, home.server.url)
-    login = await home.credentials.current()
-    store = LoginStore(LoginFile(path, lock_wait_s=0.05))
-    async with LoginFile(path).locked():
-        keeping = asyncio.create_task(keep(issuer, login, store, home.clock))
-        await until_slept(home.clock, KEEP_WAIT_S)
-        assert not keeping.done()
-    assert await keeping == login == await store.read(issuer)
-
-
-async def until_slept(clock: HastyClock, seconds: float) -> None:
-    """Return when somebody has slept so long."""
-    end = clock.monotonic() + seconds
-    async with asyncio.timeout(10):
-        while clock.monotonic() < end:  # noqa: ASYNC110 - the clock tells nobody
-            await asyncio.sleep(0.01)
 
 
 SPELLINGS: Mapping[str, Callable[[str], str]] = {

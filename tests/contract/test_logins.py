@@ -23,11 +23,10 @@ from agent_service.oauth.tokens import (
     LoginFailed,
     LoginNeeded,
     LoginUnavailable,
-    NotPaid,
 )
 from services.errors import FailedPrecondition
 from tests.fakes.clock import HastyClock
-from tests.fakes.logins import ACCOUNT, USER_CODE, FakeLogins, fake_logins
+from tests.fakes.logins import USER_CODE, FakeLogins, fake_logins
 
 OLD_HOME: dict[str, Any] = {
     "version": 1,
@@ -110,12 +109,6 @@ async def test_a_code_that_is_confirmed_becomes_a_login_for_the_owner_alone(part
     assert login.access.expires_at is not None
 
 
-async def test_the_provider_is_asked_less_often_when_it_wants_that(parts: Parts) -> None:
-    parts.server.polls = ["authorization_pending", "slow_down", "authorization_pending"]
-    await parts.log_in()
-    assert parts.clock.slept == [1, 1, 6, 6]
-
-
 async def test_a_provider_that_fails_is_asked_again(parts: Parts) -> None:
     parts.server.polls = [500, 503, 429]
     login = await parts.log_in()
@@ -133,15 +126,6 @@ async def test_a_code_that_is_refused_or_over_ends_the_login(
     with pytest.raises(LoginFailed, match=said):
         await parts.log_in()
     assert await parts.text() == ""
-
-
-async def test_a_confirmed_code_is_exchanged_though_the_first_try_fails(tmp_path: Path) -> None:
-    clock = HastyClock()
-    async with fake_logins(clock) as server:
-        server.failures = [502, 503]
-        issuer = OpenAICodex(clock, server.url)
-        login = await confirmed(issuer, await issuer.begin(), clock)
-    assert login.headers == {"ChatGPT-Account-Id": ACCOUNT}
 
 
 async def test_codes_that_an_account_does_not_allow_are_explained(tmp_path: Path) -> None:
@@ -263,19 +247,6 @@ async def test_a_provider_that_fails_leaves_the_login_as_it_was(parts: Parts) ->
     assert (await parts.credentials.current()).renewable
 
 
-async def test_a_renewal_that_nobody_waits_for_any_more_is_kept(parts: Parts) -> None:
-    first = await parts.log_in()
-    asking = asyncio.create_task(parts.credentials.instead_of(first.bearer.value))
-    await parts.server.until(lambda: parts.server.renewals > 0)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    second = await parts.credentials.current()
-    assert second.refresh != first.refresh
-    await parts.credentials.instead_of(second.bearer.value)
-    assert parts.server.renewals == 2
-
-
 async def test_no_token_is_in_what_is_raised_or_shown(
     parts: Parts, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -339,13 +310,6 @@ async def test_a_login_of_an_older_home_serves(nous: Parts) -> None:
     assert renewed.bearer.value != login.bearer.value
     assert (nous.server.renewals, len(nous.server.at("/api/oauth/agent-key"))) == (1, 2)
     assert renewed.base_url == "https://models.example.org/v1"
-
-
-async def test_an_account_that_has_not_paid_is_told_so(nous: Parts) -> None:
-    nous.server.scope, nous.server.mint_error = "inference:mint_agent_key", "insufficient_credits"
-    await nous.log_in()
-    with pytest.raises(NotPaid, match="subscription"):
-        await nous.credentials.current()
 
 
 async def test_models_are_where_the_portal_says_unless_tokens_would_be_open_there(

@@ -85,13 +85,6 @@ async def test_malformed_arguments_are_handed_on_as_they_are(connect: Connect) -
     assert message.tool_calls == (ToolCall("c", "terminal", '{"command": "ls'),)
 
 
-async def test_half_a_character_in_a_name_breaks_nothing(connect: Connect) -> None:
-    reply = {"tool_calls": [{"id": "c", "name": "t\ud800", "arguments": "{}"}]}
-    async with scripted(connect, answers(reply)) as (model, _):
-        (call,) = (await answer(model)).tool_calls
-    assert call.name == "t\ufffd"
-
-
 @ONLY_CHAT
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "reasoning_details"])
 async def test_reasoning_is_read_wherever_it_stands(connect: Connect, field: str) -> None:
@@ -219,18 +212,3 @@ async def test_cancelling_closes_the_connection(connect: Connect, reply: Mapping
             await call
         await server.until(lambda: server.requests[0].outcome != "")
         assert server.requests[0].outcome == "disconnected"
-
-
-async def test_leaving_early_closes_the_connection(connect: Connect) -> None:
-    reply = {"text": "Hi there", "chunk_chars": 2, "chunk_delay_s": 0.001, "hang_after": 3}
-    async with scripted(connect, answers(reply)) as (model, server):
-        async with model.stream(request()) as events:
-            assert await anext(events) == TextDelta("Hi", 1)
-        await server.until(lambda: server.requests[0].outcome != "")
-        assert server.requests[0].outcome == "disconnected"
-
-
-async def test_the_first_two_calls_may_come_at_once(connect: Connect) -> None:
-    async with scripted(connect, answers({"text": "Hi"})) as (model, _):
-        first, second = await asyncio.gather(answer(model), answer(model))
-        assert (first.text, second.text) == ("Hi", "Hi")

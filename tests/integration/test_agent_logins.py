@@ -15,7 +15,6 @@ from agent_service.logins import log_in
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.checks import Verdict
 from services.config import load_settings
-from services.errors import FailedPrecondition
 from services.logins import LoggedIn
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import ACCOUNT, FakeLogins, fake_logins
@@ -228,10 +227,3 @@ async def test_replicas_without_a_shared_disk_use_what_one_was_logged_in_with(
         assert not await asyncio.to_thread(lambda: list(tmp_path.rglob("auth.*")))
         (check,) = [one for one in await checks(settings) if one.name == "login"]
         assert check.verdict is Verdict.OK
-
-
-async def test_a_key_without_a_server_is_refused(tmp_path: Path) -> None:
-    environ = {"HERMES_HOME": str(tmp_path), "HERMES_LOGIN_KEY": "k" * 32}
-    settings = await asyncio.to_thread(load_settings, {}, environ)
-    with pytest.raises(FailedPrecondition, match="HERMES_DATABASE_URL"):
-        await anext(log_in(settings, "nous"))

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from agent_service.facts import ToolReturned
 from agent_service.sandbox import Files, SandboxUnavailable
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.oversize import (
     FOLDER,
     LATE_CHARS,
@@ -32,7 +32,7 @@ class PrintArguments(ToolArguments):
     beside: int = 0
 
 
-class Print(Tool[PrintArguments]):
+class Print(UsualTool[PrintArguments]):
     """A tool that says as much as it is asked to."""
 
     name = "print"

@@ -17,7 +17,7 @@ from hermes.agent.v1.turn_event_pb2 import (
     APPROVAL_DECISION_SESSION,
     ApprovalDecision,
 )
-from hermes.agent.v1.turn_pb2 import BUSY_MODE_INTERRUPT, InterruptTurnRequest
+from hermes.agent.v1.turn_pb2 import InterruptTurnRequest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import DeliverRequest
 from tests.executors import end_boxes, executor_settings, serving
@@ -248,26 +248,3 @@ async def test_a_killed_agent_sends_the_files_of_its_answer_once(tmp_path: Path)
         assert on.sent == [("", {"b.txt": b"one\n"})]
         assert on.deliveries.conflicts == []
         assert len(on.model.requests) == 2
-
-
-@pytest.mark.parametrize("by_message", [False, True])
-async def test_an_answer_whose_files_are_not_waited_for_is_what_it_says(
-    tmp_path: Path, by_message: bool
-) -> None:
-    async with (
-        stage(tmp_path, ANSWER) as on,
-        AgentProcess(on.place, "only") as running,
-        running.client() as client,
-    ):
-        on.deliveries.unreachable = True
-        turn = await client.start("send", origin=CHAT)
-        await client.until(turn.turn_id, "text_finished")
-        if not by_message:
-            await client.turns.InterruptTurn(InterruptTurnRequest(turn_id=turn.turn_id))
-        after = await client.start("more", origin=CHAT, busy_mode=BUSY_MODE_INTERRUPT)
-        stopped = await client.watch(turn.turn_id)
-        assert stopped[-1].turn_finished.cancelled.partial_answer == ANSWER["text"]
-        await client.until(after.turn_id, "text_finished")
-        said = [m["content"] for m in on.model.bodies[-1]["messages"] if m["role"] == "assistant"]
-        assert said == [ANSWER["text"]]
-        assert on.sent == []

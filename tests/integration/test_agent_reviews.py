@@ -13,7 +13,7 @@ import pytest
 
 from agent_service.storage import schema
 from agent_service.storage.schema import review
-from hermes.agent.v1 import session_change_pb2, session_pb2, turn_pb2
+from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.errors import Reason, reason_of
 from tests.executors import until
@@ -270,25 +270,6 @@ async def _refusal(client: AgentClient, request: turn_pb2.StartTurnRequest) -> R
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await client.turns.StartTurn(request)
     return reason_of(refused.value)
-
-
-async def test_what_was_taken_back_is_not_looked_at(tmp_path: Path) -> None:
-    request = turn_pb2.StartTurnRequest(
-        turn_id="last", session_id="session", kind=turn_pb2.TURN_KIND_REVIEW
-    )
-    request.origin.platform = "telegram"
-    hanging = {"text": "…", "hang_after": 0}
-    async with fake_model(_script(hanging)) as model:
-        async with agent(tmp_path, model.url) as client:
-            await client.ask("hi")
-            await client.turns.StartTurn(request)
-            await model.until(lambda: len(model.requests) == 2)
-        async with agent(tmp_path, model.url, HERMES_MODEL="other") as client:
-            stub = SessionServiceStub(client.channels.to("agent"))
-            await stub.UndoTurns(session_change_pb2.UndoTurnsRequest(session_id="session"))
-        async with agent(tmp_path, model.url) as client:
-            events = await client.watch("last")
-        assert events[-1].turn_finished.HasField("cancelled")
 
 
 async def _started(stage: Stage) -> int:

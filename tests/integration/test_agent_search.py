@@ -165,19 +165,6 @@ async def test_what_is_removed_is_not_found_again(filled: Database) -> None:
     assert await found(filled, "podman") == []
 
 
-async def test_messages_of_the_same_time_are_all_found(database_url: str) -> None:
-    def fill(conn: Connection) -> None:
-        for number in range(3):
-            store(conn, f"s{number}", [said("user", "together")])
-
-    async with history(database_url) as database:
-        await database.write(fill)
-        assert sorted(await found(database, "together")) == [("s0", 1), ("s1", 1), ("s2", 1)]
-        await database.write(lambda conn: search_index.index_session(conn, "s1"))
-        count = sa.select(sa.func.count()).select_from(message_text)
-        assert await database.read(lambda conn: conn.scalar(count)) == 3
-
-
 _SAMPLED_MICROSECOND = 340
 """The first message of such a time is one of those that PostgreSQL sees the spread of all from."""
 _TALK = ("in", "the", "end of", "a day", "words", "of old fame", "docker", "kubernetes", "東", "京")

@@ -1,7 +1,6 @@
 """Skills in conversations: the index at their start, the tools, and what callers are shown."""
 
 import asyncio
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,12 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from hermes.agent.v1 import skill_pb2, turn_pb2
+from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.errors import Reason, reason_of
 from tests.curation import tree
-from tests.fakes.model import FakeModel, answers, fake_model
+from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.skills import document, put, put_skill, run, usage
 
@@ -221,17 +220,3 @@ def test_a_skill_is_put_away_and_brought_back_where_there_is_room(tmp_path: Path
     assert after["research/arxiv/references/api.md"] == api
     assert after["research/arxiv/SKILL.md"] == mine["research/arxiv/SKILL.md"]
     assert not [path for path in after if path.startswith(".archive/arxiv/")]
-
-
-async def test_a_turn_that_is_started_again_counts_its_skills_once(tmp_path: Path) -> None:
-    await asyncio.to_thread(put_skill, tmp_path / "skills", "plans")
-    request = turn_pb2.StartTurnRequest(turn_id="trn", session_id="session", skills=["plans"])
-    request.parts.add(text="go")
-    request.origin.platform = "cli"
-    async with fake_model(answers({"text": "done"})) as model, agent(tmp_path, model.url) as client:
-        for _ in range(3):
-            await client.turns.StartTurn(request)
-        await client.watch("trn")
-        assert "Follow the skill plans" in model.bodies[0]["messages"][-1]["content"]
-    kept = await asyncio.to_thread((tmp_path / "skills" / ".usage.json").read_bytes)
-    assert json.loads(kept)["plans"]["use_count"] == 1

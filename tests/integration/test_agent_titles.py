@@ -90,19 +90,6 @@ async def test_a_model_names_a_new_session_once_and_is_counted(tmp_path: Path) -
         assert (await session(client)).usage.prompt_tokens == 88
 
 
-async def test_nobody_waits_for_a_title(tmp_path: Path) -> None:
-    await configure(tmp_path)
-    async with (
-        fake_model(script(named("Late", latency_s=600.0))) as model,
-        agent(tmp_path, model.url) as client,
-    ):
-        async with asyncio.timeout(30):
-            await client.ask(FIRST)
-            await model.until(lambda: len(asked_for_titles(model)) == 1)
-            assert answer(await client.ask("and now?")) == "The disk is full."
-        assert (await session(client)).title == FIRST
-
-
 async def test_the_title_of_a_person_wins(tmp_path: Path) -> None:
     await configure(tmp_path)
     async with (

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agent_service.tools.base import Effect, Tool, ToolArguments, ToolContext, ToolResult
+from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult
 
 
 class CountWordsArguments(ToolArguments):
@@ -11,13 +11,16 @@ class CountWordsArguments(ToolArguments):
     path: str = Field(description="The file, absolute or relative to /workspace.")
 
 
-class CountWords(Tool[CountWordsArguments]):
+class CountWords:
     """Counts words."""
 
     name = "count_words"
     toolset = "file"
     arguments = CountWordsArguments
-    usual_effect = Effect.PURE
+
+    def effect(self, arguments: CountWordsArguments) -> Effect:
+        """After a crash it is done again, which changes nothing."""
+        return Effect.PURE
 
     def writes(self, arguments: CountWordsArguments) -> frozenset[str]:
         """It waits for calls that change the same file."""

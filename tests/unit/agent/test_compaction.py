@@ -234,28 +234,6 @@ def _talk(count: int) -> list[bytes]:
     return [user(f"q{n} " + "y" * 500) for n in range(count)]
 
 
-@pytest.mark.parametrize("error", [None, ModelError(ModelErrorKind.TIMEOUT, "no")])
-async def test_nothing_that_earlier_notes_say_is_lost_or_said_twice(
-    error: ModelError | None,
-) -> None:
-    read = [calls("a", path="early.txt"), result("a", "x")]
-    opening = [SYSTEM, *_talk(3), *read, *_talk(90)]
-    long_notes = "begun. " + "n" * 6000 + " in the middle. " + "n" * 6000 + " ended."
-    first, _ = await compacted(compressing(Answers(long_notes), 20_000), a_turn(opening))
-    again = [calls("b", path="late.txt"), result("b", "x")]
-    longer = [*first.messages, *again, *_talk(200)]
-    model = Answers(error=error)
-    by = compressing(model, 20_000)
-    second, _ = await compacted(by, a_turn(longer, compaction=first.compaction))
-    asked = json.loads(model.requests[0].messages[1])["content"]
-    assert "in the middle" in asked
-    assert "make tea" not in asked
-    said = json.loads(second.messages[4])["content"]
-    assert ("in the middle" in said) is (error is not None)
-    assert said.count("early.txt, late.txt") == said.count("early.txt") == 1
-    assert said.count("make tea") == 1
-
-
 async def test_the_model_of_the_conversation_makes_notes_where_theirs_fails() -> None:
     class Fails(Answers):
         async def _events(self) -> AsyncIterator[ModelEvent]:
@@ -287,13 +265,6 @@ async def test_notes_are_asked_for_as_the_window_of_who_makes_them_allows() -> N
     (request,) = model.requests
     assert request.model == "small"
     assert sum(map(len, request.messages)) < 2000 * 4
-
-
-async def test_a_model_that_says_nothing_is_not_needed() -> None:
-    talk = [SYSTEM, *(user(f"q{n} " + "y" * 500) for n in range(60))]
-    fact, _ = await compacted(compressing(Answers("")), a_turn(talk))
-    assert fact.helped
-    assert "- q40 yyy" in json.loads(fact.messages[4])["content"]
 
 
 async def test_a_model_that_fails_is_not_needed_and_not_asked_again_soon() -> None:

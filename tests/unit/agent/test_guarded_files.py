@@ -35,7 +35,6 @@ from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.judged import CommandPolicy
 from tests.reach import out_of_reach
 from tests.unit.agent.test_judged import Allowed, State
-from tests.unit.agent.test_judged_files import Machine
 from tests.unit.agent.test_toolbox import turn
 
 CHAT = {"platform": "telegram", "chat_id": "42"}
@@ -199,12 +198,6 @@ async def test_a_search_leaves_out_what_a_person_has_to_allow(
     assert not any(each in said for each in ("\0", KEY, "otter key", "config.yaml", "otter: 1"))
 
 
-def test_the_rest_of_a_long_line_is_not_taken_for_another(searched: Path) -> None:
-    (searched / "agent/config.yaml").write_text("otter" + "s3cret" * 20_000 + "\n")
-    said = asyncio.run(call(searched, "search_files", pattern="otter", path=f"{searched}"))
-    assert "s3cret" not in said
-
-
 @pytest.mark.parametrize(("backend", "asks"), [("docker", True), ("local", False)])
 async def test_a_search_shows_all_where_nothing_is_asked(
     home: Path, backend: str, asks: bool
@@ -274,16 +267,6 @@ def test_notes_that_are_a_link_to_keys_say_nothing(home: Path, target: str, show
     disk: Any = Disk(home)
     said = asyncio.run(notes.first(disk, str(folder), NAMES))
     assert ("otter" in said.text) is shown
-
-
-async def test_notes_from_around_the_workspace_say_nothing() -> None:
-    machine = Machine()
-    machine.files["/workspace/AGENTS.md"] = b"otter"
-    files: Any = machine
-    notes = ContextFiles(ThreatScanner(), 1_000)
-    assert (await notes.first(files, "/workspace", ["AGENTS.md"])).text == "otter"
-    machine.links["/workspace/AGENTS.md"] = "../x"
-    assert not (await notes.first(files, "/workspace", ["AGENTS.md"])).text
 
 
 @pytest.mark.parametrize(

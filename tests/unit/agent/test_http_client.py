@@ -25,25 +25,6 @@ _ANSWER = json.dumps(
 ).encode()
 
 
-async def test_calls_at_the_same_time_have_a_connection_each_and_later_ones_take_those() -> None:
-    accepted: list[StreamWriter] = []
-    together = asyncio.Barrier(3)
-
-    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-        accepted.append(writer)
-        while True:
-            _, body = await _request(reader)
-            if b"together" in body:
-                await together.wait()
-            _answer(writer)
-
-    async with _serving(serve) as port, _provider(f"http://127.0.0.1:{port}/v1") as provider:
-        await asyncio.gather(*(_ask(provider, "together") for _ in range(3)))
-        for _ in range(3):
-            await _ask(provider, "alone")
-    assert len(accepted) == 3
-
-
 async def test_a_connection_that_the_server_has_closed_is_not_taken_again() -> None:
     accepted: list[StreamWriter] = []
     closed = asyncio.Event()
@@ -90,21 +71,6 @@ async def test_what_gives_no_answer_cannot_be_reached(
     assert failed.value.kind is ModelErrorKind.CONNECTION
 
 
-async def test_the_reason_is_the_systems_own() -> None:
-    async with _serving(_hangs_up) as port:
-        pass
-    for url, reason in (
-        (f"http://127.0.0.1:{port}/v1", "Connection refused"),
-        (
-            "http://nowhere.invalid/v1",
-            "Name or service not known|Temporary failure in name|no connection",
-        ),
-    ):
-        async with _provider(url) as provider:
-            with pytest.raises(ModelError, match=rf"\(({reason})"):
-                await _ask(provider, "Hello?")
-
-
 async def test_a_handshake_without_end_is_no_connection() -> None:
     async with (
         _serving(_hangs_up) as port,
@@ -134,25 +100,6 @@ async def test_other_machines_are_asked_by_the_proxy_of_the_environment(
         b"POST http://model.test/v1/chat/completions HTTP/1.1",
         b"POST /v1/chat/completions HTTP/1.1",
     ]
-
-
-async def test_the_environment_says_what_needs_no_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-        await _request(reader)
-        _answer(writer)
-
-    async with _serving(serve) as port:
-        url = f"http://0.0.0.0:{port}/v1"  # this machine, but by no name that says so
-        _without_proxies(monkeypatch)
-        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-        async with _provider(url) as near:
-            with pytest.raises(ModelError, match="Connection refused"):
-                await _ask(near, "Hello?")
-        monkeypatch.setenv("no_proxy", "far.test, 0.0.0.0")
-        async with _provider(url) as near:
-            await _ask(near, "Hello?")
 
 
 async def test_a_proxy_that_wants_other_credentials_tells_nobody_those_that_it_got(

@@ -13,11 +13,11 @@ from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
@@ -39,7 +39,7 @@ class Arguments(ToolArguments):
     command: str
 
 
-class Runs(Tool[Arguments]):
+class Runs(UsualTool[Arguments]):
     """A tool that says that it ran."""
 
     name = "terminal"

@@ -143,17 +143,6 @@ def test_an_old_skill_is_brought_into_form_when_it_is_changed(tmp_path: Path) ->
     assert 'version: "1.0"' in (tmp_path / "notes" / "SKILL.md").read_text()
 
 
-def test_other_peoples_records_are_kept(tmp_path: Path) -> None:
-    put_skill(tmp_path, "notes")
-    put(tmp_path, ".usage.json", '{"notes": {"mood": "fine", "use_count": 3}, "gone": {"a": 1}}')
-    shelf = skills(tmp_path)
-    run(shelf.viewed("notes"))
-    kept = usage(tmp_path)
-    assert kept["gone"] == {"a": 1}
-    assert (kept["notes"]["mood"], kept["notes"]["use_count"]) == ("fine", 3)
-    assert kept["notes"]["view_count"] == 1
-
-
 @pytest.mark.parametrize("broken", ["{", "[]", "\x00"])
 def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: str) -> None:
     put_skill(tmp_path, "notes")
@@ -255,16 +244,6 @@ def test_a_change_is_made_once_wherever_its_process_is_killed(
     (root / ".usage.json").unlink()
     assert run(skills(root).manage("k", wanted, kept)) == told
     assert _files(root) == whole
-
-
-def test_a_change_that_somebody_has_overtaken_is_not_made_again(tmp_path: Path) -> None:
-    put_skill(tmp_path, "notes")
-    kept = Kept()
-    run(skills(tmp_path).manage("k", PATCH, kept))
-    put_skill(tmp_path, "notes", document("notes", body="Do it. Mine."))
-    with pytest.raises(BadSkill, match="not known"):
-        run(skills(tmp_path).manage("k", PATCH, kept))
-    assert "Do it. Mine." in (tmp_path / "notes" / "SKILL.md").read_text()
 
 
 def _files(root: Path) -> dict[str, str]:

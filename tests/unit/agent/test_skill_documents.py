@@ -181,18 +181,6 @@ def test_names_of_one_occasion_are_known(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("error-handling", "pull-requests", "code-review", "bug-triage", "prefix-trees"),
-        *("fixtures", "debugging-python", "k8s-deployments", "oauth2", "web-3d", "python-3-12"),
-        "deadbeef",
-    ],
-)
-def test_names_of_kinds_of_work_are_taken(name: str) -> None:
-    assert not is_one_off(name)
-
-
-@pytest.mark.parametrize(
     "path",
     [
         *("", "SKILL.md", "references", "references/", "references/../SKILL.md", "../a", "/etc/x"),

@@ -8,7 +8,7 @@ import pytest
 
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused, HomeSkillFiles
-from agent_service.skills.library import Library, Origin
+from agent_service.skills.library import Origin
 from tests.skills import document, put, put_skill, run, skills
 
 AROUND = Surroundings(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
@@ -66,22 +66,6 @@ def test_there_is_no_index_without_skills(tmp_path: Path) -> None:
     assert run(skills(tmp_path / "missing").index(AROUND)).text == ""
     put_skill(tmp_path, "mac", document("mac", platforms="[macos]"))
     assert run(skills(tmp_path).index(AROUND)).text == ""
-
-
-def test_only_what_has_changed_is_read_again(tmp_path: Path) -> None:
-    _fill(tmp_path)
-    library = Library(HomeSkillFiles(tmp_path))
-    first = run(library.catalogue())
-    assert run(library.catalogue()) is first
-    unreadable = tmp_path / "notes" / "SKILL.md"
-    put_skill(tmp_path, "research/arxiv", document("arxiv", "finds many papers"))
-    kept = unreadable.stat()
-    unreadable.write_text("x" * kept.st_size)
-    os.utime(unreadable, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-    second = run(library.catalogue())
-    assert [skill.description for skill in second.skills] == ["takes notes", "finds many papers"]
-    unreadable.unlink()
-    assert [skill.name for skill in (run(library.catalogue())).skills] == ["inner", "arxiv"]
 
 
 def test_whose_a_skill_is(tmp_path: Path) -> None:
