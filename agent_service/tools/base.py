@@ -7,7 +7,7 @@ that the model reads, never an exception; the two exceptions are for when there 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
@@ -231,29 +231,40 @@ A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
 class Tool(Protocol[A_contra]):
     """One tool."""
 
-    name: str
-    """The name that the model calls."""
-    toolset: str
-    """The id of the set that it belongs to."""
-    arguments: type[ToolArguments]
-    """The model of its arguments; its docstring is the tool's description."""
+    @property
+    def name(self) -> str:
+        """The name that the model calls."""
+        ...
+
+    @property
+    def toolset(self) -> str:
+        """The id of the set that it belongs to."""
+        ...
+
+    @property
+    def arguments(self) -> type[ToolArguments]:
+        """The model of its arguments; its docstring is the tool's description."""
+        ...
 
     def effect(self, arguments: A_contra) -> Effect:
         """What is done with a call of which it is not known whether it ran."""
-        return Effect.UNSAFE
+        ...
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
         """What the call changes, such as paths; calls that share one run one after the other."""
-        return frozenset()
+        ...
 
     async def run(self, arguments: A_contra, context: ToolContext) -> ToolResult:
         """Do it."""
         ...
 
 
-class UsualTool(Tool[A_contra]):
+class UsualTool(Generic[A_contra]):
     """A tool most of whose calls do the same."""
 
+    name: str
+    toolset: str
+    arguments: type[ToolArguments]
     usual_effect = Effect.UNSAFE
     usual_writes: frozenset[str] = frozenset()
 

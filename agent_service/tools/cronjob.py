@@ -25,11 +25,11 @@ from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.cronjob_limits import limited, toolsets_of
 from agent_service.tools.cronjob_meant import Meant, meant, shown_here
@@ -124,7 +124,7 @@ class CronjobArguments(ToolArguments):
     )
 
 
-class Cronjob(Tool[CronjobArguments]):
+class Cronjob(UsualTool[CronjobArguments]):
     """Makes, shows and changes the jobs of the profile."""
 
     name = "cronjob"

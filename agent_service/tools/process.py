@@ -10,11 +10,11 @@ from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Str
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.terminal import describe_exit
 
@@ -50,7 +50,7 @@ class ProcessArguments(ToolArguments):
     )
 
 
-class Process(Tool[ProcessArguments]):
+class Process(UsualTool[ProcessArguments]):
     """Looks after background commands."""
 
     name = "process"

@@ -25,11 +25,11 @@ from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.judged_files import guarded
@@ -75,7 +75,7 @@ class SendMessageArguments(ToolArguments):
     )
 
 
-class SendMessage(Tool[SendMessageArguments]):
+class SendMessage(UsualTool[SendMessageArguments]):
     """Sends messages."""
 
     name = "send_message"

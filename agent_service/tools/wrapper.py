@@ -2,12 +2,12 @@
 
 from typing import TypeVar
 
-from agent_service.tools.base import Effect, Tool, ToolArguments
+from agent_service.tools.base import Effect, Tool, ToolArguments, UsualTool
 
 A = TypeVar("A", bound=ToolArguments)
 
 
-class Wrapper(Tool[A]):
+class Wrapper(UsualTool[A]):
     """Has the name, arguments and effects of the tool inside it, and no `run` of its own."""
 
     def __init__(self, inner: Tool[A]) -> None:

@@ -77,7 +77,7 @@ async def test_the_tool_counts_and_says_what_it_cannot_do(tmp_path: Path) -> Non
         return context
 
     await asyncio.to_thread((tmp_path / "a.txt").write_text, "one two\nthree\n")
-    tool: Any = CountWords()
+    tool = CountWords()
     described = Toolbox([tool], made).schemas(frozenset())
     assert b"Counts the lines, words and bytes" in described
     counted = await tool.run(CountWords.arguments(path="a.txt"), context)

@@ -19,11 +19,11 @@ from agent_service.sandbox import NOWHERE, Place
 from agent_service.tools.approval import RequireApproval, binding_of
 from agent_service.tools.base import (
     Effect,
-    Tool,
     ToolArguments,
     ToolContext,
     ToolFailed,
     ToolResult,
+    UsualTool,
 )
 from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
 from agent_service.tools.skill_view import SkillView, SkillViewArguments
@@ -42,7 +42,7 @@ class SampleArguments(ToolArguments):
 
 
 @dataclass(slots=True)
-class Sample(Tool[SampleArguments]):
+class Sample(UsualTool[SampleArguments]):
     """A tool that remembers what it did."""
 
     name: str = "sample"
