@@ -56,8 +56,7 @@ async def _set(context: Context) -> int:
 
 
 async def _show(context: Context) -> None:
-    request = context.request(pb.GetBudgetRequest)
-    answer = await context.stub(UsageServiceStub).GetBudget(request)
+    answer = await context.stub(UsageServiceStub).GetBudget(context.request(pb.GetBudgetRequest))
     nothing = "There is no budget. Set one, such as: hermes budget set day --usd 5"
     context.print_list(answer.budgets, _COLUMNS, nothing)
 

@@ -25,8 +25,7 @@ _CHANGE = (
 
 
 async def _show(context: Context) -> None:
-    request = context.request(pb.GetMemoryRequest)
-    answer = await context.stub(MemoryServiceStub).GetMemory(request)
+    answer = await context.stub(MemoryServiceStub).GetMemory(context.request(pb.GetMemoryRequest))
     _print(answer.memories, as_json=context.given.json)
 
 

@@ -99,8 +99,7 @@ async def _remove(context: Context) -> None:
 
 
 async def _audit(context: Context) -> int:
-    request = context.request(pb.AuditSkillsRequest)
-    call = context.stub(SkillHubServiceStub).AuditSkills(request)
+    call = context.stub(SkillHubServiceStub).AuditSkills(context.request(pb.AuditSkillsRequest))
     async with open_stream(call):
         outcomes = [answer.outcome async for answer in call]
     if context.given.json:
