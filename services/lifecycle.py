@@ -147,6 +147,11 @@ class Shutdown:
         for number in self._heeded:
             loop.remove_signal_handler(number)
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether the process was asked to stop."""
+        return self._requested.is_set()
+
     def request(self, reason: str) -> None:
         """Ask the process to stop, as the first signal does."""
         if not self._requested.is_set():
