@@ -104,8 +104,10 @@ class ProcessBoxes:
             raise BoxCreateFailed(why(said or str(error))) from error
 
     def destroy(self, key: str) -> None:
-        """End every process of a box and forget it; no error if it is gone."""
+        """End every process of a box of ours and forget it; no error if it is gone."""
         record = self._records.load(key)
+        if record is not None and record.owner != self._owner:
+            return
         if record is not None:
             if not end_processes(record):
                 raise BackendError(f"processes of box {key} cannot be killed")

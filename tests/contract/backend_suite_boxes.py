@@ -1,12 +1,13 @@
 """What every backend promises of boxes: made, found, reached again, gone when destroyed."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from executor_service.backends.base import WorkspacePlace
-from executor_service.errors import BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
+from executor_service.errors import BackendError, BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
 from executor_service.link import Hello, RemoteCommand, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
 from tests.boxes import SECRET, Recorder, Yard, odd_seconds, open_console, refuse
@@ -75,6 +76,18 @@ class BoxSuite:
             assert (found.pool, found.workspace) == (box.pool, box.workspace)
             async with open_console(other.backend, found) as console:
                 assert await console.output("echo adopted") == "adopted"
+
+    async def test_another_owner_neither_sees_nor_ends_a_box(self, yard: Yard) -> None:
+        # An owner elsewhere has notes of its own; here a home may have got another owner.
+        place = yard.folder / ("backend" if yard.has_folders else "theirs")
+        stranger = await asyncio.to_thread(yard.make, "somebody-else", place)
+        async with yard.box() as box, open_console(yard.backend, box) as console:
+            assert box.key not in [one.key for one in await stranger.list_boxes()]
+            with suppress(BackendError):
+                await stranger.destroy(box)
+            assert await console.output("echo unharmed") == "unharmed"
+            assert box.key in [one.key for one in await yard.backend.list_boxes()]
+        await stranger.close()
 
     async def test_destroyed_means_gone(self, yard: Yard) -> None:
         async with yard.box() as box:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.base import Enforcement, Isolation
+from executor_service.backends.base import Enforcement
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.backends.bubblewrap.host import Host, Program, find_host, why_refused
 from executor_service.backends.cgroups import Cgroups
@@ -190,16 +190,6 @@ async def test_a_machine_without_bubblewrap(tmp_path: Path) -> None:
         await backend.create(await asyncio.to_thread(new_spec, "me", tmp_path))
 
 
-async def test_capabilities(yard: Yard) -> None:
-    capabilities = await yard.backend.probe()
-    assert capabilities.isolation is Isolation.NAMESPACE
-    cgroups = await asyncio.to_thread(Cgroups.find)
-    if "memory" in cgroups.controllers:
-        assert capabilities.limits.memory is Enforcement.ENFORCED
-    assert capabilities.limits.workspace is Enforcement.NONE
-    assert "/usr" in capabilities.reason
-
-
 async def test_what_an_executor_left_half_made_is_removed_later(yard: Yard) -> None:
     boxes = yard.folder / "backend" / "boxes"
     for name, age_s in (("half_made_now", 1), ("half_made_long_ago", 1000)):
@@ -224,14 +214,6 @@ async def test_a_key_is_used_once(yard: Yard) -> None:
         await yard.backend.create(spec)
     async with open_console(yard.backend, box) as console:
         assert await console.output("echo unharmed") == "unharmed"
-
-
-async def test_other_owners_boxes_are_not_listed(yard: Yard) -> None:
-    zipapp = await asyncio.to_thread(build_zipapp)
-    stranger = BubblewrapBackend("another", yard.folder / "backend", zipapp)
-    async with yard.box() as box:
-        assert await stranger.list_boxes() == []
-        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
 
 
 async def test_boxes_live_on_without_the_object_that_made_them(yard: Yard, tmp_path: Path) -> None:

@@ -100,19 +100,6 @@ async def greet(stream: ByteStream, box: Box) -> None:
         await link.ping(10)
 
 
-async def test_another_owner_neither_sees_nor_removes_a_box(
-    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec, tmp_path: Path
-) -> None:
-    box = await backend.create(spec)
-    stranger = DockerBackend("somebody-else", tmp_path, b"", DockerConfig())
-    assert box.key not in [found.key for found in await stranger.list_boxes()]
-    await stranger.destroy(box)
-    await stranger.close()
-    container = await to_thread(engine.containers.get, box.native_id)
-    assert container.status == "running"
-    assert [found.key for found in await backend.list_boxes()] == [box.key]
-
-
 async def test_foreign_containers_are_left_alone(
     backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
 ) -> None:

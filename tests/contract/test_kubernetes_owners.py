@@ -15,7 +15,7 @@ from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.backends.kubernetes.pods import Abandoned, Pods
 from executor_service.config import KubernetesConfig
-from tests.boxes import new_spec, open_console
+from tests.boxes import new_spec
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster
 
@@ -82,17 +82,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def pods(stand_in: StandIn) -> list[str]:
     return [pod["metadata"]["name"] for pod in stand_in.cluster.store.select("pods")]
-
-
-async def test_two_executors_leave_each_other_s_boxes_alone(
-    mine: KubernetesBackend, other: KubernetesBackend, tmp_path: Path
-) -> None:
-    my_box, their_box = await make(mine, MINE, tmp_path), await make(other, OTHER, tmp_path)
-    assert await look(mine) == [my_box]
-    assert await look(other) == [their_box]
-    for backend, box in ((mine, my_box), (other, their_box)):
-        async with open_console(backend, box) as console:
-            assert await console.output("echo alive") == "alive"
 
 
 async def test_what_an_executor_has_left_for_good_is_removed_by_another(

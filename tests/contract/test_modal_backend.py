@@ -229,16 +229,6 @@ async def test_streams_that_break_lose_nothing(
     assert whole.decode() == "".join(f"{n}\n" for n in range(200_000))
 
 
-async def test_other_owners_are_left_alone(make: Make, cloud: ModalService, spec: BoxSpec) -> None:
-    backend = await asyncio.to_thread(make)
-    stranger = await asyncio.to_thread(make, "somebody-else", spec.workspace.parent / "theirs")
-    box = await backend.create(spec)
-    assert await stranger.list_boxes() == []
-    await stranger.destroy(box)
-    assert box.native_id in await cloud.living()
-    assert await backend.list_boxes() == [box]
-
-
 async def test_a_later_process_finds_the_box_and_one_without_notes_is_ended(
     make: Make, cloud: ModalService, spec: BoxSpec, tmp_path: Path
 ) -> None:

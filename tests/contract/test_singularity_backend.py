@@ -130,14 +130,6 @@ async def test_foreign_instances_are_left_alone(yard: Yard, foreign: str) -> Non
     assert foreign in await asyncio.to_thread(run, "instance", "list")
 
 
-async def test_other_owners_boxes_are_not_listed(yard: Yard) -> None:
-    zipapp = await asyncio.to_thread(build_zipapp)
-    stranger = SingularityBackend("another", yard.folder / "backend", zipapp, OPTIONS)
-    async with yard.box() as box:
-        assert await stranger.list_boxes() == []
-        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
-
-
 async def test_a_command_that_kills_everything_spares_the_box(yard: Yard) -> None:
     async with yard.box() as box, open_console(yard.backend, box) as console:
         await (await console.shell("kill -9 -1")).exit()
@@ -152,15 +144,6 @@ async def test_the_environment_is_ours_alone(yard: Yard) -> None:
         found = dict(line.split("=", 1) for line in recorder.stdout.splitlines())
     assert {name: found.get(name) for name in ENVIRONMENT} == ENVIRONMENT
     assert found.keys() - ENVIRONMENT.keys() == {MARKER_VARIABLE}
-
-
-async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:
-    creating = asyncio.ensure_future(yard.backend.create(await asyncio.to_thread(yard.spec)))
-    await asyncio.sleep(0.05)
-    creating.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await creating
-    assert await yard.backend.list_boxes() == []
 
 
 async def test_names_of_folders_are_taken_as_they_are(yard: Yard) -> None:

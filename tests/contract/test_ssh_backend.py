@@ -248,17 +248,6 @@ async def test_a_box_that_reads_nothing_holds_up_only_its_writer(yard: Yard) -> 
 # ---- whose boxes, and their end
 
 
-async def test_only_boxes_of_the_owner_are_found(yard: Yard, tmp_path: Path) -> None:
-    stranger = await Yard.open(yard.make, f"test-{uuid.uuid4().hex}", tmp_path)
-    async with yard.box() as box, stranger.box() as theirs:
-        assert await yard.backend.list_boxes() == [box]
-        assert await stranger.backend.list_boxes() == [theirs]
-        with pytest.raises(Exception, match="belongs to another installation"):
-            await stranger.backend.destroy(box)
-        assert await yard.backend.list_boxes() == [box]
-    await stranger.close()
-
-
 async def test_a_box_ends_with_everything_that_it_has_started(yard: Yard) -> None:
     seconds = odd_seconds()
     async with yard.box() as box:
