@@ -62,24 +62,35 @@ async def resume(
     """
     cuts, cut_at = 0, 0.0
     while True:
-        cause: grpc.aio.AioRpcError | None = None
-        try:
-            async with open_stream(open_call()) as call:
-                async for message in call:
-                    cuts = 0
-                    yield message
-                    if is_last(message):
-                        return
-        except grpc.aio.AioRpcError as error:
-            if not passes(error):
-                raise
-            cause = error
+        causes = list[grpc.aio.AioRpcError]()
+        async with _attempt(open_call, passes, causes) as call:
+            async for message in call:
+                cuts = 0
+                yield message
+                if is_last(message):
+                    return
         cut_at = cut_at if cuts else monotonic()
         wait_s = _wait_s(cuts)
         if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
-            raise cause or ServiceUnavailable("the stream ended before its last message")
+            raise next(iter(causes), ServiceUnavailable("the stream ended before its last message"))
         await asyncio.sleep(wait_s)
         cuts += 1
+
+
+@asynccontextmanager
+async def _attempt(
+    open_call: Callable[[], Stream[_Message]],
+    passes: Callable[[grpc.aio.AioRpcError], bool],
+    causes: list[grpc.aio.AioRpcError],
+) -> AsyncGenerator[Stream[_Message], None]:
+    """One opening of a stream; what cuts it is added to the causes, if that passes."""
+    try:
+        async with open_stream(open_call()) as call:
+            yield call
+    except grpc.aio.AioRpcError as error:
+        if not passes(error):
+            raise
+        causes.append(error)
 
 
 class Requests(Generic[_Message]):
