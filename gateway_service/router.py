@@ -106,26 +106,31 @@ class Router:
         self._workers.start(f"inbox of {key}", self._serve(key, orders))
 
     async def _serve(self, key: str, orders: Sequence[TurnOrder]) -> None:
-        """Begin the turns that are open, then take what has come in, in order.
-
-        After an error that is none of ours the chat stays busy until the next start: the same
-        event would only fail again.
-        """
-        held = self._held
+        """Begin the turns that are open, then take what has come in, in order."""
+        waiting = None
         try:
             for order in orders:
                 await self._begin(order)
-            while (
-                waiting := await held.database.read(
-                    lambda conn: inbox.next_of_lane(conn, held.platform, held.account_id, key)
-                )
-            ) is not None:
+            while (waiting := await self._next(key)) is not None:
                 await self._take(key, waiting)
         except HermesError as error:
             _log.warning("the inbox of a chat waits: %s", error)
             await self._tools.clock.sleep(RETRY_S)
-        self._busy.discard(key)
-        self._hint.give()  # what came in between found the chat busy
+        except Exception:
+            # A mistake of ours. The same event would only fail again: the chat goes on without it.
+            # One that has its turn by now is taken up again at the next start.
+            if waiting is not None and waiting == await self._next(key):
+                await self._close(waiting.sequence)
+            raise
+        finally:
+            self._busy.discard(key)
+            self._hint.give()  # what came in between found the chat busy
+
+    async def _next(self, key: str) -> Waiting | None:
+        held = self._held
+        return await held.database.read(
+            lambda conn: inbox.next_of_lane(conn, held.platform, held.account_id, key)
+        )
 
     async def _take(self, key: str, waiting: Waiting) -> None:
         event = waiting.event

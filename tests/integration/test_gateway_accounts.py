@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from gateway_service import accounts
 from gateway_service.accounts import Held, lease_table
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
-from gateway_service.messages import Content
+from gateway_service.messages import ButtonPress, Content
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import migrations, outbox
@@ -191,3 +191,18 @@ async def test_an_account_that_is_refused_is_tried_again(database: Database, age
         assert running.registry.get_sample_value(
             "hermes_platform_connected", {"platform": "memory"}
         )
+
+
+class _Faulty(MemoryPlatform):
+    """One with a mistake in it."""
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        raise KeyError(press.press_id)
+
+
+async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent: Agent) -> None:
+    platform = _Faulty()
+    async with replica(database, platform, agent):
+        platform.press("5", "a:once:apr_1")
+        platform.say("5", "answer one")
+        await until(lambda: platform.texts("5") == ["one"])
