@@ -7,7 +7,7 @@ be done.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 
 from msgspec import Struct, field
@@ -25,7 +25,7 @@ from agent_service.memory.entries import (
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange
-from agent_service.storage.profiles import Document, ProfileStore
+from agent_service.storage.profiles import ProfileStore
 from services.clock import Clock
 from services.database import Database
 from services.errors import Aborted, AlreadyExists
@@ -172,42 +172,29 @@ class MemoryStore:
 
     async def change(self, asked: Asked) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
-        async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
-            memory = await self._writable(asked.target, document.data, asked.limit)
-            known = await self._database.read(lambda conn: storage.find(conn, asked.key))
-            if known is not None and (known.profile, known.target) != (asked.profile, asked.target):
-                raise AlreadyExists(f"the request id {asked.key} was used for another memory")
-            if known is not None and (known.made or known.after == memory.text):
-                await self._note(asked.key)
-                return memory
+
+        async def after(memory: Memory) -> str:
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
             await asyncio.to_thread(self._check, asked.operations)
             if memory.is_drifted:
-                await self._keep_copy(asked.profile, asked.target, document.data)
-            after = apply(memory.text, asked.operations, memory.limit)
-            return await self._write(document, memory, after, asked)
+                await self._keep_copy(asked.profile, memory)
+            return apply(memory.text, asked.operations, memory.limit)
+
+        return await self._made(asked, after)
 
     async def undo(self, profile: str, undone: str, key: str, by: str) -> Memory:
         """Take a change back; MemoryRefused when the memory was changed since."""
         change = await self._database.read(lambda conn: storage.get(conn, profile, undone))
-        target = Target(change.target)
-        asked = Asked(key, profile, target, (), by)
-        async with self._profiles.opened(profile, _DOCUMENTS[target]) as document:
-            memory = await self._writable(target, document.data)
-            known = await self._database.read(lambda conn: storage.find(conn, key))
-            if known is not None and (known.profile, known.target) != (profile, target):
-                raise AlreadyExists(f"the request id {key} was used for another memory")
-            if known is not None and (known.made or memory.text == known.after):
-                await self._note(key)
-                return memory
-            if memory.text == change.before:
-                return memory
-            if memory.text != change.after:
+
+        async def after(memory: Memory) -> str:
+            if memory.text not in (change.before, change.after):
                 raise MemoryRefused(
                     "This memory was changed since; undo the later changes first, or edit it."
                 )
-            return await self._write(document, memory, change.before, asked)
+            return change.before
+
+        return await self._made(Asked(key, profile, Target(change.target), (), by), after)
 
     async def texts(self, profile: str) -> Mapping[Target, str]:
         """Both memories as text, to be compared with what they become."""
@@ -264,14 +251,24 @@ class MemoryStore:
             self._scanner.blocked(Source.MEMORY, found)
         return ", ".join(sorted(found))
 
-    async def _write(self, document: Document, memory: Memory, after: str, asked: Asked) -> Memory:
-        if after == memory.text:
-            return memory
-        change = self._changed(asked, memory.text, after)
-        await self._database.write(lambda conn: storage.intend(conn, change))
-        await document.replace(after.encode())
-        await self._note(asked.key)
-        return replace(memory, text=after)
+    async def _made(self, asked: Asked, after: Callable[[Memory], Awaitable[str]]) -> Memory:
+        """The memory once it is changed, by this request or by the same one before."""
+        async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
+            memory = await self._writable(asked.target, document.data, asked.limit)
+            known = await self._database.read(lambda conn: storage.find(conn, asked.key))
+            if known is not None and (known.profile, known.target) != (asked.profile, asked.target):
+                raise AlreadyExists(f"the request id {asked.key} was used for another memory")
+            if known is not None and (known.made or known.after == memory.text):
+                await self._note(asked.key)
+                return memory
+            text = await after(memory)
+            if text == memory.text:
+                return memory
+            change = self._changed(asked, memory.text, text)
+            await self._database.write(lambda conn: storage.intend(conn, change))
+            await document.replace(text.encode())
+            await self._note(asked.key)
+            return replace(memory, text=text)
 
     def _changed(self, asked: Asked, before: str, after: str) -> MemoryChange:
         return MemoryChange(
@@ -289,12 +286,11 @@ class MemoryStore:
     async def _note(self, key: str) -> None:
         await self._database.write(lambda conn: storage.made(conn, key))
 
-    async def _keep_copy(self, profile: str, target: Target, data: bytes) -> None:
-        """Keep what a person has written beside the file, once for each text."""
-        name = f"{_DOCUMENTS[target]}.bak.{self._clock.now():%Y%m%d-%H%M%S}"
+    async def _keep_copy(self, profile: str, memory: Memory) -> None:
+        """Keep what a person has written beside the file."""
+        name = f"{_DOCUMENTS[memory.target]}.bak.{self._clock.now():%Y%m%d-%H%M%S}"
         async with self._profiles.opened(profile, name) as copy:
-            if copy.data != data:
-                await copy.replace(data)
+            await copy.replace(memory.text.encode())
 
     async def _writable(self, target: Target, data: bytes, limit: int | None = None) -> Memory:
         now = (await self._limits.now())[target] if limit is None else limit

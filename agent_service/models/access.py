@@ -1,14 +1,14 @@
 """With what requests to an endpoint are signed: a key, one of several, or a login."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.errors import REST_S, ModelError, ModelErrorKind
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.tokens import Login, LoginUnavailable, NotPaid
 from services.clock import Clock
@@ -18,9 +18,7 @@ Kind = ModelErrorKind
 
 _log = logging.getLogger(__name__)
 
-_REST_S: Mapping[Kind, float] = {Kind.AUTH: 600.0, Kind.BILLING: 600.0, Kind.RATE_LIMIT: 60.0}
-"""How long a key is left alone by how it was refused, where its provider does not say."""
-_SHORTEST_REST_S, _LONGEST_REST_S = 1.0, 3600.0
+_SHORTEST_REST_S = 1.0
 _UNAUTHORIZED = 401
 
 
@@ -79,11 +77,10 @@ class SeveralKeys:
         self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """The next that does not rest, where it is about the key that was refused."""
-        if error.kind not in _REST_S:
+        if error.kind not in REST_S:
             return None
         number = self._endpoints.index(refused)
-        rest_s = _REST_S[error.kind] if error.retry_after_s is None else error.retry_after_s
-        rest_s = min(max(rest_s, _SHORTEST_REST_S), _LONGEST_REST_S)
+        rest_s = max(error.rest_s(REST_S[error.kind]), _SHORTEST_REST_S)
         self._rests_until[number] = self._clock.monotonic() + rest_s
         _log.warning(
             "key %d of %d for %s rests for %.0f s (%s)",

@@ -6,6 +6,7 @@ Exception
 """
 
 import random
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -43,6 +44,14 @@ _RETRYABLE = frozenset(
     }
 )
 
+REST_S: Mapping[ModelErrorKind, float] = {
+    ModelErrorKind.AUTH: 600.0,
+    ModelErrorKind.BILLING: 600.0,
+    ModelErrorKind.RATE_LIMIT: 60.0,
+}
+"""How long a key is left alone by how it was refused, where its provider does not say."""
+_LONGEST_REST_S = 3600.0
+
 
 class ModelError(Exception):
     """A model call failed; `str()` of it tells the user what happened and what to do.
@@ -70,6 +79,11 @@ class ModelError(Exception):
     def retryable(self) -> bool:
         """True where the same request may succeed a moment later."""
         return self.kind.retryable
+
+    def rest_s(self, usual_s: float) -> float:
+        """How long whoever failed so is left alone: as is asked for, else as is usual."""
+        asked_s = usual_s if self.retry_after_s is None else self.retry_after_s
+        return min(asked_s, _LONGEST_REST_S)
 
 
 class InvalidEndpoint(Exception):

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from agent_service.models.base import Model, ModelEvent, ModelRequest
-from agent_service.models.errors import ModelError, ModelErrorKind
+from agent_service.models.errors import REST_S, ModelError, ModelErrorKind
 from services.clock import Clock
 
 Kind = ModelErrorKind
@@ -16,8 +16,6 @@ FIRST = ""
 """The name of the route to the configured model."""
 
 _USUAL_REST_S = 30.0
-_REST_S: Mapping[Kind, float] = {Kind.AUTH: 600.0, Kind.BILLING: 600.0, Kind.RATE_LIMIT: 60.0}
-_LONGEST_REST_S = 3600.0
 _NO_SUCH_MODEL = 404
 
 
@@ -95,9 +93,8 @@ class Chain:
         """Leave a route alone: as long as its provider asks for, else by how it failed."""
         if error.kind is Kind.CONTENT_POLICY:
             return  # it was about what was said, and the next may be about something else
-        usual_s = _REST_S.get(error.kind, _USUAL_REST_S)
-        rest_s = usual_s if error.retry_after_s is None else error.retry_after_s
-        self._rests_until[route.name] = self._clock.monotonic() + min(rest_s, _LONGEST_REST_S)
+        rest_s = error.rest_s(REST_S.get(error.kind, _USUAL_REST_S))
+        self._rests_until[route.name] = self._clock.monotonic() + rest_s
 
     def answered(self, route: Route) -> None:
         """Take a route as good again."""

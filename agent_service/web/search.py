@@ -3,12 +3,11 @@
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 from urllib.parse import quote
 
 from msgspec import Struct
-from pydantic import SecretStr
 
 from agent_service.config.tools import FetchConfig, SearchConfig
 from agent_service.security.fetch.destinations import Destinations, Resolve, system_addresses
@@ -40,82 +39,48 @@ class Found(Struct, frozen=True):
     snippet: str
 
 
-class Engine(Protocol):
-    """A search engine."""
-
-    @property
-    def name(self) -> str:
-        """The name that the configuration uses."""
-        ...
-
-    async def search(self, query: str, limit: int) -> Sequence[Found]:
-        """Results, the best first; SearchFailed when it does not answer properly."""
-        ...
+Ask = Callable[[Fetcher, SearchConfig, str, int], Awaitable[Fetched]]
 
 
-class Brave:
-    """The Brave Search API."""
-
-    name = "brave"
-
-    def __init__(self, fetcher: Fetcher, base_url: str, key: SecretStr) -> None:
-        self._fetcher = fetcher
-        self._url = f"{base_url}/res/v1/web/search"
-        self._key = key
-
-    async def search(self, query: str, limit: int) -> Sequence[Found]:
-        """Results, the best first."""
-        headers = {
-            "X-Subscription-Token": self._key.get_secret_value(),
-            "Accept": "application/json",
-        }
-        params = {"q": query[:400], "count": str(min(limit, 20))}
-        answer = await self._fetcher.get(self._url, _LIMITS, headers, params)
-        web = _mapping(_document(answer).get("web"))
-        return _found(web.get("results"), "description")
+async def _brave(fetcher: Fetcher, config: SearchConfig, query: str, most: int) -> Fetched:
+    headers = {
+        "X-Subscription-Token": config.brave_api_key.get_secret_value(),
+        "Accept": "application/json",
+    }
+    url, params = f"{config.brave_base_url}/res/v1/web/search", {"q": query, "count": str(most)}
+    return await fetcher.get(url, _LIMITS, headers, params)
 
 
-class Tavily:
-    """Tavily."""
-
-    name = "tavily"
-
-    def __init__(self, fetcher: Fetcher, base_url: str, key: SecretStr) -> None:
-        self._fetcher = fetcher
-        self._url = f"{base_url}/search"
-        self._key = key
-
-    async def search(self, query: str, limit: int) -> Sequence[Found]:
-        """Results, the best first."""
-        headers = {"Authorization": f"Bearer {self._key.get_secret_value()}"}
-        payload = {"query": query[:400], "max_results": min(limit, 20)}
-        answer = await self._fetcher.post(self._url, payload, _LIMITS, headers)
-        return _found(_document(answer).get("results"), "content")
+async def _tavily(fetcher: Fetcher, config: SearchConfig, query: str, most: int) -> Fetched:
+    headers = {"Authorization": f"Bearer {config.tavily_api_key.get_secret_value()}"}
+    payload = {"query": query, "max_results": most}
+    return await fetcher.post(f"{config.tavily_base_url}/search", payload, _LIMITS, headers)
 
 
-class SearXNG:
-    """A SearXNG of one's own."""
-
-    name = "searxng"
-
-    def __init__(self, fetcher: Fetcher, base_url: str) -> None:
-        self._fetcher = fetcher
-        self._url = f"{base_url}/search"
-
-    async def search(self, query: str, limit: int) -> Sequence[Found]:
-        """Results, the best first."""
-        url = f"{self._url}?q={quote(query)}&format=json"
-        answer = await self._fetcher.get(url, _LIMITS)
-        if answer.status == 403:
-            raise SearchFailed("it does not serve JSON: add json to search.formats of its settings")
-        return _found(_document(answer).get("results"), "content")
+async def _searxng(fetcher: Fetcher, config: SearchConfig, query: str, _most: int) -> Fetched:
+    url = f"{config.searxng_url}/search?q={quote(query)}&format=json"
+    answer = await fetcher.get(url, _LIMITS)
+    if answer.status == 403:
+        raise SearchFailed("it does not serve JSON: add json to search.formats of its settings")
+    return answer
 
 
 class Search:
-    """The engines of a deployment."""
+    """The engines of a deployment, the preferred one first."""
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
-        self._engines = tuple(engines)
+    def __init__(self, config: SearchConfig, resolve: Resolve = system_addresses) -> None:
+        # Where they are is said by the owner, so it may be in a private network and on any port.
+        named = [config.brave_base_url, config.tavily_base_url, config.searxng_url]
+        trusted = [url for url in named if url]
+        self._fetcher = Fetcher(Destinations(trusted=trusted, resolve=resolve))
+        self._config = config
+        engines: list[tuple[str, bool, Ask]] = [
+            ("brave", bool(config.brave_api_key.get_secret_value()), _brave),
+            ("tavily", bool(config.tavily_api_key.get_secret_value()), _tavily),
+            ("searxng", bool(config.searxng_url), _searxng),
+        ]
+        engines.sort(key=lambda engine: engine[0] != config.provider)
+        self._engines = [(name, ask) for name, is_set, ask in engines if is_set]
 
     @property
     def is_possible(self) -> bool:
@@ -125,28 +90,13 @@ class Search:
     async def __call__(self, query: str, limit: int) -> Sequence[Found]:
         """Results of the first engine that answers; SearchFailed when none does."""
         failures: list[str] = []
-        for engine in self._engines:
+        for name, ask in self._engines:
             try:
-                return (await engine.search(query, limit))[:limit]
+                answer = await ask(self._fetcher, self._config, query, limit)
+                return _found(_document(answer))[:limit]
             except (SearchFailed, FetchRefused, FetchFailed) as error:
-                failures.append(f"{engine.name}: {error}")
+                failures.append(f"{name}: {error}")
         raise SearchFailed("The search failed. " + "; ".join(failures))
-
-
-def configured_search(config: SearchConfig, resolve: Resolve = system_addresses) -> Search:
-    """The engines that the settings name, the preferred one first."""
-    # Where they are is said by the owner, so it may be in a private network and on any port.
-    named = [config.brave_base_url, config.tavily_base_url, config.searxng_url]
-    trusted = [url for url in named if url]
-    fetcher = Fetcher(Destinations(trusted=trusted, resolve=resolve))
-    engines: list[Engine] = []
-    if config.brave_api_key.get_secret_value():
-        engines.append(Brave(fetcher, config.brave_base_url, config.brave_api_key))
-    if config.tavily_api_key.get_secret_value():
-        engines.append(Tavily(fetcher, config.tavily_base_url, config.tavily_api_key))
-    if config.searxng_url:
-        engines.append(SearXNG(fetcher, config.searxng_url))
-    return Search(sorted(engines, key=lambda engine: engine.name != config.provider))
 
 
 def _document(answer: Fetched) -> Mapping[str, Any]:
@@ -162,12 +112,15 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
         raise SearchFailed("its answer is not JSON") from None
 
 
-def _found(results: object, snippet: str) -> Sequence[Found]:
+def _found(document: Mapping[str, Any]) -> Sequence[Found]:
+    """Results, the best first: those of Brave stand under `web`, and describe pages."""
+    results = _mapping(document.get("web", document)).get("results")
     listed = cast("list[object]", results) if isinstance(results, list) else []
-    entries = [_mapping(entry) for entry in listed]
     return [
-        Found(_plain(entry.get("title")), url, _plain(entry.get(snippet)))
-        for entry in entries
+        Found(
+            _plain(entry.get("title")), url, _plain(entry.get("content", entry.get("description")))
+        )
+        for entry in map(_mapping, listed)
         if (url := entry.get("url")) and isinstance(url, str)
     ]
 
@@ -192,4 +145,4 @@ class Web(Struct, frozen=True):
 def configured_web(fetch: FetchConfig, search: SearchConfig) -> Web:
     """The web as the settings open it."""
     destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
-    return Web(Fetcher(destinations), configured_search(search))
+    return Web(Fetcher(destinations), Search(search))

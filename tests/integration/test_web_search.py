@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
-from agent_service.web.search import Found, SearchFailed, configured_search
+from agent_service.web.search import Found, Search, SearchFailed
 from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
 from tests.searx import searx
@@ -41,7 +41,7 @@ def config(server: Site, *engines: str, **more: Any) -> SearchConfig:
 
 
 async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
-    found = await configured_search(config(server, "brave"))("river otters", 2)
+    found = await Search(config(server, "brave"))("river otters", 2)
     assert found == [
         Found("Otter 1", "https://otters.example/1", "river otters & more"),
         Found("Otter 2", "https://otters.example/2", "river otters & more"),
@@ -50,7 +50,7 @@ async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
 
 
 async def test_tavily_is_asked_as_it_wants_it(server: Site) -> None:
-    found = await configured_search(config(server, "tavily"))("river otters", 3)
+    found = await Search(config(server, "tavily"))("river otters", 3)
     assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
     assert found[0].snippet == "river otters"
 
@@ -61,7 +61,7 @@ async def test_a_real_searx_finds_what_its_index_has(tmp_path: Path) -> None:
         return web.json_response({"hits": hits})
 
     async with site(index) as upstream, searx(tmp_path, upstream.url("127.0.0.1")) as url:
-        search = configured_search(SearchConfig(searxng_url=url))
+        search = Search(SearchConfig(searxng_url=url))
         found = await search("otters & rivers", 3)
         assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
         assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
@@ -84,7 +84,7 @@ async def test_what_an_engine_does_wrong_is_told_without_its_key(
 ) -> None:
     apis.status, apis.body = status, body
     with pytest.raises(SearchFailed, match=why) as failed:
-        await configured_search(config(server, "brave"))("otters", 1)
+        await Search(config(server, "brave"))("otters", 1)
     assert BRAVE_KEY not in str(failed.value)
 
 
@@ -93,15 +93,15 @@ async def test_answers_of_another_shape_are_no_results(
     apis: SearchApis, server: Site, body: str
 ) -> None:
     apis.body = body
-    assert await configured_search(config(server, "brave"))("otters", 1) == []
+    assert await Search(config(server, "brave"))("otters", 1) == []
 
 
 async def test_the_next_engine_is_asked_where_one_fails(server: Site) -> None:
     both = config(server, "brave", tavily_api_key="wrong", provider="tavily")
-    found = await configured_search(both)("otters", 1)
+    found = await Search(both)("otters", 1)
     assert found[0].snippet == "river otters & more"
     assert [request.method for request in server.seen] == ["POST", "GET"]
 
 
 def test_without_settings_there_is_nothing_to_ask() -> None:
-    assert not configured_search(SearchConfig()).is_possible
+    assert not Search(SearchConfig()).is_possible
