@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from services.channels import Channels
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import connected
-from services.cli.console import EXIT_USAGE, complain
+from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
 from services.cli.output import Column, print_list, print_one
 from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
@@ -115,6 +115,13 @@ class Context:
     def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
         """A JSON object with --json, else the sentence, or without one a line for each value."""
         print_one(row, columns, as_json=self.given.json, sentence=sentence)
+
+    def print_value(self, value: Mapping[str, Any] | list[Any], text: str) -> None:
+        """A JSON value with --json, else the text."""
+        if self.given.json:
+            print_json(value)
+        else:
+            say(printable(text))
 
     async def confirm(self, question: str, unasked: str, declined: str) -> None:
         """Ask unless --yes is given; FailedPrecondition says `declined` when the answer is no.

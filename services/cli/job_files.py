@@ -80,10 +80,8 @@ async def _give(context: Context) -> None:
         sys.stdout.write(answer.document.decode())
         return
     await asyncio.to_thread(replace_file, path, answer.document, 0o600)
-    if given.json:
-        print_json({"file": str(path), "jobs": answer.job_count})
-    else:
-        say(printable(f"{path} has {plural(answer.job_count, 'job')}"))
+    told = f"{path} has {plural(answer.job_count, 'job')}"
+    context.print_value({"file": str(path), "jobs": answer.job_count}, told)
 
 
 def is_here(job: pb.ImportedJob) -> bool:

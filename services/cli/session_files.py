@@ -12,7 +12,7 @@ from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.cli.command import JSON_LIST, Action, Context, arg, flag, pages
-from services.cli.console import complain, print_json, say
+from services.cli.console import complain
 from services.cli.failures import explain
 from services.cli.output import json_value
 from services.errors import InvalidArgument, NotFound
@@ -57,10 +57,7 @@ async def _export(context: Context) -> None:
         file = context.given.to / f"{session_id}.json"
         await asyncio.to_thread(replace_file, file, b"".join(pieces), 0o600)
         files.append(str(file))
-    if context.given.json:
-        print_json(files)
-    else:
-        say(f"{len(files)} sessions are in {context.given.to}")
+    context.print_value(files, f"{len(files)} sessions are in {context.given.to}")
 
 
 async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
@@ -87,11 +84,9 @@ async def _import(context: Context) -> int:
             taken.append(await stub.ImportSession(_document(context.profile, file.stem, data)))
         except grpc.aio.AioRpcError as error:
             complain(f"{file}: {explain(error)}")
-    if context.given.json:
-        print_json(list(map(json_value, taken)))
-    else:
-        new = sum(one.imported for one in taken)
-        say(f"{new} sessions are taken, {len(taken) - new} were there already")
+    new = sum(one.imported for one in taken)
+    told = f"{new} sessions are taken, {len(taken) - new} were there already"
+    context.print_value(list(map(json_value, taken)), told)
     return int(len(taken) < len(files))
 
 

@@ -192,12 +192,9 @@ async def _undo(context: Context) -> None:
         expected_message_count=found.message_count,
     )
     undone = await context.stub(SessionServiceStub).UndoTurns(request)
-    if context.given.json:
-        print_json({"session_id": found.session_id, **json_value(undone)})
-        return
-    say(f"{undone.turn_count} turns are taken back, {undone.message_count} messages are left")
-    if undone.user_text:
-        say(printable(undone.user_text))
+    told = f"{undone.turn_count} turns are taken back, {undone.message_count} messages are left"
+    text = "\n".join(filter(None, (told, undone.user_text)))
+    context.print_value({"session_id": found.session_id, **json_value(undone)}, text)
 
 
 async def _delete(context: Context) -> None:
@@ -216,12 +213,8 @@ async def _prune(context: Context) -> None:
         question = f"Delete {len(found)} sessions?"
         await context.confirm(question, "delete them with --yes", "nothing was deleted")
         found = await _pruned(context, dry_run=False)
-    if given.json:
-        print_json(found)
-        return
-    for session_id in found:
-        say(session_id)
-    say(f"{len(found)} sessions {'would be' if given.dry_run else 'are'} deleted")
+    told = f"{len(found)} sessions {'would be' if given.dry_run else 'are'} deleted"
+    context.print_value(found, "\n".join((*found, told)))
 
 
 async def _pruned(context: Context, *, dry_run: bool) -> list[str]:

@@ -92,10 +92,8 @@ async def _update(context: Context) -> int:
 async def _remove(context: Context) -> None:
     name, request = context.given.name, context.request(pb.RemoveSkillRequest)
     message = (await context.stub(SkillHubServiceStub).RemoveSkill(request)).message
-    if context.given.json:
-        print_json({"name": name, "status": "removed", "message": message})
-    else:
-        say(printable(f"removed {name}: {message}"))
+    removed = {"name": name, "status": "removed", "message": message}
+    context.print_value(removed, f"removed {name}: {message}")
 
 
 async def _audit(context: Context) -> int:
@@ -125,11 +123,8 @@ async def _export(context: Context) -> None:
         async for answer in call:
             files[answer.path] = files.get(answer.path, b"") + answer.data
     await asyncio.to_thread(_write, folder, files)
-    if given.json:
-        print_json({"folder": str(folder), "files": sorted(files)})
-    else:
-        skills = plural(len(given.names), "skill")
-        say(f"{folder} has {plural(len(files), 'file')} of {skills}")
+    told = f"{folder} has {plural(len(files), 'file')} of {plural(len(given.names), 'skill')}"
+    context.print_value({"folder": str(folder), "files": sorted(files)}, told)
 
 
 async def _source(text: str) -> str:

@@ -89,11 +89,9 @@ async def _pin(context: Context) -> None:
 async def _archive(context: Context) -> None:
     name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
     path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
-    if context.given.json:
-        print_json({"name": name, "path": path})
-    else:
-        kept = path.rpartition("/")[2]
-        say(printable(f"{name} is put away; hermes skills restore {kept} brings it back"))
+    kept = path.rpartition("/")[2]
+    told = f"{name} is put away; hermes skills restore {kept} brings it back"
+    context.print_value({"name": name, "path": path}, told)
 
 
 async def _restore(context: Context) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from hermes.agent.v1 import tool_catalog_pb2 as pb
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from services.cli.command import JSON_LIST, Action, Command, Context, arg, flag
-from services.cli.console import print_json, say
 from services.cli.output import Column
 from services.cli.startup import catalog
 from services.config_edit import set_value
@@ -48,11 +47,10 @@ async def _change(context: Context) -> None:
     if given.action == "disable":
         off = list(dict.fromkeys([*before, *given.toolsets]))
     path = set_value(settings.home, DISABLED, f"[{', '.join(off)}]", catalog().models)
-    if given.json:
-        print_json({"key": DISABLED, "disabled": off})
-    else:
-        names = ", ".join(off) or "none"
-        say(f"{DISABLED} in {path} is now: {names}. It holds from the next start on.")
+    told = (
+        f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. It holds from the next start on."
+    )
+    context.print_value({"key": DISABLED, "disabled": off}, told)
 
 
 def _check(name: str, listed: pb.ListToolsResponse) -> None:
