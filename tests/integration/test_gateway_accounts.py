@@ -205,5 +205,5 @@ async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent:
     async with replica(database, platform, agent):
         platform.press("5", "a:once:apr_1")
         platform.say("5", "answer one")
-        await until(lambda: len(platform.texts("5")) == 1)
-    assert platform.texts("5") == ["one"]
+        await until(lambda: platform.texts("5") == ["one"])
+    assert [request.parts[0].text for request in agent.turns.requests.values()] == ["answer one"]
