@@ -26,11 +26,11 @@ _GROUPS = (
     Group(("compression_added_ms",), compression.compression),
     Group(("turns_per_s_64",), throughput.plain),
     Group(("command_turns_per_s_64",), throughput.with_commands),
-    Group(("exec_docker_ms", "engine_exec_ms"), in_sandboxes.docker),
+    Group(("exec_docker_ms",), in_sandboxes.docker),
     Group(("exec_bubblewrap_ms",), in_sandboxes.bubblewrap),
     Group(search.keys_of("sqlite"), search.sqlite),
     Group(search.keys_of("postgresql"), search.postgresql),
-    Group(("acquire_warm_ms", "acquire_cold_ms", "engine_cold_ms"), pools.acquisitions),
+    Group(("acquire_warm_ms", "acquire_cold_ms"), pools.acquisitions),
 )
 
 BENCH = Bench("python -m tests.bench", "Measures Hermes against its bars.", FIGURES, _GROUPS)

@@ -10,7 +10,7 @@ import pytest
 from tests.bench.figures import FIGURES, Figure, Spread
 from tests.requirements import require
 
-DOCKER = {"exec_docker_ms", "engine_exec_ms", "engine_cold_ms"}
+DOCKER = {"exec_docker_ms", "acquire_warm_ms", "acquire_cold_ms"}
 DIFFERENCES = {"first_token_added_ms"}
 """Of two samples, so that one may be less than the other."""
 BUBBLEWRAP = {"exec_bubblewrap_ms"}

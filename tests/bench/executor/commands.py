@@ -8,38 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests import apptainer
-from tests.bench.engine import engine
 from tests.bench.executor.process import Executor, executor
-from tests.bench.figures import BenchError, Missing, NotReady, Plan, Reading, Spread
+from tests.bench.figures import BenchError, Missing, Plan, Reading, Spread
 from tests.bench.sandboxes import Acquired, Commands, engine_at_rest
 from tests.kubernetes_cluster import cluster
 from tests.requirements import Skipped
 from tests.ssh_server import ssh_server
 
 _WARM_UP = 5
-_BLOCK = 10
-"""Commands of one side before the other has its turn."""
 
 
 async def docker(plan: Plan) -> list[Reading]:
-    """Measure commands in a docker sandbox, and between them those of the bare engine."""
-    ours_ms: list[float] = []
-    bare_ms: list[float] = []
-    async with (
-        engine() as bare,
-        bare.container() as container,
-        _commands(plan, "docker") as commands,
-    ):
-        await bare.exec_ms(container)
-        while len(ours_ms) < plan.samples:
-            await engine_at_rest()
-            block = range(min(_BLOCK, plan.samples - len(ours_ms)))
-            ours_ms += [await commands.run_ms() for _ in block]
-            bare_ms += [await bare.exec_ms(container) for _ in block]
-    return [
-        Reading("exec_docker_ms", Spread.of(ours_ms)),
-        Reading("engine_exec_ms", Spread.of(bare_ms)),
-    ]
+    """Measure commands in a docker sandbox."""
+    return [await _alone(plan, "docker", {})]
 
 
 async def bubblewrap(plan: Plan) -> list[Reading]:
@@ -96,12 +77,9 @@ async def _alone(plan: Plan, backend: str, settings: Mapping[str, str]) -> Readi
 @asynccontextmanager
 async def _commands(plan: Plan, backend: str, **settings: str) -> AsyncGenerator[Commands]:
     async with AsyncExitStack() as stack:
-        try:
-            running = await stack.enter_async_context(
-                executor(plan.folder / backend, backend, **settings)
-            )
-        except NotReady as error:
-            raise Missing(str(error)) from None
+        running = await stack.enter_async_context(
+            executor(plan.folder / backend, backend, **settings)
+        )
         commands = Commands(running.channels, await _one(stack, running, backend))
         for _ in range(_WARM_UP):
             await commands.run_ms()

@@ -3,28 +3,24 @@
 from time import perf_counter
 
 from hermes.executor.v1 import sandbox_pb2
-from tests.bench.engine import engine
 from tests.bench.executor.process import Executor, executor
 from tests.bench.figures import BenchError, Plan, Reading, Spread
 from tests.bench.sandboxes import Commands, acquire, release
 
 
 async def acquisitions(plan: Plan) -> list[Reading]:
-    """Measure ready sandboxes, and new ones up to a first command beside the bare engine's."""
+    """Measure ready sandboxes, and new ones up to a first command."""
     warm_ms: list[float] = []
     cold_ms: list[float] = []
-    bare_ms: list[float] = []
-    async with engine() as bare, executor(plan.folder / "acquire", "docker") as running:
+    async with executor(plan.folder / "acquire", "docker") as running:
         while len(warm_ms) < plan.samples:
             await running.resize(warm=1, most=4)
             warm_ms.append(await _acquire_ms(running, sandbox_pb2.LAUNCH_KIND_WARM))
             await running.resize(warm=0, most=4)
             cold_ms.append(await _cold_ms(running))
-            bare_ms.append(await bare.cold_ms())
     return [
         Reading("acquire_warm_ms", Spread.of(warm_ms)),
         Reading("acquire_cold_ms", Spread.of(cold_ms)),
-        Reading("engine_cold_ms", Spread.of(bare_ms)),
     ]
 
 

@@ -13,6 +13,7 @@ from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
 from services.auth import Identity
 from services.certs import files_of
 from services.channels import Channels
+from tests.bench.figures import Missing, NotReady
 from tests.bench.hermes import home_at, serving
 from tests.bench.sandboxes import Acquired, acquire, release, release_all
 from tests.e2e.deployment import LEAVE_NOTHING, Server, make_certificates, tls_of
@@ -58,9 +59,17 @@ class Executor:
 
 @asynccontextmanager
 async def executor(folder: Path, backend: str, **variables: str) -> AsyncGenerator[Executor]:
-    """Run an executor until the context is left; its sandboxes end with it."""
+    """Run an executor until the context is left; its sandboxes end with it.
+
+    Fails with Missing where this machine has no such backend.
+    """
     server, channels = await asyncio.to_thread(_made, folder, backend, variables)
-    async with serving(server), channels:
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serving(server))
+        except NotReady as error:
+            raise Missing(str(error)) from None
+        await stack.enter_async_context(channels)
         try:
             yield Executor(channels)
         finally:
