@@ -21,7 +21,6 @@ from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.judged_files import JudgeFiles, Touched
-from agent_service.tools.kept import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
@@ -49,6 +48,7 @@ from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from agent_service.tools.web_extract import WebExtract, WebExtractArguments
 from agent_service.tools.web_search import WebSearch
+from agent_service.tools.wrapper import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.write_file import WriteFile, WriteFileArguments
 from agent_service.web import pages
 from agent_service.web.search import SETTINGS, Web

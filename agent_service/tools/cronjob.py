@@ -31,11 +31,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.cronjob_limits import limited, toolsets_of
 from agent_service.tools.cronjob_meant import Meant, meant, shown_here
 from agent_service.tools.cronjob_text import errors_of, listed, scheduled
 from agent_service.tools.judged import refusal
 from agent_service.tools.taint import Screen, must_ask
+from agent_service.toolsets import FOR_JOBS, NOTHING, known_toolset
 
 NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""
@@ -247,7 +247,7 @@ class Cronjob(UsualTool[CronjobArguments]):
             script=script,
             script_mode=_MODES[arguments.no_agent] if script or not creates else None,
             context_job_ids=_all(arguments.context_from),
-            toolsets=toolsets_of(arguments.enabled_toolsets),
+            toolsets=_toolsets_of(arguments.enabled_toolsets),
             workdir=arguments.workdir,
         )
 
@@ -272,3 +272,35 @@ def _all(names: list[str] | None) -> tuple[str, ...] | None:
 
 def _digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _toolsets_of(names: list[str] | None) -> tuple[str, ...] | None:
+    """The toolsets of these ids; None leaves them as they are."""
+    try:
+        return None if names is None else tuple(map(known_toolset, names))
+    except ValueError as error:
+        raise RetryWithHint(f"{error}.") from None
+
+
+def limited(wish: Wish, most: frozenset[str], before: Wish | None = None) -> Wish:
+    """The wish, whose job gets no toolset but of these, of which none means all.
+
+    `before` is what the job was told that it changes. RetryWithHint where more is wished for.
+    """
+    if not most:
+        return wish
+    given = wish.toolsets
+    if given is None and before is not None:
+        given = before.toolsets or FOR_JOBS
+    wanted = set(given or ()) - set(NOTHING)
+    if wish.script:
+        wanted.add("terminal")
+    if wish.skills:
+        wanted.add("skills")
+    if beyond := sorted(wanted - most):
+        raise RetryWithHint(
+            f"This job would have {', '.join(beyond)}, which this conversation has not: it has "
+            f"{', '.join(sorted(most))}, and gives no more away."
+        )
+    # An empty list would be all of them.
+    return replace(wish, toolsets=given or tuple(n for n in FOR_JOBS if n in most) or NOTHING)

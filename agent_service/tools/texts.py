@@ -1,6 +1,7 @@
-"""What the file tools share about texts."""
+"""What the file tools share about texts and names."""
 
 import difflib
+import json
 import posixpath
 
 from agent_service.tools.base import ToolFailed
@@ -57,3 +58,13 @@ def _side(letter: str, path: str, text: str | None) -> str:
 def same_file(path: str) -> str:
     """One spelling for all that a path may be called by, whether or not it is there."""
     return posixpath.normpath(posixpath.join(WORKSPACE, path))
+
+
+def shown_name(name: str) -> str:
+    """The name itself, or a JSON string where it could pass for something else in a list.
+
+    A line break, a terminal's escape or a turn of the writing direction would otherwise let whoever
+    names a file write lines of their own.
+    """
+    is_plain = name.isprintable() and name == name.strip() and not name.startswith('"')
+    return name if is_plain else json.dumps(name)

@@ -42,10 +42,9 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.clarify import ClarificationRequired
-from agent_service.tools.denied import denied
 from agent_service.tools.inner import JournaledCalls
-from agent_service.tools.looking_back import refused
 from agent_service.tools.oversize import ResultRoom
+from agent_service.tools.refused import refused
 from agent_service.tools.schema import describe, explain
 from agent_service.tools.terminal import with_usual_timeout
 from services.database import DatabaseDamaged
@@ -155,7 +154,7 @@ class Toolbox:
             arguments = tool.arguments.model_validate(_decoded(call.call.arguments_json))
         except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
-        if why_not := refused(turn, tool, arguments) or denied(turn, arguments):
+        if why_not := refused(turn, tool, arguments):
             return _error(call, why_not)
         if call.state is StepState.DISPATCHED and tool.effect(arguments) is Effect.UNSAFE:
             return ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True)

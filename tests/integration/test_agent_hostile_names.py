@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from agent_service.tools.names import shown_name
+from agent_service.tools.texts import shown_name
 from tests.executors import end_boxes, executor_settings, serving
 from tests.integration.agent_tool_parts import Tools, open_tools
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent_service.jobs import Wish
 from agent_service.tools.base import RetryWithHint
-from agent_service.tools.cronjob_limits import limited
+from agent_service.tools.cronjob import limited
 from agent_service.toolsets import NOTHING
 
 HAS = frozenset({"cron", "web"})
