@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 FAR_BEHIND_BYTES = 1024 * 1024
-"""With what is on its way from the box as much as is kept in memory, so that one who keeps up with
-the command by this reads no file."""
 HOLD_S = 0.02
 """For each MiB at most, as a box sends no more before it has room: 50 MB/s are left."""
 

@@ -2,16 +2,15 @@
 
 What a command writes waits in memory until it is in a file, and only then does its box hear that
 more may come; so memory holds at most one window of each command, however fast it writes, and what
-was acknowledged survives the death of this process. Of a command that somebody follows the last
-that was written stays a little longer, so that who reads as fast as it comes needs no file.
+was acknowledged survives the death of this process.
 """
 
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -32,12 +31,7 @@ from executor_service.output.stream_buffer import StreamBuffer
 
 _RETRY_S = 1.0
 _COMMAND = "c-"
-_MIB = 1024**2
 _GIB = 1024**3
-_RECENT_BYTES = 16 * _MIB
-"""Of what is in files already as much stays in memory, shared by the commands that are followed."""
-_MOST_RECENT_BYTES = 2 * _MIB
-"""Of one stream."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +64,6 @@ class CommandSpool:
         }
         self._flushed = asyncio.Event()
         self._flushed.set()
-        self._follower_count = 0
 
     @property
     def folder(self) -> Path:
@@ -108,18 +101,6 @@ class CommandSpool:
         """Returns when everything that came is in files."""
         await self._flushed.wait()
 
-    @contextmanager
-    def followed(self) -> Generator[None]:
-        """Somebody reads what comes, for the time of the block."""
-        self._follower_count += 1
-        self._spool.begin_following(self)
-        try:
-            yield
-        finally:
-            self._follower_count -= 1
-            if not self._follower_count:
-                self._spool.end_following(self)
-
     async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
         """Returns up to `limit` bytes from an offset on, and where they really begin.
 
@@ -127,15 +108,15 @@ class CommandSpool:
         where the next ones will come.
         """
         state = self._streams[stream]
-        if offset < state.begin:
+        if offset < state.written:
             found = self._layout.find(stream, offset)
-            if found is not None and found.start < state.begin:
+            if found is not None and found.start < state.written:
                 start = max(offset, found.start)
-                size = min(limit, min(found.end, state.begin) - start)
+                size = min(limit, min(found.end, state.written) - start)
                 # Retention may have removed the file of a command that has ended.
                 with suppress(FileNotFoundError):
                     return start, await self._spool.read_file(self.folder / found.name, start, size)
-            offset = state.begin
+            offset = state.written
         return min(offset, state.end), state.cut(offset, limit)
 
     async def read_all(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
@@ -179,16 +160,10 @@ class CommandSpool:
             self._spool.account(done)
             if done and self.on_written is not None:
                 self.on_written(number, state.written)
-        self.trim(self._spool.recent_bytes if self._follower_count else 0)
         if any(state.is_waiting for state in self._streams.values()):
             self._spool.wants_writing(self)
         else:
             self._flushed.set()
-
-    def trim(self, most_bytes: int) -> None:
-        """Lets go of what is written, but for so much at the end of each stream."""
-        for state in self._streams.values():
-            state.trim(most_bytes)
 
 
 class Spool:
@@ -203,7 +178,6 @@ class Spool:
         self._dirty: dict[CommandSpool, None] = {}
         self._wake = asyncio.Event()
         self._stored_bytes = 0
-        self._followed: set[CommandSpool] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -215,12 +189,6 @@ class Spool:
     def stored_bytes(self) -> int:
         """How many bytes are on disk."""
         return self._stored_bytes
-
-    @property
-    def recent_bytes(self) -> int:
-        """How much of a stream that is followed stays in memory once it is written."""
-        stream_count = len(STREAMS) * max(1, len(self._followed))
-        return min(_MOST_RECENT_BYTES, _RECENT_BYTES // stream_count)
 
     def account(self, size: int) -> None:
         """Counts bytes that came to the disk, or went."""
@@ -298,18 +266,6 @@ class Spool:
             await asyncio.sleep(_RETRY_S)
 
     # ---- for the spools of commands
-
-    def begin_following(self, spool: CommandSpool) -> None:
-        """Somebody reads what comes; the others, even those that write nothing, give it room."""
-        if spool not in self._followed:
-            self._followed.add(spool)
-            for each in self._followed:
-                each.trim(self.recent_bytes)
-
-    def end_following(self, spool: CommandSpool) -> None:
-        """Nobody reads any more what comes."""
-        self._followed.discard(spool)
-        spool.trim(0)
 
     def wants_writing(self, spool: CommandSpool) -> None:
         """There is something to take."""

@@ -70,8 +70,7 @@ class CommandView:
         """Yields what happens, the exit last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
         pacing = self._command.pacing
-        spool = self._command.spool
-        with self._command.watched() as self._changed, pacing.reading(self), spool.followed():
+        with self._command.watched() as self._changed, pacing.reading(self):
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()

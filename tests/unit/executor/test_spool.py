@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -135,43 +135,6 @@ async def test_removed_output_is_a_gap(tmp_path: Path) -> None:
         assert await command.read(1, 0, 100) == (9, b"")
         later = await spool.stored("sbx", "a", (9, 0))
         assert await later.read(1, 0, 100) == (9, b"")
-
-
-async def test_who_follows_needs_no_file(tmp_path: Path) -> None:
-    data = text(200 * KIB)
-    async with opened(tmp_path) as spool:
-        command = spool.new("sbx", "a")
-        with command.followed():
-            feed(command, data)
-            await command.flush()
-            await spool.remove_command("sbx", "a")
-            assert await everything(command) == data
-            assert await command.read(1, 150_000, 100) == (150_000, data[150_000:150_100])
-        assert await command.read(1, 0, 100) == (len(data), b"")
-
-
-@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
-async def test_commands_that_are_followed_share_the_memory(tmp_path: Path, is_first: bool) -> None:
-    """Whether the others are followed before it writes, or after that."""
-    async with opened(tmp_path, SpoolLimits()) as spool, AsyncExitStack() as followed:
-        command, *others = [spool.new("sbx", str(number)) for number in range(32)]
-        followed.enter_context(command.followed())
-        # Whoever follows the same command takes nothing from others.
-        followed.enter_context(command.followed())
-        if is_first:
-            for other in others:
-                followed.enter_context(other.followed())
-        for seed in range(4):
-            for stream in (1, 2):
-                feed(command, text(256 * KIB, seed), stream)
-            await command.flush()
-        for other in others if not is_first else ():
-            followed.enter_context(other.followed())
-        await spool.remove_command("sbx", "0")
-        # One alone would have all of it.
-        for stream in (1, 2):
-            seen = await command.read(stream, 0, 256 * KIB)
-            assert seen == (768 * KIB, text(256 * KIB, seed=3))
 
 
 async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:
