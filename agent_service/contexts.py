@@ -83,7 +83,7 @@ class ToolContexts:
 
 
 def _caller(turn: LiveTurn) -> Caller:
-    toolsets, denied = turn.asked_toolsets, frozenset(turn.denied)
+    toolsets, denied = frozenset(turn.request.asked_toolsets), turn.denied
     return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
 
 

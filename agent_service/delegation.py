@@ -157,7 +157,7 @@ class CallSubagents:
             max_model_calls=MAX_MODEL_CALLS,
             toolsets=toolsets,
             # What has taken over for it may be known to another endpoint alone.
-            model=turn.first_model,
+            model=turn.request.model,
             sandbox_template=template,
             system_message=_INSTRUCTIONS,
             unattended=turn.unattended,

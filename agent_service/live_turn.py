@@ -12,9 +12,18 @@ from agent_service.events import Decision, TurnFinished
 from agent_service.models.base import Purpose
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import JOB, PARENT_SESSION, REVIEW, SUBAGENT, Unattended
+from agent_service.requests import (
+    JOB,
+    PARENT_SESSION,
+    REVIEW,
+    SUBAGENT,
+    StoredRequest,
+    Unattended,
+)
 from agent_service.usage import Usage
 from services.leases import Lease
+
+NO_REQUEST = StoredRequest("", {}, "")
 
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
 """Kinds of turns whose calls are counted apart from answers to somebody."""
@@ -49,16 +58,12 @@ class LiveTurn(Struct):
     approval_timeout: timedelta
     session_usage: Usage
     """What its session has used without it."""
-    first_model: str = ""
-    """That the turn was started with."""
     route: str = ""
     """To the model that answers now; empty is the configured endpoint."""
     unattended: Unattended | None = None
     """What becomes of calls that need somebody's decision; None where somebody sits before it."""
-    origin: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Platform, chat, thread and user that its message came from."""
-    asked_toolsets: frozenset[str] = frozenset()
-    """Toolsets that whoever started it wanted it to have at most; empty means all."""
+    request: StoredRequest = NO_REQUEST
+    """What it was started with."""
     denied: frozenset[str] = frozenset()
     """Slash commands that somebody whose words it works on may not say."""
     model_calls: int = 0
@@ -88,8 +93,6 @@ class LiveTurn(Struct):
     """In how many messages in a row, up to the last one, a call has failed in the same way."""
     revision: int = 0
     """Of the session: another one when messages were taken out."""
-    traceparent: str = ""
-    """Of the call that has started it, where its caller traces."""
     waits_for_person: bool = False
     has_reserved: bool = False
     """Something is reserved of its budgets, until what its model call took is stored."""
@@ -98,6 +101,11 @@ class LiveTurn(Struct):
     notices: tuple[str, ...] = ()
     """What a person is to hear with the turn's first answer."""
     finished: TurnFinished | None = None
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """Platform, chat, thread and user that its message came from."""
+        return self.request.origin
 
     @property
     def epoch(self) -> int:

@@ -54,11 +54,11 @@ class Nudges:
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> reviews.Asked:
         # Another model may have taken over; it has the conversation in its cache.
-        is_first = (turn.route, turn.model) == ("", turn.first_model)
+        is_first = (turn.route, turn.model) == ("", turn.request.model)
         request = StoredRequest(
             text="",
             origin=turn.origin,
-            model=turn.first_model,
+            model=turn.request.model,
             toolsets=tuple(sorted(turn.toolsets)),
             denied=tuple(sorted(turn.denied)),
             switched=None if is_first else Switched(turn.route, turn.model),

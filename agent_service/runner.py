@@ -16,7 +16,6 @@ from agent_service.answer_files import answer_in_wait
 from agent_service.errors import BudgetReached, budget_reached, model_failure
 from agent_service.events import Live, Notice, Outcome, Recorded, TurnFinished
 from agent_service.facts import Fact, ModelAnswered, ScriptReturned, ToolReturned
-from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.loop import LoopParts, Step, run_turn
 from agent_service.metrics import AgentMetrics
@@ -28,6 +27,7 @@ from agent_service.spending import Spending
 from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.transition import Transition
+from agent_service.watching import TurnStream
 from services.clock import Clock
 from services.database import Database, DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError

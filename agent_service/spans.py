@@ -65,7 +65,7 @@ def turn_span(turn: LiveTurn) -> Generator[None]:
         _EPOCH: turn.epoch,
         _PLATFORM: turn.platform,
     }
-    with span(f"invoke_agent {AGENT}", about, parent=turn.traceparent) as current:
+    with span(f"invoke_agent {AGENT}", about, parent=turn.request.traceparent) as current:
         yield
         if turn.finished is not None:
             current.set({_OUTCOME: turn.finished.outcome, **_usage_of(turn)})

@@ -100,10 +100,10 @@ class Switching:
         )
 
     def _model_of(self, route: Route) -> str:
-        return route.model or self._turn.first_model
+        return route.model or self._turn.request.model
 
     def _shown(self, route: Route) -> str:
-        return route.name or self._turn.first_model
+        return route.name or self._turn.request.model
 
 
 def _combined(

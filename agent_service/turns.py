@@ -15,7 +15,6 @@ from sqlalchemy.exc import IntegrityError
 
 from agent_service.clients.replicas import Replicas
 from agent_service.events import Decision
-from agent_service.hub import TurnStream
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.configured import ConfiguredModel
@@ -27,7 +26,7 @@ from agent_service.storage.approvals import ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
-from agent_service.watching import Watching
+from agent_service.watching import TurnStream, Watching
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, Draining

@@ -82,7 +82,7 @@ def add(
         "request": StoredRequest(
             text="",
             origin=live.origin,
-            model=live.first_model,
+            model=live.request.model,
             toolsets=tuple(sorted(live.toolsets)),
             denied=tuple(sorted(live.denied)),
         ),

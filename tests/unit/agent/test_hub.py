@@ -15,7 +15,7 @@ from agent_service.events import (
     TurnStarted,
 )
 from agent_service.events import Outcome as TurnOutcome
-from agent_service.hub import PROGRESS_KEPT_CHARS, Subscription, TurnStream
+from agent_service.watching import PROGRESS_KEPT_CHARS, Subscription, TurnStream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
