@@ -176,7 +176,7 @@ class Sample:
         self.steps.append("enter")
         return self
 
-    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.steps.append("exit")
 
 

@@ -23,6 +23,7 @@ from services.logs import bind
 from services.managed_channel import ManagedChannel
 from services.server import Listen, Server
 from services.streams import open_stream, resume
+from services.task_groups import all_of
 from tests.fakes.component import Counter, Sample, running, turns
 from tests.fakes.statuses import TOKEN, scripted, scripted_beside
 
@@ -49,16 +50,21 @@ async def test_a_call_carries_the_token_and_the_ids_of_the_work(tmp_path: Path) 
 async def test_only_an_idempotent_call_to_an_unavailable_service_is_repeated(
     tmp_path: Path, beside: bool
 ) -> None:
-    serve = scripted_beside if beside else partial(scripted, tmp_path)
-    async with serve(UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
+    # A socket each: gRPC would use the connection to the one before for a moment.
+    places = [tmp_path / name for name in ("one", "two", "three")]
+    await all_of(asyncio.to_thread(place.mkdir) for place in places)
+    at_one, at_two, at_three = (
+        scripted_beside if beside else partial(scripted, place) for place in places
+    )
+    async with at_one(UNAVAILABLE, UNAVAILABLE) as (servicer, channels):
         await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
     assert len(servicer.metadata) == 3
-    async with serve(grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4) as (servicer, channels):
+    async with at_two(grpc.StatusCode.ABORTED, *[UNAVAILABLE] * 4) as (servicer, channels):
         for attempts in (1, 5):
             with pytest.raises(grpc.aio.AioRpcError):
                 await turns(channels).GetTurn(turn_pb2.GetTurnRequest())
             assert len(servicer.metadata) == attempts
-    async with serve(UNAVAILABLE) as (servicer, channels):
+    async with at_three(UNAVAILABLE) as (servicer, channels):
         with pytest.raises(grpc.aio.AioRpcError):
             [event async for event in turns(channels).WatchTurn(turn_pb2.WatchTurnRequest())]
     assert servicer.positions == [0]
