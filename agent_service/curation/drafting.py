@@ -18,7 +18,7 @@ from agent_service.curation.umbrella import Umbrella
 from agent_service.skills.document import MAX_DESCRIPTION_CHARS, BadSkill, is_name
 from agent_service.skills.journal import Change, Move, Write, digest
 from agent_service.skills.library import USAGE
-from agent_service.skills.names import ARCHIVE, is_one_off
+from agent_service.skills.names import archive_place, is_one_off
 from agent_service.skills.usage import SkillState, Usage, timestamp
 
 MIN_MEMBERS = 2
@@ -146,13 +146,8 @@ class Drafting:
 
     def _archive(self, done: Done) -> None:
         name = done.name
-        target = name
-        if target in self._snapshot.archived:
-            target = f"{name}-{self._now:%Y%m%d%H%M%S}"
-        count = 1
-        while target in self._snapshot.archived:
-            target, count = f"{name}-{self._now:%Y%m%d%H%M%S}-{count}", count + 1
-        self._gone[name] = f"{ARCHIVE}/{target}"
+        target = archive_place(self._snapshot.archived, name, self._now)
+        self._gone[name] = target
         folder = self._snapshot.skills[name].skill.folder
         usage = self._usage_of(name).archived(timestamp(self._now), folder, target)
         self._usage[name] = usage

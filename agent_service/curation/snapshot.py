@@ -18,7 +18,7 @@ from agent_service.skills.library import (
     Skill,
     protection,
 )
-from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders
 from agent_service.skills.usage import Usage, UsageFile
 
 
@@ -67,10 +67,11 @@ async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
             full = await _filled(library, held) if skill.name in wanted else held
             skills[skill.name] = full
     tree = await library.files.tree()
-    archive = {path.split("/")[1] for path in tree if path.startswith(f"{ARCHIVE}/")}
     names = {path.split("/")[0] for path in tree} | set(counts)
     data = await library.files.read(USAGE, MAX_LIST_BYTES)
-    return Snapshot(skills, frozenset(names), frozenset(archive), UsageFile.parse(data), data)
+    return Snapshot(
+        skills, frozenset(names), frozenset(archive_folders(tree)), UsageFile.parse(data), data
+    )
 
 
 async def _check_hub(library: Library) -> None:

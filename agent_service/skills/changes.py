@@ -10,10 +10,11 @@ from agent_service.skills.document import MAX_NAME_CHARS, BadSkill, checked, is_
 from agent_service.skills.files import FileRefused
 from agent_service.skills.library import Catalogue, Library, Protection, Skill, protection
 from agent_service.skills.names import (
-    ARCHIVE,
     DOCUMENT,
     MAX_SUPPORT_BYTES,
     SUPPORT_FOLDERS,
+    archive_folders,
+    archive_place,
     is_one_off,
     support_file,
 )
@@ -158,9 +159,8 @@ class Changes:
             if heir == skill:
                 raise BadSkill("A skill cannot be absorbed into itself.")
             told = f"Archived {skill.name}, which is now part of {heir.name}; it is kept."
-        target = f"{ARCHIVE}/{skill.name}"
-        if any(path.startswith(f"{target}/") for path in await self._library.files.tree()):
-            target = f"{target}-{now:%Y%m%d%H%M%S}"
+        there = archive_folders(await self._library.files.tree())
+        target = archive_place(there, skill.name, now)
         return Change(skill.name, skill.folder, told, Use.ARCHIVED, target=target)
 
 

@@ -1,7 +1,6 @@
 """Changes to a library by tools and by its owner."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,8 +10,15 @@ from msgspec.structs import asdict
 from agent_service.skills.changes import Change, Changes, Use, Wanted
 from agent_service.skills.document import BadSkill, is_name, own_name
 from agent_service.skills.files import FileRefused
+from agent_service.skills.journal import digest
 from agent_service.skills.library import Library, Skill, change_usage
-from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.skills.names import (
+    ARCHIVE,
+    DOCUMENT,
+    MAX_SUPPORT_BYTES,
+    archive_folders,
+    archive_place,
+)
 from agent_service.skills.usage import SkillState, Usage, timestamp
 from services.clock import Clock
 from services.errors import AlreadyExists, NotFound
@@ -98,12 +104,12 @@ class SkillManager:
         else:
             await self._files.write(note.path, change.data)
 
-    async def _stands_as(self, note: _Note, digest: str) -> bool:
+    async def _stands_as(self, note: _Note, expected: str) -> bool:
         """Whether the file, or the moved folder, is as it was to be."""
         if not note.target:
             found = await self._files.read(note.path, MAX_SUPPORT_BYTES * 64)
-            return _digest(found) == digest
-        place = note.path if digest == note.before else note.target
+            return digest(found) == expected
+        place = note.path if expected == note.before else note.target
         return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
 
     async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
@@ -117,16 +123,15 @@ class SkillManager:
         """Put a skill away; returns where it is kept."""
         async with self._files.locked():
             now = self._clock.now()
-            there = await self.archived()
-            stamped = f"{skill.name}-{now:%Y%m%d%H%M%S}"
-            target = skill.name if skill.name not in there else stamped
-            await self._files.move(skill.folder, f"{ARCHIVE}/{target}")
+            there = archive_folders(await self._files.tree())
+            target = archive_place(there, skill.name, now)
+            await self._files.move(skill.folder, target)
             await change_usage(
                 self._files,
                 skill.name,
                 lambda usage: usage.archived(timestamp(now), skill.folder, target),
             )
-        return f"{ARCHIVE}/{target}"
+        return target
 
     async def restore(self, folder: str) -> str:
         """Bring a skill back into its category; returns its name, which is that of its folder."""
@@ -184,8 +189,8 @@ def _noted(change: Change, at: str) -> _Note:
         name=change.name,
         path=change.path,
         target=change.target,
-        before="there" if moved else _digest(change.before),
-        after="moved" if moved else _digest(change.data),
+        before="there" if moved else digest(change.before),
+        after="moved" if moved else digest(change.data),
         use=change.use.value,
         at=at,
         told=change.told,
@@ -194,10 +199,6 @@ def _noted(change: Change, at: str) -> _Note:
 
 def _newest(notes: Mapping[str, Any]) -> dict[str, Any]:
     return dict(list(notes.items())[-NOTES_KEPT:])
-
-
-def _digest(data: bytes | None) -> str:
-    return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def _brought_back(usage: Usage, folder: str, at: str) -> Usage:

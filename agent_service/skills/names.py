@@ -1,6 +1,9 @@
 """What the files of a skill may be called, and which names no skill should have."""
 
 import re
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import chain, count
 
 SUPPORT_FOLDERS = ("references", "templates", "scripts", "assets")
 MAX_SUPPORT_BYTES = 1024 * 1024
@@ -45,3 +48,15 @@ def support_file(path: str) -> str | None:
     if not slash or folder not in SUPPORT_FOLDERS or not _FILE.fullmatch(name):
         return None
     return f"{folder}/{name}"
+
+
+def archive_folders(paths: Iterable[str]) -> set[str]:
+    """The folders of the archive of a library with these files."""
+    return {path.split("/")[1] for path in paths if path.startswith(f"{ARCHIVE}/")}
+
+
+def archive_place(taken: Iterable[str], name: str, now: datetime) -> str:
+    """Where a skill is put away that has to leave these folders of the archive alone."""
+    stamped, there = f"{name}-{now:%Y%m%d%H%M%S}", frozenset(taken)
+    tries = chain((name, stamped), (f"{stamped}-{number}" for number in count(2)))
+    return next(f"{ARCHIVE}/{each}" for each in tries if each not in there)

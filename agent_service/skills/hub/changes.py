@@ -21,7 +21,7 @@ from agent_service.skills.library import (
     Provenance,
     change_usage,
 )
-from agent_service.skills.names import ARCHIVE, DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders, archive_place
 from agent_service.skills.usage import SkillState, Usage, timestamp
 
 
@@ -125,12 +125,7 @@ class Shelf(Struct, frozen=True):
 
     def archive_for(self, name: str, now: datetime) -> str:
         """A free place of the archive."""
-        plain = f"{ARCHIVE}/{name}"
-        stamped = f"{plain}-{now:%Y%m%d%H%M%S}"
-        tries = (plain, stamped, *(f"{stamped}-{count}" for count in range(2, 1000)))
-        return next(
-            each for each in tries if not any(path.startswith(f"{each}/") for path in self.paths)
-        )
+        return archive_place(archive_folders(self.paths), name, now)
 
     def _places(self, name: str) -> Sequence[str]:
         return [each.folder for each in self.catalogue.find(name)]
