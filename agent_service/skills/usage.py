@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, cast
+from functools import cache
+from typing import Any, TypeVar, cast
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
+
+T = TypeVar("T", bound=Struct)
+_fields = cache(msgspec.structs.fields)
 
 
 class SkillState(StrEnum):
@@ -119,8 +125,7 @@ class UsageFile:
 
     def of(self, name: str) -> Usage:
         """What is known of a skill; a new record where nothing is."""
-        found = self._kept.get(name)
-        return _usage(cast("dict[str, Any]", found)) if isinstance(found, dict) else Usage()
+        return lenient(self._kept.get(name), Usage)
 
     @property
     def records(self) -> Mapping[str, Any]:
@@ -164,31 +169,12 @@ def moment(text: str | None) -> datetime | None:
         return None
 
 
-def _usage(record: Mapping[str, Any]) -> Usage:
-    """The record as far as it has the form; a field that has not is as if it were missing."""
-    known = {name: record.get(name) for name, kind in _KINDS.items() if _is(record.get(name), kind)}
-    state = known.pop("state", SkillState.ACTIVE)
-    known["state"] = SkillState(state) if state in set(SkillState) else SkillState.ACTIVE
-    places = cast("dict[str, Any]", known.pop("archived_from", {}))
-    known["archived_from"] = {away: it for away, it in places.items() if _is(it, str)}
-    return Usage(**cast("dict[str, Any]", known))
-
-
-def _is(value: object, kind: type) -> bool:
-    return type(value) is kind  # to Python, true is a number
-
-
-_KINDS: Mapping[str, type] = {
-    "created_by": str,
-    "use_count": int,
-    "view_count": int,
-    "patch_count": int,
-    "last_used_at": str,
-    "last_viewed_at": str,
-    "last_patched_at": str,
-    "created_at": str,
-    "state": str,
-    "pinned": bool,
-    "archived_at": str,
-    "archived_from": dict,
-}
+def lenient(record: object, kind: type[T]) -> T:
+    """A record as far as it has the form; a field that has not is as if it were missing."""
+    fields = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    known: dict[str, Any] = {}
+    for each in _fields(kind):
+        if each.name in fields:
+            with suppress(msgspec.ValidationError):
+                known[each.name] = msgspec.convert(fields[each.name], each.type)
+    return kind(**known)

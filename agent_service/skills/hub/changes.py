@@ -22,7 +22,7 @@ from agent_service.skills.library import (
     change_usage,
 )
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders, archive_place
-from agent_service.skills.usage import SkillState, Usage, timestamp
+from agent_service.skills.usage import SkillState, Usage, lenient, timestamp
 
 
 class Installed(Struct, frozen=True):
@@ -71,18 +71,7 @@ class LockFile:
     def of(self, name: str) -> Installed | None:
         """What is known of a skill."""
         found = self._installed.get(name)
-        if not isinstance(found, dict):
-            return None
-        fields = cast("dict[str, Any]", found)
-        known: dict[str, Any] = {}
-        for field in Installed.__struct_fields__:
-            value = fields.get(field)
-            is_list = isinstance(getattr(Installed(), field), tuple)
-            if isinstance(value, list if is_list else str):
-                known[field] = (
-                    [str(each) for each in cast("list[Any]", value)] if is_list else value
-                )
-        return Installed(**known)
+        return lenient(cast("object", found), Installed) if isinstance(found, dict) else None
 
     def put(self, name: str, entry: Installed | None) -> None:
         """Note a skill, with the unknown fields that its entry had, or forget it."""
