@@ -4,7 +4,6 @@ One folder a box: `box.json`, the socket of its supervisor and what it said on s
 Everything here blocks for a moment.
 """
 
-import json
 import os
 import shutil
 import signal
@@ -14,9 +13,10 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, json
 
 from executor_service.backends.base import Box
+from executor_service.supervisor.processes import boot_id, read_process, send_signal
 
 _RECORD = "box.json"
 _SOCKET = "socket"
@@ -37,14 +37,10 @@ class ProcessMark(Struct, frozen=True):
     @classmethod
     def of(cls, pid: int) -> "ProcessMark | None":
         """The mark of a living process; None if there is none."""
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
+        process = read_process(pid)
+        if process is None or process.state in "ZX":
             return None
-        if fields[0] in "ZX":
-            return None
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return cls(pid, int(fields[19]), boot_id)
+        return cls(pid, process.started_ticks, boot_id())
 
     def lives(self) -> bool:
         """Whether it is still there."""
@@ -52,13 +48,9 @@ class ProcessMark(Struct, frozen=True):
 
     def kill(self) -> None:
         """SIGKILL for it and nobody else."""
-        with suppress(ProcessLookupError):
-            handle = os.pidfd_open(self.pid)
-            try:
-                if self.lives():
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            finally:
-                os.close(handle)
+        process = read_process(self.pid)
+        if process is not None and process.started_ticks == self.started_ticks:
+            send_signal(process, signal.SIGKILL)
 
 
 class Record(Struct, frozen=True):
@@ -96,20 +88,16 @@ class Records:
     def store(self, record: Record) -> None:
         """Remember a box that runs."""
         part = self._folder / record.key / f".{_RECORD}"
-        part.write_text(json.dumps(to_builtins(record)))
+        part.write_bytes(json.encode(record))
         part.chmod(0o600)
         part.replace(self._folder / record.key / _RECORD)
 
     def load(self, key: str) -> Record | None:
         """A box that was stored."""
         try:
-            fields = json.loads((self._folder / key / _RECORD).read_text())
+            return json.decode((self._folder / key / _RECORD).read_bytes(), type=Record)
         except OSError:
             return None
-        for name in ("monitor", "first"):
-            fields[name] = ProcessMark(**fields[name])
-        fields["control_groups"] = tuple(fields["control_groups"])
-        return Record(**fields)
 
     def all(self) -> Iterator[Record]:
         """Every stored box, living or not; what was left half made long ago is removed."""

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import sqlite3
 from datetime import datetime
-from pathlib import Path
 
 from executor_service.journal import Journal
+from executor_service.supervisor import processes
 from services.clock import Clock
 from services.errors import DatabaseUnavailable
 
@@ -18,13 +18,10 @@ _log = logging.getLogger(__name__)
 async def boot_id() -> str:
     """Names this run of the machine, for which its monotonic clock goes on; empty if unknown."""
 
-    def read() -> str:
-        try:
-            return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        except OSError:
-            return ""
-
-    return await asyncio.to_thread(read)
+    try:
+        return await asyncio.to_thread(processes.boot_id)
+    except OSError:
+        return ""
 
 
 class LastingClock:

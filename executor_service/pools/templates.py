@@ -17,6 +17,12 @@ from executor_service.pools.strays import Strays
 from services.errors import Draining, InvalidArgument
 from services.task_groups import all_of
 
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 15.0
+_FIRST_TRY_S = 5.0
+"""How long a start waits for a template that is not the usual one; its sandboxes are awaited."""
+_LATER_TRY_S = 60.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -82,15 +88,6 @@ async def _configured(
             "(another one is never taken in its place; leave it out to have one chosen)"
         )
     return Choice(backend, found, "it is configured")
-
-
-_FIRST_RETRY_S = 1.0
-_LONGEST_RETRY_S = 15.0
-_FIRST_TRY_S = 5.0
-"""How long a start waits for a template that is not the usual one; its sandboxes are awaited."""
-_LATER_TRY_S = 60.0
-
-_log = logging.getLogger(__name__)
 
 
 class Template(Struct, frozen=True):

@@ -23,6 +23,7 @@ from typing import Any
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.processes import (
     Process,
+    boot_id,
     end_all,
     members_of,
     read_process,
@@ -225,7 +226,7 @@ def _record(request: dict[str, Any], pid: int, workspace: str) -> dict[str, Any]
         **place,
         "pid": pid,
         "started_ticks": supervisor.started_ticks,
-        "boot_id": _boot_id(),
+        "boot_id": boot_id(),
     }
 
 
@@ -249,7 +250,7 @@ def _load(place: str) -> dict[str, Any] | None:
 def _supervisor_of(record: dict[str, Any]) -> Process | None:
     """A box's supervisor if it lives, and not a later process with its id."""
     process = read_process(record["pid"])
-    if process is None or process.state in "ZX" or record["boot_id"] != _boot_id():
+    if process is None or process.state in "ZX" or record["boot_id"] != boot_id():
         return None
     return process if process.started_ticks == record["started_ticks"] else None
 
@@ -258,11 +259,6 @@ def _still(process: Process) -> list[Process]:
     now = read_process(process.pid)
     same = now is not None and now.identity == process.identity and now.state not in "ZX"
     return [process] if same else []
-
-
-def _boot_id() -> str:
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
 
 
 def _is_old(place: str) -> bool:

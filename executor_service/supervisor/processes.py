@@ -68,6 +68,12 @@ def now_ticks() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS_PER_S)
 
 
+def boot_id() -> str:
+    """Names this run of the machine."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
 def read_process(pid: int) -> Process | None:
     """One process, None if there is none."""
     try:

@@ -60,9 +60,8 @@ class Keeping:
 
     def most_bytes(self, template: str) -> int:
         """How large a workspace of a template may be; where nothing holds it to that, any size."""
-        for one in self._templates:
-            if one.name == template and one.capabilities.limits.workspace is Enforcement.NONE:
+        named = [one for one in self._templates if one.name == template]
+        for one in named:
+            if one.capabilities.limits.workspace is Enforcement.NONE:
                 return ANY_BYTES
-            if one.name == template:
-                return one.limits.workspace_bytes
-        return self._templates.default.limits.workspace_bytes
+        return (named or [self._templates.default])[0].limits.workspace_bytes
