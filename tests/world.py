@@ -24,7 +24,7 @@ from executor_service.egress.network import Networks, SandboxNetwork
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from services.auth import Identity
 from services.certs import init, issue
-from services.lifecycle import Workers
+from services.lifecycle import Failure, Workers
 from services.metrics import Meter
 from services.public_addresses import Address, AddressVetting
 from tests.boxes import Console, Yard, open_console
@@ -184,8 +184,9 @@ class World:
         self, yard: Yard, policy: NetworkPolicy, gate: Gate | None = None
     ) -> AsyncGenerator[tuple[Console, SandboxNetwork]]:
         """A box with a policy in this world."""
+        failures: list[Failure] = []
         async with (
-            Workers() as workers,
+            Workers(failures.append) as workers,
             yard.box() as box,
             open_console(yard.backend, box) as console,
         ):
@@ -193,7 +194,7 @@ class World:
             network.apply(policy)
             await network.tell(console.link.streams)
             yield console, network
-            assert not workers.failures
+            assert not failures
 
     async def fetch(self, console: Console, *urls: str, **env: str) -> list[str]:
         """What a command got from each address."""
