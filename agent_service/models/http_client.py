@@ -1,7 +1,7 @@
-"""The wire under the providers' SDKs: aiohttp, whose parser is in C.
+"""The wire under the SDK: aiohttp, whose parser is in C.
 
 A call takes two thirds of the processor time that it takes over httpx2's own, and a look at idle
-connections none, however many there are. The SDKs have such a client too, which takes a lost
+connections none, however many there are. The SDK has such a client too, which takes a lost
 connection for one that came too late.
 """
 
