@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -243,3 +243,23 @@ async def test_a_library_that_cannot_be_written_is_read_all_the_same(
     assert "not all skills that come with Hermes are copied: count: " in caplog.text
     with pytest.raises(FileRefused):
         await copy(files, package)
+
+
+async def test_several_replicas_copy_once(profiles_url: str, tmp_path: Path, package: Path) -> None:
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(
+                stores(profiles_url, tmp_path / "shared", replica=str(number))
+            )
+            for number in range(3)
+        ]
+        libraries = [replica.skills("default") for replica in replicas]
+        await asyncio.gather(*(copy(library, package) for library in libraries))
+        now = await held(libraries[0])
+    assert len(now[BUNDLED].splitlines()) == 2
+    assert sorted(path for path in now if path != BUNDLED) == [
+        "data/count/SKILL.md",
+        "data/count/scripts/run.py",
+        "writing/letters/SKILL.md",
+        "writing/letters/scripts/run.py",
+    ]

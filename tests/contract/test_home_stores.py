@@ -1,13 +1,13 @@
 """Every store of homes takes and gives whole trees of files in the same way."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_service.home.base import Existing, HomeStore, Taken
-from services.errors import AlreadyExists, InvalidArgument
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home_files import HomeFile
 from tests.profile_stores import stores
 
@@ -93,6 +93,26 @@ async def test_what_is_in_the_way_can_stay_or_go(store: HomeStore) -> None:
     assert await held(store) == other
 
 
+@pytest.mark.parametrize(
+    ("there", "comes"),
+    [
+        (["d/a/x"], ["d/a"]),
+        (["d/a/x"], ["d"]),
+        (["d/a"], ["d/a/x/y"]),
+        ([], ["d", "d/a/x"]),
+        ([], ["d/a/x", "d/a"]),
+    ],
+)
+async def test_no_file_comes_where_another_needs_a_folder(
+    store: HomeStore, there: Sequence[str], comes: Sequence[str]
+) -> None:
+    before = {("default", path): b"mine" for path in there}
+    await put(store, before)
+    with pytest.raises(FailedPrecondition, match="has no place"):
+        await put(store, {("default", path): b"yours" for path in [*comes, "new"]}, REPLACE)
+    assert await held(store) == before
+
+
 async def test_what_is_not_put_is_forgotten(store: HomeStore) -> None:
     async with store.incoming() as incoming:
         await incoming.add(HomeFile("default", "SOUL.md", 0, 0o600))
@@ -129,6 +149,15 @@ async def test_what_is_no_file_of_a_home_is_refused(
     async with store.incoming() as incoming:
         with pytest.raises(InvalidArgument, match="cannot be moved"):
             await incoming.add(HomeFile(profile, path, 0, 0o600))
+
+
+async def test_each_file_comes_once_and_before_its_data(store: HomeStore) -> None:
+    async with store.incoming() as incoming:
+        with pytest.raises(InvalidArgument, match="before a file"):
+            await incoming.write(b"x")
+        await incoming.add(HomeFile("default", "a", 0, 0o600))
+        with pytest.raises(InvalidArgument, match="came twice"):
+            await incoming.add(HomeFile("default", "a", 0, 0o600))
 
 
 async def test_two_at_once_do_not_mix(store: HomeStore) -> None:

@@ -337,3 +337,16 @@ async def test_models_are_where_the_portal_says_unless_tokens_would_be_open_ther
 )
 def test_tokens_go_nowhere_where_others_can_read_them(url: str, fit: bool) -> None:
     assert fit_for_tokens(url) is fit
+
+
+async def test_a_renewal_that_nobody_waits_for_any_more_is_kept(parts: Parts) -> None:
+    first = await parts.log_in()
+    asking = asyncio.create_task(parts.credentials.instead_of(first.bearer.value))
+    await parts.server.until(lambda: parts.server.renewals > 0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    second = await parts.credentials.current()
+    assert second.refresh != first.refresh
+    await parts.credentials.instead_of(second.bearer.value)
+    assert parts.server.renewals == 2
