@@ -119,6 +119,8 @@ class Router:
         except Exception:
             # A mistake of ours. The same event would only fail again: the chat goes on without it.
             # One that has its turn by now is taken up again at the next start.
+            # Wait first: if closing fails too, the chat must not be served again at once.
+            await self._tools.clock.sleep(RETRY_S)
             if waiting is not None and waiting == await self._next(key):
                 await self._close(waiting.sequence)
             raise

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec import ValidationError
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -13,7 +14,7 @@ from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
 from gateway_service.messages import ButtonPress, Content
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Destination
-from gateway_service.storage import migrations, outbox
+from gateway_service.storage import inbox, migrations, outbox
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
 from services.clock import SystemClock
 from services.database import Database
@@ -207,3 +208,21 @@ async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent:
         platform.say("5", "answer one")
         await until(lambda: platform.texts("5") == ["one"])
     assert [request.parts[0].text for request in agent.turns.requests.values()] == ["answer one"]
+
+
+async def test_an_event_that_cannot_be_read_is_not_read_in_a_loop(
+    database: Database, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, platform = 0, MemoryPlatform()
+
+    def unreadable(*_: object) -> None:
+        nonlocal reads
+        reads += 1
+        raise ValidationError("a field is missing")
+
+    monkeypatch.setattr(inbox, "next_of_lane", unreadable)
+    async with replica(database, platform, agent):
+        platform.say("5", "answer one")
+        await until(lambda: reads > 0)
+        await asyncio.sleep(0.3)
+        assert reads <= 2
