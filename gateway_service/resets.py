@@ -64,17 +64,23 @@ class Resets:
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
-        for found in await held.database.read(
-            lambda conn: resets.due(conn, held.profile, held.platform, cutoff)
-        ):
-            await self._try_to_end(found)
+        after = resets.BEGINNING
+        while page := await self._due(cutoff, after):
+            for after in page:
+                await self._try_to_end(after)
+
+    async def _due(self, cutoff: datetime, after: Due) -> list[Due]:
+        held = self._held
+        return await held.database.read(
+            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, after)
+        )
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; one that cannot be ended is no reason to leave the others."""
         try:
             await self._end(found, received=True)
-        except (Unavailable, Fenced):
-            raise  # nor can any other just now
+        except Fenced:
+            raise  # nor can any other
         except HermesError as error:
             _log.warning("session %s is left for later: %s", found.session_id, error)
 

@@ -1,7 +1,7 @@
 """Chats that go on in a new session: which are due, and what is still to be done for them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,6 +13,8 @@ from gateway_service.storage.inbox import State
 from gateway_service.storage.schema import chat_session, inbox, session_reset
 from services.database import Prepared, UtcTime
 
+AT_ONCE = 50
+
 
 class Due(Struct, frozen=True):
     """A chat whose session ends."""
@@ -20,6 +22,10 @@ class Due(Struct, frozen=True):
     session_key: str
     session_id: str
     last_used: datetime
+
+
+BEGINNING = Due("", "", datetime.fromtimestamp(0, UTC))
+"""Before all others."""
 
 
 class Reset(Struct, frozen=True):
@@ -56,16 +62,20 @@ _BY_NEW = Prepared(
 )
 
 
-def due(conn: Connection, profile: str, platform: str, cutoff: datetime) -> list[Due]:
-    """Chats that were last used before a time, the one that is quiet longest first."""
+def due(conn: Connection, profile: str, platform: str, cutoff: datetime, after: Due) -> list[Due]:
+    """The next chats after one that were last used before a time, the one that is quiet longest
+    first."""
+    same_time = sa.and_(_row.last_used_at == after.last_used, _row.session_key > after.session_key)
     query = (
         sa.select(_row.session_key, _row.session_id, _row.last_used_at)
         .where(
             _row.profile == profile,
             _row.session_key.startswith(_beginning_of(platform)),
             _row.last_used_at < cutoff,
+            sa.or_(_row.last_used_at > after.last_used, same_time),
         )
         .order_by(_row.last_used_at, _row.session_key)
+        .limit(AT_ONCE)
     )
     return [Due(*row) for row in conn.execute(query)]
 
@@ -128,7 +138,8 @@ def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
         session_reset.c.profile == profile,
         session_reset.c.session_key.startswith(_beginning_of(platform)),
     )
-    return [_reset(row) for row in conn.execute(query.order_by(session_reset.c.reset_at))]
+    first = query.order_by(session_reset.c.reset_at).limit(AT_ONCE)
+    return [_reset(row) for row in conn.execute(first)]
 
 
 def note(conn: Connection, new_session_id: str, **done: bool) -> None:

@@ -20,7 +20,6 @@ from gateway_service.storage import chats, migrations, resets
 from gateway_service.storage.schema import chat_session, session_reset
 from hermes.agent.v1 import session_pb2, turn_pb2_grpc
 from services.database import Database
-from services.errors import Unavailable
 from services.leases import Fenced, new_owner
 from services.migrations import prepare
 from tests.fakes.clock import ManualClock
@@ -156,19 +155,27 @@ async def test_what_is_busy_or_empty_stays(world: World) -> None:
     assert await world.resets() == [("busy", True)]
 
 
-async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(world: World) -> None:
+async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resets, "AT_ONCE", 2)
     owner = await world.owner()
     world.sessions.busy = frozenset({"busy"})
-    world.sessions.broken = {"refused": grpc.StatusCode.INVALID_ARGUMENT}
-    for key, session_id in zip(KEYS, ("busy", "refused", "old"), strict=False):
-        await world.chat(key, session_id)
-        await world.clock.advance(1)
-    await world.clock.advance(3600)
+    world.sessions.broken = {
+        "refused": grpc.StatusCode.INVALID_ARGUMENT,
+        "late": grpc.StatusCode.DEADLINE_EXCEEDED,
+    }
+    for key, session_id in zip(KEYS, ("busy", "refused", "late", "old"), strict=True):
+        await world.chat(key, session_id)  # of the same time, so that the keys tell the order
+    await world.clock.advance(3601)
+    first = resets.BEGINNING
+    cutoff = world.clock.now()
+    page = await world.database.read(
+        lambda conn: resets.due(conn, "default", "memory", cutoff, first)
+    )
+    assert [found.session_id for found in page] == ["busy", "refused"]
     await owner.look()
     assert await world.resets() == [("old", True)]
-    world.sessions.broken = {"refused": grpc.StatusCode.DEADLINE_EXCEEDED}
-    with pytest.raises(Unavailable):
-        await owner.look()
 
 
 async def test_of_two_owners_only_the_later_one_ends_sessions(world: World) -> None:
@@ -201,18 +208,24 @@ async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_
 
 
 async def test_an_agent_that_cannot_look_back_holds_nothing_up_and_is_asked_again(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(resets, "AT_ONCE", 1)
     owner = await world.owner()
-    await world.chat(KEYS[0], "old")
+    await world.chat(KEYS[0], "old1")
+    await world.chat(KEYS[1], "old2")
     await world.clock.advance(3600)
     world.turns.unreachable = True
     await owner.before(KEYS[0])
-    assert await world.resets() == [("old", False)]
+    await world.clock.advance(1)
+    await owner.before(KEYS[1])
+    assert await world.resets() == [("old1", False), ("old2", False)]
     world.turns.unreachable = False
     await owner.look()
-    assert await world.resets() == [("old", True)]
-    assert len(world.turns.requests) == 1
+    assert await world.resets() == [("old1", True), ("old2", False)]
+    await owner.look()
+    assert await world.resets() == [("old1", True), ("old2", True)]
+    assert len(world.turns.requests) == 2
 
 
 async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
