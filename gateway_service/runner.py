@@ -195,9 +195,14 @@ class Watch:
         self._metrics = metrics
         self._silent_since: dict[Platform, float] = {}
         self._answering: set[Platform] = set()
+        self._lost_in_hearing: set[Platform] = set()
 
     def listens(self, platform: Platform) -> None:
         """The account is held, after however many vain attempts to."""
+        if platform in self._lost_in_hearing:
+            # It was not asked meanwhile, such as while the database was away.
+            self._lost_in_hearing.discard(platform)
+            self._silent_since.pop(platform, None)
         self._silent_since.setdefault(platform, self.clock.monotonic())
         # Read when it is asked for, as nothing happens while a poll hangs.
         connected = self._metrics.connected.labels(platform.name)
@@ -224,8 +229,7 @@ class Watch:
     def lost(self, platform: Platform) -> None:
         """The account does not run."""
         if platform in self._answering and not self._is_deaf(platform):
-            # It is not asked meanwhile, such as while the database is away.
-            self._silent_since.pop(platform, None)
+            self._lost_in_hearing.add(platform)
         self._answering.discard(platform)
 
     def unready(self) -> str:

@@ -118,3 +118,16 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     assert watch.unready() == "nothing was heard of memory for 61 s"
     watch.heard(platform)
     assert watch.unready() == ""
+
+
+async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again() -> None:
+    clock, platform = ManualClock(), MemoryPlatform()
+    watch = Watch(clock, GatewayMetrics.create(Meter(CollectorRegistry())))
+    watch.listens(platform)
+    watch.heard(platform)
+    watch.lost(platform)
+    await clock.advance(DEAF_S + 1)
+    watch.lost(platform)  # the claim fails as well
+    assert watch.unready() == "nothing was heard of memory for 61 s"
+    watch.listens(platform)
+    assert watch.unready() == ""
