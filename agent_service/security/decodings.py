@@ -33,8 +33,6 @@ _TURNED = re.compile(
     r"\b(?:vtaber|qvfertneq|sbetrg|vafgehpgvbaf?|cebzcg|cnffjbeqf?|thvqryvarf)\b", re.IGNORECASE
 )
 _BACKWARDS = re.compile(r"\b(?:snoitcurtsni|noitcurtsni|erongi|dragersid|tegrof|tpmorp|seluR)\b")
-
-
 _WORDS = re.compile(r"[A-Za-z][A-Za-z']{0,19}(?=[\s.,;:!?]|$)")
 _FUNCTION_WORDS = re.compile(
     r"\b(?:the|and|to|of|is|are|you|your|in|that|for|this|with|what|not|if|on|it)\b", re.IGNORECASE
@@ -75,10 +73,7 @@ def encoded(text: str) -> Iterator[Encoded]:
         is_declared = any(begin <= match.start() < end for begin, end in declared)
         plain = data.decode("utf-8", "replace")
         yield Encoded(match.start(), match.end(), plain, is_hidden=not is_declared)
-    for match in _HEX.finditer(text):
-        plain = bytes.fromhex(match[0]).decode("utf-8", "replace")
-        yield Encoded(match.start(), match.end(), plain, is_hidden=True)
-    for match in _SPACED_HEX.finditer(text):
+    for match in (*_HEX.finditer(text), *_SPACED_HEX.finditer(text)):
         digits = re.sub(r"0x|[ ,]", "", match[0])
         plain = bytes.fromhex(digits).decode("utf-8", "replace")
         yield Encoded(match.start(), match.end(), plain, is_hidden=True)

@@ -126,8 +126,6 @@ _URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
 _MODES = re.compile(
     r"chmod\w{0,20}\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)"
 )
-
-
 _EVALUATES_TEXT = re.compile(r"\b(?:exec|eval|compile|loadstring|load|Function)\b\s*\(?\s*[\"'`]")
 _CALLS = re.compile(r"\w\s*\(")
 _OBEYS = re.compile(
@@ -175,6 +173,8 @@ _ROWS = (
     ("upload", _SERVES),
     ("kill-all", _KILL),
     ("fork-bomb", _FORKS),
+    ("shutdown", re.compile(r"\breboot\s*\(|RB_AUTOBOOT|(?:Stop|Restart)-Computer|ExitWindowsEx")),
+    ("privilege-flags", re.compile(r"set\w*uid\s*\(?\s*0\b|\$[<>]\s*=\s*0\b"), _RUNS),
     ("permissions", _MODES),
     (SENDS, _SOCKET),
 )

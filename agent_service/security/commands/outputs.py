@@ -22,9 +22,10 @@ FETCHERS = listed(
 """Programs that print or store what comes from the network."""
 _PASSING = listed(
     "cat tee head tail sort uniq grep egrep fgrep pv dos2unix nl strings tac column fold "
-    "fmt expand "
-    "iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
+    "fmt expand iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
 )
+_EDITING = listed("jq yq sed awk gawk cut")
+"""Print what they are given in another form."""
 _JOINING = listed("cat tac sort pv nl")
 """Print the whole of every file that they are given."""
 _UNPACKING = listed(
@@ -51,6 +52,8 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
     given = _given(invocation, read)
     if given and name in _JOINING and not all(map(read, set(invocation.operands) - {"-"})):
         given += UNKNOWN
+    if given and name in _EDITING and not marks(given):
+        given += DECODED
     if name in _PASSING:
         return given or UNKNOWN
     if name in _UNPACKING:
@@ -210,8 +213,6 @@ def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 
 _CONSTANTS = {"pwd": ".", "whoami": "user", "seq": "1", "uname": "Linux"}
-
-
 _TELLERS: Mapping[str, _Teller] = {
     "echo": _echo,
     "printf": _printf,

@@ -217,9 +217,9 @@ class Programs:
         output = ""
         for script in scripts:
             output += run_text(shell, script, pipes)
-        if argv:
-            output += self.call(shell, argv, pipes, inner.settings)
-        elif not scripts and invocation.name in _TO_SHELL:
+        for words in filter(None, (argv, *inner.others)):
+            output += self.call(shell, words, pipes, inner.settings)
+        if not argv and not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)

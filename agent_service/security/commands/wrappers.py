@@ -1,7 +1,7 @@
 """Programs that run another program: where in their arguments it stands."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class Wrapper(Struct, frozen=True):
 
     programs: str
     valued: str = ""
-    """Options that take the next argument."""
+    """Options that take the next argument; where none are told, each may take it."""
     skipped: int = 0
     """Operands before the inner command."""
     settings: bool = False
@@ -55,18 +55,20 @@ _ITEMS = (
 _PLAIN = (
     "command builtin nohup setsid unbuffer valgrind fakechroot firejail torify tsocks entr busybox "
     "toybox catchsegv winpty eatmydata linux32 linux64 arch coproc not bunx pnpx flatpak-spawn "
-    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1 "
+    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1"
+)
+_LOOSE = (
     "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
     "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
-    "pkexec setpriv systemd-inhibit strace unshare nsenter"
+    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
 )
 _NEVER = "\0"
 """Stands before no command."""
 _TABLE = (
-    Wrapper(_PLAIN),
+    Wrapper(_PLAIN, "--library-path --preload --audit --argv0 --package"),
+    Wrapper(_LOOSE),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
-    Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", skipped=1),
-    Wrapper("systemd-run", "-p --property -E --setenv -u --unit", settings=True),
+    Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", "--pid", skipped=1),
     Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
     Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
@@ -133,6 +135,8 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    others: Iterable[Sequence[str]] = ()
+    """What it runs instead if its options take values."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -143,7 +147,7 @@ def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it may set."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
-    return Inner(inner.argv, inner.scripts, settings)
+    return Inner(inner.argv, inner.scripts, settings, inner.others)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
@@ -158,6 +162,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
     if call.name == "start-stop-daemon":
         return Inner((*call.value_of("--exec", "-x", "--startas", "-a")[-1:], *args))
     rest = _behind_options(args, wrapper)
+    is_loose = not wrapper.valued and len(rest) < len(args)
     settings: list[tuple[str, str]] = []
     while wrapper.settings and rest and _sets(rest):
         name, _, value = rest.pop(0).partition("=")
@@ -170,7 +175,17 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    return Inner(tuple(rest), settings=tuple(settings))
+    others = _behind_values(rest, wrapper) if is_loose else ()
+    return Inner(tuple(rest), settings=tuple(settings), others=others)
+
+
+def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
+    """What is behind options if more and more of them take the word behind them."""
+    has_options = True
+    while has_options and len(rest) > 1:
+        behind = _behind_options(rest[1:], wrapper)
+        has_options, rest = len(behind) < len(rest) - 1, behind
+        yield rest
 
 
 def _sets(words: list[str]) -> bool:
