@@ -155,25 +155,24 @@ async def test_what_is_busy_or_empty_stays(world: World) -> None:
     assert await world.resets() == [("busy", True)]
 
 
-async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resets, "AT_ONCE", 2)
+async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(world: World) -> None:
     owner = await world.owner()
     world.sessions.busy = frozenset({"busy"})
     world.sessions.broken = {
         "refused": grpc.StatusCode.INVALID_ARGUMENT,
         "late": grpc.StatusCode.DEADLINE_EXCEEDED,
     }
-    for key, session_id in zip(KEYS, ("busy", "refused", "late", "old"), strict=True):
-        await world.chat(key, session_id)  # of the same time, so that the keys tell the order
+    sessions = ["refused", "late", *["busy"] * resets.AT_ONCE, "old"]
+    for number, session_id in enumerate(sessions):
+        # Of the same time, so that the keys tell the order.
+        await world.chat(f"agent:main:memory:dm:{number:03}", session_id)
     await world.clock.advance(3601)
     first = resets.BEGINNING
     cutoff = world.clock.now()
     page = await world.database.read(
         lambda conn: resets.due(conn, "default", "memory", cutoff, first)
     )
-    assert [found.session_id for found in page] == ["busy", "refused"]
+    assert [found.session_id for found in page] == sessions[: resets.AT_ONCE]
     await owner.look()
     assert await world.resets() == [("old", True)]
 
@@ -208,24 +207,22 @@ async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_
 
 
 async def test_an_agent_that_cannot_look_back_holds_nothing_up_and_is_asked_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
-    monkeypatch.setattr(resets, "AT_ONCE", 1)
     owner = await world.owner()
-    await world.chat(KEYS[0], "old1")
-    await world.chat(KEYS[1], "old2")
+    sessions = [f"old{number:03}" for number in range(resets.AT_ONCE + 1)]
+    for session_id in sessions:
+        await world.chat(f"agent:main:memory:dm:{session_id}", session_id)
     await world.clock.advance(3600)
     world.turns.unreachable = True
-    await owner.before(KEYS[0])
-    await world.clock.advance(1)
-    await owner.before(KEYS[1])
-    assert await world.resets() == [("old1", False), ("old2", False)]
+    await owner.look()
+    assert await world.resets() == [(session_id, False) for session_id in sessions]
     world.turns.unreachable = False
     await owner.look()
-    assert await world.resets() == [("old1", True), ("old2", False)]
+    assert sum(is_asked for _, is_asked in await world.resets()) == resets.AT_ONCE
     await owner.look()
-    assert await world.resets() == [("old1", True), ("old2", True)]
-    assert len(world.turns.requests) == 2
+    assert await world.resets() == [(session_id, True) for session_id in sessions]
+    assert len(world.turns.requests) == len(sessions)
 
 
 async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
