@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -196,9 +197,8 @@ def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
 
 def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
     """When it runs, and how that is written."""
-    plain = given.get("schedule")
     part = _part_of(given, "schedule")
-    if isinstance(plain, str):
+    if isinstance(plain := given.get("schedule"), str):
         return _parsed(plain, zone, reading), plain
     kind, shown = _text_of(part, "kind").lower(), _text_of(part, "display")
     match kind:
@@ -206,7 +206,8 @@ def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Sc
             at = _time_of(part, "run_at", zone)
             if at is None:
                 raise _Problem(f'its time "{_text_of(part, "run_at")}" is no ISO timestamp')
-            schedule, text = Once(at), at.astimezone(ZoneInfo(zone)).isoformat()
+            moment = at.astimezone(ZoneInfo(zone)).isoformat()
+            schedule, text = Once(at), shown if shown and OPTIONS in given else moment
         case "interval":
             schedule, text = _interval(part, given, reading)
         case "cron":
@@ -214,8 +215,13 @@ def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Sc
             schedule = _parsed(text, zone, reading)
         case _:
             raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
-    # What others show of a schedule may be no schedule, but its name.
-    return schedule, shown if shown and OPTIONS in given else text
+    # What is shown of it may be only its name, or what it was before somebody edited the file.
+    with suppress(_Problem):
+        means = _parsed(shown, zone, reading)
+        if isinstance(means, Interval) and isinstance(schedule, Interval):
+            means = Interval(means.every, schedule.anchor)
+        text = shown if means == schedule else text
+    return schedule, text
 
 
 def _interval(
