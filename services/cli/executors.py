@@ -6,7 +6,7 @@ alone is reached; one that says none is the only one.
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 from operator import itemgetter
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.addresses import TcpAddress
+from services.addresses import TcpAddress, parse_address
 from services.auth import Identity
 from services.channels import Channels
 from services.cli.command import Context, Function, pick
@@ -182,10 +182,11 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
         return
     places = {str(place): place for place in await places_of(address)}
     async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
-        yield await _find(channels, places)
+        yield await find(channels, places)
 
 
-async def _find(channels: Channels, places: Iterable[str]) -> Executors:
+async def find(channels: Channels, places: Mapping[str, TcpAddress]) -> Executors:
+    """Those at these places, to which the channels lead by the same names."""
     found, silent = dict[str, Executor](), dict[str, str]()
     answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
     for name, answer in zip(places, answers, strict=True):
@@ -199,9 +200,22 @@ async def _find(channels: Channels, places: Iterable[str]) -> Executors:
     if not found:
         each = "; ".join(f"the executor at {name} {why}" for name, why in silent.items())
         raise ServiceUnavailable(f"{each}; {remedy('executor')}")
+    if silent:
+        known = await _hosts(found)
+        silent = {name: why for name, why in silent.items() if places[name].host not in known}
     if set(found) == {""}:
         silent = {}  # the only one listens at one of its addresses
     return Executors([found[endpoint] for endpoint in sorted(found)], silent)
+
+
+async def _hosts(endpoints: Iterable[str]) -> set[str]:
+    """The addresses of those who have these endpoints, as far as they can be looked up."""
+    found = set[str]()
+    for address in map(parse_address, filter(None, endpoints)):
+        if isinstance(address, TcpAddress):
+            with suppress(ServiceUnavailable):  # then nobody can say what else leads there
+                found.update(place.host for place in await places_of(address))
+    return found
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
