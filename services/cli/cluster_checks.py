@@ -1,10 +1,11 @@
 """What `hermes doctor --cluster` looks at from inside of a deployment: what only shows there.
 
-Whether the pod is as restricted as the chart has it, its certificate lasts, the clocks agree, and
-nothing is reached that a network policy should keep away.
+Whether the pod is as restricted as the chart has it, its certificate lasts, the tables are those of
+this version, the clocks agree, and nothing is reached that a network policy should keep away.
 """
 
 import asyncio
+import importlib
 import os
 from collections.abc import Container, Mapping
 from contextlib import suppress
@@ -172,7 +173,8 @@ async def _connects(address: TcpAddress) -> bool:
 
 
 async def clock_check(url: str, service: str, clock: Clock) -> Check:
-    """Whether the database answers, and its clock is that of this pod."""
+    """Whether the database answers, has the tables of this version, and the clock of this pod."""
+    head = importlib.import_module(SCHEMAS[service]).HEAD
     try:
         async with Database(url, service) as database:
             there, apart_s = await revision(database), await _clocks_apart_s(database, clock)
@@ -181,9 +183,12 @@ async def clock_check(url: str, service: str, clock: Clock) -> Check:
     if apart_s > CLOCKS_S:
         what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
         return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
-    return Check(
-        "database", Verdict.OK, f"that of the {service} answers; its tables are of {there}"
-    )
+    what = f"that of the {service} answers; its tables are of {there or 'no version'}"
+    if there is None or there < head:
+        what = f"{what}, this version has {head}; bring them up with: hermes database upgrade"
+        return Check("database", Verdict.NOTE, what)
+    newer = f", newer than this version's {head}" if there > head else ""
+    return Check("database", Verdict.OK, f"{what}{newer}")
 
 
 async def _clocks_apart_s(database: Database, clock: Clock) -> float:

@@ -3,10 +3,12 @@
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import grpc.aio
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from scheduler_service.storage import migrations
@@ -126,6 +128,32 @@ def test_why_somebody_is_silent_is_the_end_of_what_grpc_tells(details: str, told
         grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details, None
     )
     assert in_short(error).endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("there", "verdict", "told"),
+    [
+        (None, Verdict.NOTE, "hermes database upgrade"),
+        ("0000", Verdict.NOTE, "hermes database upgrade"),
+        (migrations.HEAD, Verdict.OK, f"of {migrations.HEAD}"),
+        ("9999", Verdict.OK, f"newer than this version's {migrations.HEAD}"),
+    ],
+)
+async def test_tables_of_another_version_are_told(
+    there: str | None, verdict: Verdict, told: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/scheduler.db"
+    async with Database(url, "scheduler") as database:
+        if there is not None:
+            await prepare(database, migrations)
+            await database.write(partial(stamp, there=there))
+    found = await clock_check(url, "scheduler", SystemClock())
+    assert (found.name, found.verdict) == ("database", verdict)
+    assert found.message.endswith(told)
+
+
+def stamp(conn: sa.Connection, there: str) -> None:
+    conn.execute(sa.text("UPDATE alembic_version SET version_num = :there"), {"there": there})
 
 
 async def test_a_clock_that_is_not_the_databases_is_told(empty_postgres_url: str) -> None:
