@@ -1,6 +1,7 @@
 """Runs jobs now, and shows what came of their runs."""
 
 import asyncio
+from contextlib import aclosing
 
 import grpc.aio
 
@@ -12,13 +13,15 @@ from services.cli.connection import has_services, start_command
 from services.cli.console import EXIT_FAILURE, StatusLine, complain, print_json, printable, say
 from services.cli.job_view import OUTPUT, RUN, run_list, waiting
 from services.cli.output import describe, field_value, print_list
-from services.errors import NotFound
+from services.errors import HermesError, NotFound
 from services.ids import new_id
-from services.streams import open_stream
+from services.streams import resume
 
 KEPT_RUNS = 50
 LATEST = "latest"
 PAGE = 1000
+PATIENCE_S = 30.0
+"""How long a scheduler may be away whose run is waited for."""
 _DOING = {
     run_pb2.RUN_STATE_CLAIMED: "its turn has not started",
     run_pb2.RUN_STATE_RUNNING: "the agent works on it",
@@ -60,8 +63,8 @@ async def run_job(context: Context) -> int:
         run = (await context.stub(JobServiceStub).RunJob(request)).run
         if waits:
             try:
-                run = await _ended(context, run, job.time_zone)
-            except (asyncio.CancelledError, grpc.aio.AioRpcError):
+                run = await watch_to_end(context, run, job.time_zone)
+            except (asyncio.CancelledError, grpc.aio.AioRpcError, HermesError):
                 how = f"goes on when hermes runs again ({start})" if here else "goes on"
                 complain(f"run {run.run_id} {how}; see it with: {_see(run)}")
                 raise
@@ -127,12 +130,17 @@ def _see(run: run_pb2.Run) -> str:
     return f"hermes jobs runs {run.job_id} {run.run_id}"
 
 
-async def _ended(context: Context, run: run_pb2.Run, zone: str) -> run_pb2.Run:
-    """Watch a run to its end, and say on a terminal what it does."""
+async def watch_to_end(context: Context, run: run_pb2.Run, zone: str) -> run_pb2.Run:
+    """Watch a run to its end, also over a restart; say on a terminal what it does."""
     request = context.request(run_pb2.WatchRunRequest, run_id=run.run_id)
+    answers = resume(
+        lambda: context.stub(JobServiceStub).WatchRun(request),
+        lambda answer: answer.run.HasField("finish_time"),
+        patience_s=PATIENCE_S,
+    )
     with StatusLine() as status:
-        async with open_stream(context.stub(JobServiceStub).WatchRun(request)) as call:
-            async for answer in call:
+        async with aclosing(answers):
+            async for answer in answers:
                 run = answer.run
                 doing = waiting(run, zone) or _DOING.get(run.state, "")
                 attempt = f", attempt {run.attempt}" if run.attempt > 1 else ""
