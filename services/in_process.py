@@ -28,6 +28,7 @@ _Status: TypeAlias = tuple[grpc.StatusCode, str, Metadata]
 _CANCELLED: _Status = (grpc.StatusCode.CANCELLED, "the client has cancelled the call", ())
 _LATE: _Status = (grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline has passed", ())
 _NOT_SERVING: _Status = (grpc.StatusCode.UNAVAILABLE, "the service does not take calls", ())
+_BROKEN: _Status = (grpc.StatusCode.UNKNOWN, "the call ended without a status", ())
 _NO_METHOD: _Status = (grpc.StatusCode.UNIMPLEMENTED, "this method is not served", ())
 
 
@@ -262,6 +263,9 @@ class _Call:
                 if status[0] is not grpc.StatusCode.UNAVAILABLE or wait_s is None:
                     break
                 await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        except Exception:
+            status = _BROKEN
+            raise
         finally:
             self.end(status)
 

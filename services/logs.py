@@ -169,7 +169,13 @@ class JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         # Part by part: in the whole line a secret may begin or end inside an escape.
         fields = fields_of(record, self._service)
-        return json.dumps(changed_texts(fields, self._redactor.redact))
+        line = json.dumps(changed_texts(fields, self._redactor.redact))
+        # As a whole as well: a name may tell that its value is a secret.
+        clean = self._redactor.redact(line)
+        with suppress(ValueError):
+            json.loads(clean)
+            line = clean
+        return line
 
 
 class TextFormatter(_Formatter):

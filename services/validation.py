@@ -1,10 +1,18 @@
-"""Checks that requests of every service share."""
+"""Checks that requests of every service share, and the lenient reading of what others wrote."""
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
 
 from services.errors import InvalidArgument
 
+T = TypeVar("T", bound=Struct)
+_fields = cache(msgspec.structs.fields)
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
 MAX_ID_CHARS = 128
 MAX_DENIED = 200
@@ -32,3 +40,14 @@ def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
         wanted = f"at most {MAX_DENIED}, each at most {MAX_COMMAND_CHARS} characters"
         raise InvalidArgument("these are no commands", fields={"denied_commands": wanted})
     return denied
+
+
+def lenient(record: object, kind: type[T]) -> T:
+    """A record as far as it has the form; a field that has not is as if it were missing."""
+    fields = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    known: dict[str, Any] = {}
+    for each in _fields(kind):
+        if each.name in fields:
+            with suppress(msgspec.ValidationError):
+                known[each.name] = msgspec.convert(fields[each.name], each.type)
+    return kind(**known)

@@ -7,6 +7,7 @@ anybody has changed since, or that has come since, stays as it is.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from agent_service.curation.backups import Backup
 from agent_service.curation.changes import Done, Draft, Kind
@@ -15,6 +16,9 @@ from agent_service.skills.library import USAGE, Protection
 from agent_service.skills.names import ARCHIVE, DOCUMENT
 from agent_service.skills.usage import UsageFile
 
+_STATE = f"{USAGE}#"
+"""Begins what stands for the state of a skill in its record of use."""
+_STATE_FIELDS = ("state", "archived_at", "archived_from")
 CHANGED = "it was changed since, and stays as it is"
 TAKEN = "there is another skill of that name now; this one stays in the archive"
 
@@ -23,11 +27,16 @@ _STAMP = re.compile(r"-\d{14}(?:-\d+)?$")
 
 
 def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[str, str]:
-    """What a change makes of each file of a skill that it changes, by its digest."""
-    return {
+    """What a change makes of each file of a skill that it changes, by its digest, and of states."""
+    files = {
         path: digest(after.get(path))
         for path in sorted({*before, *after} - {USAGE})
         if before.get(path) != after.get(path)
+    }
+    old, new = UsageFile.parse(before.get(USAGE)), UsageFile.parse(after.get(USAGE))
+    states = {name: new.of(name).state for name in new.records}
+    return files | {
+        _STATE + name: state.value for name, state in states.items() if old.of(name).state != state
     }
 
 
@@ -45,6 +54,8 @@ class Rollback:
         self._away: dict[str, str] = {}
         """The folders of the archive that they were in, by name."""
         self._refused: dict[str, Done] = {}
+        self._states: set[str] = set()
+        """The skills whose state was given back."""
 
     def undo(self, backup: Backup) -> None:
         """Undo the change before which a backup was made."""
@@ -62,10 +73,12 @@ class Rollback:
                 self._give_back(paths, backup)
                 self._undone[name].update(paths)
                 self._folders[name] = folder
-                if name in before:
-                    self._records[name] = before[name]
-                else:
+                if name not in before:
                     self._records.pop(name, None)
+        for path, state in backup.after.items():
+            name = path.removeprefix(_STATE)
+            if path != name and name in before and name not in self._refused:
+                self._give_state_back(name, state, before)
 
     def draft(self) -> Draft:
         """What is to be done to the library."""
@@ -89,11 +102,16 @@ class Rollback:
         # The deepest first, so that no folder is left over.
         gone = sorted(set(now) - set(goal), key=lambda path: (-path.count("/"), path))
         changes += [Remove(path, digest(now[path])) for path in gone]
-        done = tuple(self._done(name) for name in sorted(self._undone) if self._differs(name))
+        done = tuple(
+            self._done(name)
+            for name in sorted({*self._undone, *self._states})
+            if self._differs(name)
+        )
         return Draft(tuple(changes), done, tuple(self._refused.values()))
 
     def _differs(self, name: str) -> bool:
-        return any(self._goal.get(path) != self._now.get(path) for path in self._undone[name])
+        files = self._undone[name]
+        return name in self._states or any(self._goal.get(it) != self._now.get(it) for it in files)
 
     def _done(self, name: str) -> Done:
         is_left = any(path in self._goal for path in self._undone[name] if _is_document(path))
@@ -103,7 +121,8 @@ class Rollback:
     def _by_folder(self, backup: Backup) -> Iterator[tuple[str, Sequence[str]]]:
         """The files that were changed, by the folders of skills, and then of archived ones."""
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for path in sorted(backup.after, key=lambda path: (path.startswith(ARCHIVE), path)):
+        paths = (path for path in backup.after if not path.startswith(_STATE))
+        for path in sorted(paths, key=lambda path: (path.startswith(ARCHIVE), path)):
             top, _, rest = path.partition("/")
             is_skill = any(f"{top}/{DOCUMENT}" in each for each in (backup.library, self._goal))
             folder = top if is_skill else f"{top}/{rest.partition('/')[0]}"
@@ -131,6 +150,20 @@ class Rollback:
             digest(self._goal.get(path)) in (backup.after[path], digest(backup.library.get(path)))
             for path in paths
         )
+
+    def _give_state_back(self, name: str, left: str, before: Mapping[str, Any]) -> None:
+        """Undo what a change has made of a state; what was counted of use since stays."""
+        now, then = self._records.get(name), before[name]
+        if not isinstance(now, dict) or not isinstance(then, dict):
+            return
+        if UsageFile(self._records).of(name).state != left:
+            return
+        fields = dict(cast("Mapping[str, Any]", now))
+        for key in _STATE_FIELDS:
+            fields.pop(key, None)
+            fields |= {key: then[key]} if key in then else {}
+        self._records[name] = fields
+        self._states.add(name)
 
     def _give_back(self, paths: Sequence[str], backup: Backup) -> None:
         for path in paths:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -101,8 +101,9 @@ def forget_old(home: HomePaths) -> None:
     """Remove what processes left that died while files came in."""
     long_ago = time.time() - _FORGOTTEN_AFTER_S
     for folder in home.state.glob(f"{_INCOMING}*"):
-        if folder.stat().st_mtime < long_ago:
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(FileNotFoundError):  # somebody else removes it
+            if folder.stat().st_mtime < long_ago:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _append(path: Path, data: bytes) -> None:

@@ -32,6 +32,8 @@ from services.home_files import Contents, HomeFile, LeftOut, is_secret
 from services.leases import Lease
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_HOME_BYTES = 256 * 1024 * 1024
+"""Of one import, which is in memory while it is put in its place."""
 NOT_KEPT = "it holds secrets, which are not kept in the database: give them to the services"
 
 _KEY = ["profile", "path"]
@@ -123,23 +125,32 @@ def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOu
     """What goes into the database, and what does not."""
     coming: dict[tuple[str, str], _File] = {}
     left_out: list[LeftOut] = []
+    left = MAX_HOME_BYTES
     for (profile, path), (file, aside) in incoming.files.items():
         if is_secret(path):
             left_out.append(LeftOut(profile, path, NOT_KEPT))
-        elif aside.stat().st_size > MAX_FILE_BYTES:
-            most = MAX_FILE_BYTES >> 20
-            raise LimitExceeded(f"{path} has more than {most} MiB; leave it out")
-        else:
-            coming[profile, path] = _File(aside.read_bytes(), (file.mode & 0o777) | 0o600)
+            continue
+        size = aside.stat().st_size
+        left -= size
+        if size > MAX_FILE_BYTES or left < 0:
+            most = f"{MAX_FILE_BYTES >> 20} MiB a file, and {MAX_HOME_BYTES >> 20} MiB in all"
+            raise LimitExceeded(f"{path} is too much; leave it out: {most}")
+        coming[profile, path] = _File(aside.read_bytes(), (file.mode & 0o777) | 0o600)
     return coming, left_out
 
 
 def _compared(conn: Connection, coming: Mapping[tuple[str, str], _File]) -> Taken:
-    found = {key: files.data_of(conn, *key) for key in coming}
-    added = [key for key, data in found.items() if data is None]
-    there = set(coming)
+    added: list[tuple[str, str]] = []
+    same: list[tuple[str, str]] = []
+    other: list[tuple[str, str]] = []
+    for key, file in coming.items():
+        there = files.data_of(conn, *key)
+        if there is None:
+            added.append(key)
+        else:
+            (same if there == file.data else other).append(key)
+    taken = set(coming)
     for profile in {profile for profile, _ in added}:
-        there |= {(profile, one.path) for one in files.all_of(conn, profile)}
-    check_places(added, there)
-    same = [key for key, data in found.items() if data == coming[key].data]
-    return Taken(added, sorted({*coming} - {*added, *same}), (), same)
+        taken |= {(profile, one.path) for one in files.all_of(conn, profile)}
+    check_places(added, taken)
+    return Taken(added, sorted(other), (), same)

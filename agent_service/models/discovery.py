@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +16,7 @@ from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.pricing import PER_TOKENS, Price
 from services.errors import ServiceUnavailable
 from services.task_groups import all_of
+from services.validation import lenient
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -32,7 +33,7 @@ LOCAL_TIMEOUT_S = 2.0
 TIMEOUT_S = 30.0
 MAX_LISTING_BYTES = 32 * 1024 * 1024
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper")
 _MICRO = 1_000_000
@@ -131,11 +132,6 @@ async def _fetched(
     return bytes(body)
 
 
-class _Listing(Struct):
-    data: list[Any] | None = None
-    models: list[Any] | None = None
-
-
 class _Named(Struct):
     id: str = ""
     slug: str = ""
@@ -155,17 +151,17 @@ class _Limits(Struct):
 class _Pricing(Struct):
     """USD a token; a router has none, and says -1."""
 
-    prompt: Decimal
-    completion: Decimal
+    prompt: Decimal | None = None
+    completion: Decimal | None = None
     input_cache_read: Decimal | None = None
     input_cache_write: Decimal | None = None
 
 
 class _Offered(Struct):
-    id: str
+    id: str = ""
     context_length: int | None = None
     top_provider: _Limits | None = None
-    pricing: _Pricing | None = None
+    pricing: Any = None
 
 
 def chat_models(listing: bytes) -> tuple[str, ...]:
@@ -182,7 +178,7 @@ def listed_models(listing: bytes) -> list[ModelInfo]:
     for entry in _entries(listing, _Offered):
         limits = entry.top_provider or _Limits()
         window = limits.context_length or entry.context_length or 0
-        price = None if entry.pricing is None else _price(entry.pricing)
+        price = _price(lenient(entry.pricing, _Pricing))
         most = limits.max_completion_tokens or 0
         found.append(ModelInfo(entry.id, window, most, price, REFRESHED))
     return [info for info in found if info.id]
@@ -190,19 +186,22 @@ def listed_models(listing: bytes) -> list[ModelInfo]:
 
 def _entries(listing: bytes, kind: type[T]) -> Iterable[T]:
     with suppress(msgspec.MsgspecError, RecursionError):
-        told = msgspec.json.decode(listing, type=_Listing)
-        for entry in told.data or told.models or ():
-            with suppress(msgspec.ValidationError):
-                yield msgspec.convert(entry, kind)
+        told = msgspec.json.decode(listing, type=dict[str, Any])
+        entries = told.get("data") or told.get("models")
+        for entry in cast("list[object]", entries) if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                yield lenient(cast("object", entry), kind)
 
 
 def _price(told: _Pricing) -> Price | None:
     """The price of a million tokens in micro-USD."""
-    prompt = told.prompt
+    prompt, completion = told.prompt, told.completion
+    if prompt is None or completion is None:
+        return None
     read, write = told.input_cache_read, told.input_cache_write
     each = (
         prompt,
-        told.completion,
+        completion,
         prompt if read is None else read,
         prompt if write is None else write,
     )

@@ -231,4 +231,5 @@ class Transport:
         if endpoint.provider != "openai":
             # The SDK takes them from the environment; they are nobody else's business.
             opened.organization = opened.project = None
+            opened._custom_headers = dict(self._headers)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return sdk, opened

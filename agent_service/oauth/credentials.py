@@ -20,7 +20,7 @@ from agent_service.oauth.tokens import (
     Token,
 )
 from services.clock import Clock
-from services.errors import Unavailable
+from services.errors import HermesError, Unavailable
 from services.lifecycle import unbroken
 from services.logins import PROVIDERS
 
@@ -93,8 +93,13 @@ class Credentials:
         return login
 
     async def _keep(self, login: Login) -> None:
+        """Store what a login was exchanged for, which cannot be done again; else use it once."""
         keeping = partial(self._store.keep, self._issuer, login, self._clock.now())
-        await _patiently(keeping, self._clock)
+        try:
+            await _patiently(keeping, self._clock)
+        except HermesError as error:
+            name = PROVIDERS[self._issuer.name]
+            _log.error("the new login at %s is not stored, log in again: %s", name, error)
 
 
 SLOWER_S = 5.0
@@ -137,7 +142,7 @@ async def _patiently(keeping: Callable[[], Awaitable[_T]], clock: Clock) -> _T:
     for _ in range(KEEP_TRIES - 1):
         try:
             return await keeping()
-        except Unavailable as error:
+        except HermesError as error:
             _log.warning("a login is not stored yet: %s", error)
             await clock.sleep(KEEP_WAIT_S)
     return await keeping()

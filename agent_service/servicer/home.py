@@ -54,7 +54,7 @@ class HomeServicer(HomeServiceServicer):
     async def ImportHome(
         self, request_iterator: AsyncIterator[pb.ImportHomeRequest], context: Context
     ) -> pb.ImportHomeResponse:
-        """Takes files, all or none."""
+        """Takes files, none where one is in the way."""
         profiles: dict[str, None] = {}
         async with self._moving.incoming() as incoming:
             async for request in request_iterator:

@@ -2,20 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
-
-T = TypeVar("T", bound=Struct)
-_fields = cache(msgspec.structs.fields)
+from services.validation import lenient
 
 
 class SkillState(StrEnum):
@@ -167,14 +162,3 @@ def moment(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         # One of the first or the last day may be none in UTC.
         return None
-
-
-def lenient(record: object, kind: type[T]) -> T:
-    """A record as far as it has the form; a field that has not is as if it were missing."""
-    fields = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
-    known: dict[str, Any] = {}
-    for each in _fields(kind):
-        if each.name in fields:
-            with suppress(msgspec.ValidationError):
-                known[each.name] = msgspec.convert(fields[each.name], each.type)
-    return kind(**known)

@@ -49,7 +49,7 @@ class ProcessMark(Struct, frozen=True):
     def kill(self) -> None:
         """SIGKILL for it and nobody else."""
         process = read_process(self.pid)
-        if process is not None and process.started_ticks == self.started_ticks:
+        if process is not None and self.lives():
             send_signal(process, signal.SIGKILL)
 
 

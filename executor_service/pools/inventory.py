@@ -28,6 +28,8 @@ class PoolOptions(Struct, frozen=True):
 
     owner: str
     backend: str
+    box_secret: Callable[[str], str]
+    """What proves to the supervisor of a box, by its key, that its executor is speaking."""
     template: str = DEFAULT_TEMPLATE
     limits: Limits = field(default_factory=Limits)
     image: str = ""
@@ -39,8 +41,6 @@ class PoolOptions(Struct, frozen=True):
     """Whether boxes are made ready before the first one is asked for."""
     orphan_timeout_s: float = 1800.0
     """How long a box lives without an executor."""
-    box_secret: Callable[[str], str] = str
-    """What proves to the supervisor of a box, by its key, that its executor is speaking."""
 
 
 class PoolStats(Struct, frozen=True):

@@ -22,7 +22,8 @@ from agent_service.skills.library import (
     change_usage,
 )
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders, archive_place
-from agent_service.skills.usage import SkillState, Usage, lenient, timestamp
+from agent_service.skills.usage import SkillState, Usage, timestamp
+from services.validation import lenient
 
 
 class Installed(Struct, frozen=True):

@@ -19,12 +19,13 @@ async def listening(answer: bytes | None) -> AsyncGenerator[int]:
     """Listen, answer every request with these bytes, or never."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if answer is not None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer)
-            writer.close()
-        else:
-            await reader.read()
+        try:
+            if answer is not None:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(answer)
+            else:
+                await reader.read()
+        finally:
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)

@@ -39,7 +39,7 @@ from services.public_addresses import Address, AddressVetting
 from tests.fakes.clock import ManualClock
 from tests.fakes.plain_backend import NAME, PlainBackend
 
-OPTIONS = PoolOptions(owner="test", backend=NAME, warm=0, most=4)
+OPTIONS = PoolOptions(owner="test", backend=NAME, box_secret="secret of {}".format, warm=0, most=4)
 LIFETIMES = Lifetimes(idle_s=60, total_s=3600)
 SPOOL = SpoolLimits(CommandLimits(64 * 1024, first_segments=2, segments=6), 4 * 1024 * 1024)
 

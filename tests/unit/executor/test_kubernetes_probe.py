@@ -22,9 +22,20 @@ FAILED = f"HTTP/1.1 500 Oops\r\n{JSON}Content-Length: 2\r\n\r\n{{}}"
 
 async def test_a_question_that_fails_leaves_no_others_waiting(tmp_path: Path) -> None:
     others, over = asyncio.Event(), asyncio.Event()
-    reviews = 0
+    reviews, ended = 0, list[asyncio.Future[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        mine = asyncio.get_running_loop().create_future()
+        ended.append(mine)
+        try:
+            await answer_one(reader, writer)
+        except ConnectionError:
+            pass  # who asked has gone
+        finally:
+            writer.close()
+            mine.set_result(None)
+
+    async def answer_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal reviews
         head = await reader.readuntil(b"\r\n\r\n")
         answer = VERSION
@@ -36,7 +47,6 @@ async def test_a_question_that_fails_leaves_no_others_waiting(tmp_path: Path) ->
             await others.wait()
         writer.write(answer.encode())
         await writer.drain()
-        writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
         config = tmp_path / "kubeconfig"
@@ -47,5 +57,6 @@ async def test_a_question_that_fails_leaves_no_others_waiting(tmp_path: Path) ->
         left = [task for task in asyncio.all_tasks() if "_has_right" in repr(task.get_coro())]
         over.set()
         await cluster.close()
+        await asyncio.gather(*ended)
     assert (found.available, left) == (False, [])
     assert "the cluster refuses" in found.reason
