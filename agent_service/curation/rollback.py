@@ -110,8 +110,9 @@ class Rollback:
         return Draft(tuple(changes), done, tuple(self._refused.values()))
 
     def _differs(self, name: str) -> bool:
-        files = self._undone[name]
-        return name in self._states or any(self._goal.get(it) != self._now.get(it) for it in files)
+        before = UsageFile.parse(self._now.get(USAGE)).of(name).state
+        is_other = name in self._states and UsageFile(self._records).of(name).state != before
+        return is_other or any(self._goal.get(it) != self._now.get(it) for it in self._undone[name])
 
     def _done(self, name: str) -> Done:
         is_left = any(path in self._goal for path in self._undone[name] if _is_document(path))

@@ -62,8 +62,8 @@ class HomeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ImportHome(self, request_iterator, context):
-        """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-        has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
+        """Takes files: nothing is in its place before the last request, with `finish`, has come, and none
+        where one is in the way. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
         with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
         of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
         """

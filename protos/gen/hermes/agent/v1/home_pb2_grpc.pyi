@@ -23,8 +23,8 @@ class HomeServiceStub:
     there is no such profile.
     """
     ImportHome: _aio.StreamUnaryMultiCallable[_home_pb2.ImportHomeRequest, _home_pb2.ImportHomeResponse]
-    """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-    has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
+    """Takes files: nothing is in its place before the last request, with `finish`, has come, and none
+    where one is in the way. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
     with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
     of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
     """
@@ -50,8 +50,8 @@ class HomeServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _abc.AsyncIterator[_home_pb2.ImportHomeRequest],
         context: _aio.ServicerContext[_abc.AsyncIterator[_home_pb2.ImportHomeRequest], _abc.Awaitable[_home_pb2.ImportHomeResponse]],
     ) -> _abc.Awaitable[_home_pb2.ImportHomeResponse]:
-        """Takes files, all of them or none: nothing is in its place before the last request, with `finish`,
-        has come. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
+        """Takes files: nothing is in its place before the last request, with `finish`, has come, and none
+        where one is in the way. The same files again change nothing, and complete an import that was cut off. Sessions among them are taken as well, once. Fails
         with ALREADY_EXISTS where a file is there with other bytes, unless `existing` says what is to become
         of it, and with INVALID_ARGUMENT or LIMIT_EXCEEDED where a file cannot be kept.
         """
