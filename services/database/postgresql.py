@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import sqlalchemy as sa
@@ -80,7 +80,7 @@ class PostgresqlStore:
         self._connect_args = {**_CONNECT, "application_name": f"hermes {service}"}
         self._hints = Hints()
         self._workers = Workers()
-        self._writes: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._engines: _Engines | None = None
 
     async def __aenter__(self) -> Self:
@@ -96,19 +96,23 @@ class PostgresqlStore:
         await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        """Run `fn` and commit in a task of our own, whether or not the caller stays."""
-        task = asyncio.create_task(self._transaction(self._connected.writing, fn, notify))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        """Run `fn` and commit, whether or not the caller stays."""
+        return await self._finished(self._transaction(self._connected.writing, fn, notify))
+
+    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
+        """Run `fn` on a snapshot."""
+        return await self._finished(self._transaction(self._connected.reading, fn))
+
+    async def _finished(self, transaction: Coroutine[Any, Any, _T]) -> _T:
+        """Run it in a task of our own: one that is cut off may not give its connection back."""
+        task = asyncio.create_task(transaction)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             task.add_done_callback(_log_failure)
             raise
-
-    async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
-        """Run `fn` on a snapshot."""
-        return await self._transaction(self._connected.reading, fn)
 
     async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn` in a thread, as Alembic reads files, while we alone hold the schema's lock."""
@@ -128,13 +132,13 @@ class PostgresqlStore:
         return self._hints.listen(channel)
 
     async def _close(self) -> None:
-        """Finish the writes that were asked for, and let go of the connections."""
+        """Finish what was asked for, and let go of the connections."""
         if self._engines is None:
             return
         pool, self._engines = self._engines.pool, None
         async with self._workers:
-            if self._writes:
-                await asyncio.wait(self._writes)
+            if self._running:
+                await asyncio.wait(self._running)
         await pool.dispose()
 
     def _make_engines(self) -> _Engines:
