@@ -98,6 +98,8 @@ def test_a_message_is_one_trace_over_all_services_that_work_on_it(
     working = ["hermes-agent execute_tool terminal", "hermes-agent invoke_agent hermes"]
     assert above(begun)[1:3] == working
     assert begun.attributes["rpc.system.name"] == "grpc"
+    (started,) = [each for each in named(spans, start) if each.service == "hermes-agent"]
+    assert started.attributes["rpc.response.status_code"] == "OK"
     # A client that has read how a command ended leaves the stream, before or after its status.
     assert begun.attributes["rpc.response.status_code"] in {"OK", "CANCELLED"}
     assert not any(each.failed for each in spans)
