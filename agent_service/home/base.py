@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import HomeError, HomePaths, private_folder
-from services.home_files import Contents, HomeFile, LeftOut, check_path
+from services.home_files import Contents, HomeFile, LeftOut, check_path, is_secret
 
 PIECE_BYTES = 256 * 1024
 _INCOMING = "incoming-"
@@ -191,3 +191,10 @@ def check_places(coming: Collection[tuple[str, str]], there: Collection[tuple[st
 def _folders(path: str) -> Sequence[str]:
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def kept_mode(file: HomeFile) -> int:
+    """The permissions that a file has here: its owner's always, and only those for secrets."""
+    if is_secret(file.path):
+        return 0o600
+    return (file.mode & 0o777) | 0o600

@@ -19,6 +19,7 @@ from agent_service.home.base import (
     decided,
     forget_old,
     incoming_to,
+    kept_mode,
 )
 from agent_service.skills.files import HomeSkillFiles
 from agent_service.storage.profiles import FileProfiles
@@ -28,13 +29,10 @@ from services.home_files import (
     Contents,
     HomeFile,
     contents,
-    is_secret,
     obstacle,
     profiles_of,
 )
 from services.lifecycle import unbroken
-
-_OWNERS = 0o600
 
 
 class FileHomes:
@@ -116,7 +114,7 @@ class FileHomes:
             target = Path(os.path.realpath(self._home.profile(profile).root / path))
             try:
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                aside.chmod(_mode(file))
+                aside.chmod(kept_mode(file))
                 _move(aside, target)
             except OSError as error:
                 why = f"{target} cannot be written: {error.strerror}"
@@ -124,12 +122,6 @@ class FileHomes:
             touched.add(target.parent)
         for parent in touched:
             _sync(parent)
-
-
-def _mode(file: HomeFile) -> int:
-    if is_secret(file.path):
-        return _OWNERS
-    return (file.mode & 0o777) | _OWNERS
 
 
 def _open(path: Path) -> BinaryIO | None:

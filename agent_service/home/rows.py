@@ -18,6 +18,7 @@ from agent_service.home.base import (
     decided,
     forget_old,
     incoming_to,
+    kept_mode,
 )
 from agent_service.skills.rows import LOCKED
 from agent_service.storage import profile_files as files
@@ -135,7 +136,7 @@ def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOu
         if size > MAX_FILE_BYTES or left < 0:
             most = f"{MAX_FILE_BYTES >> 20} MiB a file, and {MAX_HOME_BYTES >> 20} MiB in all"
             raise LimitExceeded(f"{path} is too much; leave it out: {most}")
-        coming[profile, path] = _File(aside.read_bytes(), (file.mode & 0o777) | 0o600)
+        coming[profile, path] = _File(aside.read_bytes(), kept_mode(file))
     return coming, left_out
 
 
