@@ -129,6 +129,6 @@ def _missing(file: Attachment) -> str:
 
 def _check_uploaded(conn: Connection, order: DeliveryOrder) -> None:
     for each in order.attachments:
-        found = attachments.whole(conn, FileKey(order.id, order.profile, each.sha256))
-        if found is None or found[1] != each.length_bytes:
+        key = FileKey(order.id, order.profile, each.sha256)
+        if attachments.length_of(conn, key) != each.length_bytes:
             raise NotUploaded(f"{each.name} was not uploaded for delivery {order.id}")

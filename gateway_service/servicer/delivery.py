@@ -7,7 +7,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gateway_service.attachments import MAX_BYTES, PIECE_BYTES, Attachments
+from gateway_service.attachments import MAX_BYTES, Attachments
 from gateway_service.deliveries import Deliveries, DeliveryOrder
 from gateway_service.messages import Attachment
 from gateway_service.platforms.base import Destination
@@ -27,6 +27,7 @@ MAX_THREAD_ID_CHARS = 64
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
+CHUNK_BYTES = 1024 * 1024
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
@@ -96,18 +97,19 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         """Reads a file of a delivery."""
         profile = request.profile or DEFAULT_PROFILE
         key = FileKey(request.delivery_id, profile, request.sha256.hex())
-        async with aclosing(self._attachments.read(key)) as pieces:
-            async for piece in pieces:
-                yield delivery_pb2.DownloadAttachmentResponse(chunk=piece)
+        data = await self._attachments.read(key)
+        for start in range(0, len(data), CHUNK_BYTES):
+            chunk = data[start : start + CHUNK_BYTES]
+            yield delivery_pb2.DownloadAttachmentResponse(chunk=chunk)
 
 
 async def _chunks(
     requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest],
 ) -> AsyncGenerator[bytes]:
     async for request in requests:
-        if not request.HasField("chunk") or len(request.chunk) > PIECE_BYTES:
+        if not request.HasField("chunk") or len(request.chunk) > CHUNK_BYTES:
             raise InvalidArgument(
-                "a file is sent in chunks", fields={"chunk": f"at most {PIECE_BYTES:,} bytes"}
+                "a file is sent in chunks", fields={"chunk": f"at most {CHUNK_BYTES:,} bytes"}
             )
         yield request.chunk
 

@@ -82,27 +82,15 @@ it was to show, `uncertain` says that it may have been created without our knowi
 attachment = Table(
     "attachment",
     metadata,
-    Column("id", String(64), primary_key=True),
-    Column("delivery_id", String(128), nullable=False),
-    Column("profile", String(64), nullable=False),
-    Column("sha256", String(64), nullable=False),
+    Column("delivery_id", String(128), primary_key=True),
+    Column("profile", String(64), primary_key=True),
+    Column("sha256", String(64), primary_key=True),
     Column("length_bytes", BigInteger, nullable=False),
-    Column("is_whole", Boolean, nullable=False),
+    Column("data", LargeBinary, nullable=False),
     Column("created_at", UtcTime, nullable=False),
-    Index("attachment_by_delivery", "delivery_id"),
     Index("attachment_by_age", "created_at"),
 )
-"""A file of a delivery. It is stored before its delivery is, by one upload or by several at a time,
-of which each has a row of its own; only those that came to their end are `is_whole`."""
-
-attachment_piece = Table(
-    "attachment_piece",
-    metadata,
-    Column("attachment_id", String(64), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("data", LargeBinary, nullable=False),
-)
-"""What is in a file, in pieces, so that no transaction is long."""
+"""A file of a delivery, which is stored before its delivery is."""
 
 account = Table(
     "account",

@@ -25,8 +25,8 @@ from tests.integration.test_gateway_deliveries import REPEAT, sender
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"picture" * 100
 LARGE = bytes(range(256)) * 12_000
-"""About three pieces of what is stored at once."""
-STORED = "SELECT count(*) FROM attachment_piece"
+"""About three chunks of a download."""
+STORED = "SELECT count(*) FROM attachment"
 
 
 @dataclass(frozen=True)

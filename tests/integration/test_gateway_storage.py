@@ -168,26 +168,18 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
     keys = [FileKey(delivery_id, "default", "00") for delivery_id in ("unused", "sent", "waiting")]
 
     def store(conn: Connection) -> None:
-        for key in keys:
-            attachments.begin(conn, f"att_{key.delivery_id}", key, 2, NOW)
-            for position, data in enumerate((b"a", b"b")):
-                attachments.add_piece(conn, f"att_{key.delivery_id}", position, data)
+        for key in (*keys, *keys):
+            attachments.put(conn, key, b"ab", NOW)
         for delivery_id in ("sent", "waiting"):
             outbox.add(conn, Delivery(delivery_id, CHAT, [Content("h\0i")]), NOW)
 
     def kept(conn: Connection) -> list[str]:
-        return [
-            key.delivery_id
-            for key in keys
-            if attachments.piece(conn, f"att_{key.delivery_id}", 1) == b"b"
-        ]
+        return [key.delivery_id for key in keys if attachments.data_of(conn, key) == b"ab"]
 
     await database.write(store)
-    assert await database.read(lambda conn: attachments.whole(conn, keys[0])) is None
-    await database.write(lambda conn: attachments.finish(conn, "att_unused"))
-    assert await database.read(lambda conn: attachments.whole(conn, keys[0])) == ("att_unused", 2)
+    assert await database.read(lambda conn: attachments.length_of(conn, keys[0])) == 2
     other = FileKey("unused", "other", "00")
-    assert await database.read(lambda conn: attachments.whole(conn, other)) is None
+    assert await database.read(lambda conn: attachments.length_of(conn, other)) is None
     assert await database.write(lambda conn: attachments.drop_sent(conn, "sent")) == 0
     part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
     assert part is not None
@@ -198,18 +190,6 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
     assert await database.write(lambda conn: attachments.forget(conn, NOW)) == 0
     assert await database.write(lambda conn: attachments.forget(conn, LATER)) == 1
     assert await database.read(kept) == ["waiting"]
-
-
-async def test_what_comes_for_a_delivery_that_was_sent_meanwhile_does_not_stay(
-    database: Database,
-) -> None:
-    key = FileKey("sent", "default", "00")
-    await database.write(lambda conn: attachments.begin(conn, "att", key, 1, NOW))
-    await database.write(lambda conn: attachments.drop(conn, ["att"]))
-    await database.write(lambda conn: attachments.add_piece(conn, "att", 0, b"x"))
-    assert not await database.write(lambda conn: attachments.finish(conn, "att"))
-    await database.write(lambda conn: attachments.forget(conn, NOW))
-    assert await database.read(lambda conn: attachments.piece(conn, "att", 0)) is None
 
 
 async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
@@ -237,20 +217,17 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
     assert part.content == Content(lacks)
 
 
-async def test_house_keeping_drops_files_that_nobody_delivers(
-    database: Database,
-) -> None:
+async def test_house_keeping_drops_files_that_nobody_delivers(database: Database) -> None:
     clock = SystemClock()
     ages = {"old": KEEP_UNUSED + timedelta(minutes=1), "new": timedelta(0)}
+    keys = {name: FileKey(name, "default", "00") for name in ages}
 
     def store(conn: Connection) -> None:
         for name, age in ages.items():
-            key = FileKey(name, "default", "00")
-            attachments.begin(conn, name, key, 1, clock.now() - age)
-            attachments.add_piece(conn, name, 0, b"x")
+            attachments.put(conn, keys[name], b"x", clock.now() - age)
 
     def kept(conn: Connection) -> list[str]:
-        return [name for name in ages if attachments.piece(conn, name, 0) is not None]
+        return [name for name, key in keys.items() if attachments.data_of(conn, key)]
 
     await database.write(store)
     metrics = GatewayMetrics.create(Meter(CollectorRegistry()))
