@@ -32,11 +32,11 @@ from services.clock import Clock
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
 from services.logs import bind
+from services.persistence import until_answered
 from services.redact import Redactor
 
 _log = logging.getLogger(__name__)
 
-RETRY_S = 2.0
 LAST_EDIT_S = 15.0
 BUTTON_CHARS = 40
 ANSWER_HINT = "Your next message is the answer."
@@ -113,17 +113,11 @@ class Answers:
     async def answer(self, order: TurnOrder, refusal: str = "") -> None:
         """Show a turn from wherever it is to its end, or why it could not be started."""
         with bind(turn_id=order.turn_id, session_id=order.session_id):
-            while True:
-                try:
-                    await self._finish(order, refusal or await self._follow(order))
-                except DatabaseUnavailable as error:
-                    _log.warning("an answer waits for the database: %s", error)
-                    await self._clock.sleep(RETRY_S)
-                else:
-                    return
+            await until_answered(self._clock, "an answer", lambda: self._finish(order, refusal))
 
-    async def _finish(self, order: TurnOrder, answer: str) -> None:
+    async def _finish(self, order: TurnOrder, refusal: str) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
+        answer = refusal or await self._follow(order)
         limit = self._platform.traits.message_units - REPEAT_UNITS
         said = self._redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, NotFound
 from services.lifecycle import Workers
+from services.persistence import until_answered
 from services.tracing import span
 
 _log = logging.getLogger(__name__)
@@ -201,7 +203,7 @@ class Sender:
         key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
             try:
-                data = b"".join([piece async for piece in self._attachments.read(key)])
+                data = await self._attachments.read(key)
             except NotFound as error:
                 raise Refused(f"{file.name} cannot be sent: {error.message}") from error
             except DatabaseUnavailable as error:
@@ -228,14 +230,7 @@ class Sender:
             if part.content.attachment is not None and outcome.state is not State.PENDING:
                 files.drop_sent(conn, part.delivery_id)
 
-        while True:
-            try:
-                await self._held.write(write)
-            except DatabaseUnavailable as error:
-                _log.warning("%s is not noted yet: %s", part.delivery_id, error)
-                await self._clock.sleep(RETRY_S)
-            else:
-                break
+        await until_answered(self._clock, part.delivery_id, partial(self._held.write, write))
         is_placeholder = part.kind is Kind.ANSWER and not part.version
         if outcome.state is not State.PENDING and not is_placeholder:
             name = outcome.state.value.lower()

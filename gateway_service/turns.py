@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,15 +15,13 @@ from gateway_service.messages import CLI, TurnOrder
 from gateway_service.storage import inbox as storage
 from services.clock import Clock
 from services.database import Database
-from services.errors import DatabaseUnavailable, Draining, Reason, Unavailable
+from services.errors import Draining, Reason, Unavailable
 from services.lifecycle import Workers
 from services.logs import bind
+from services.persistence import until_answered
 from services.tracing import span
 
 _log = logging.getLogger(__name__)
-
-FIRST_WAIT_S = 0.2
-LONGEST_WAIT_S = 5.0
 
 
 class Begun(Struct, frozen=True):
@@ -68,35 +66,20 @@ class Turns:
             await self._start(order)
 
     async def _start(self, order: TurnOrder) -> None:
-        wait_s = FIRST_WAIT_S
-        while True:
-            try:
-                await self._agent.start(order)
-            except Unavailable as error:
-                _log.warning("a message waits for the agent: %s", error)
-            except AgentRefused as error:
-                # The id is ours, so the turn is too, even if settings have changed since.
-                if error.reason is not Reason.ALREADY_EXISTS:
-                    raise
-                return
-            else:
-                _log.info("a message of %s has its turn", order.source.platform)
-                return
-            await self._clock.sleep(wait_s)
-            wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+        try:
+            await until_answered(self._clock, "a message", partial(self._agent.start, order))
+        except AgentRefused as error:
+            # The id is ours, so the turn is too, even if settings have changed since.
+            if error.reason is not Reason.ALREADY_EXISTS:
+                raise
+        else:
+            _log.info("a message of %s has its turn", order.source.platform)
 
     async def close(self, turn_id: str) -> None:
         """Note that a turn's message has been answered, as soon as the database takes it."""
-        wait_s, now = FIRST_WAIT_S, self._clock.now()
-        while True:
-            try:
-                await self._database.write(lambda conn: storage.close(conn, turn_id, now))
-            except DatabaseUnavailable as error:
-                _log.warning("the message of %s is not closed yet: %s", turn_id, error)
-                await self._clock.sleep(wait_s)
-                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
-            else:
-                return
+        close = partial(storage.close, turn_id=turn_id, now=self._clock.now())
+        closing = partial(self._database.write, close)
+        await until_answered(self._clock, f"the message of {turn_id}", closing)
 
     def answered(self, turn_id: str) -> None:
         """Close the message of a turn that has ended, also when the client has gone."""
@@ -110,22 +93,13 @@ class Turns:
 
     async def resume(self) -> None:
         """Take up the turns of connected clients that an earlier process has left open."""
-        for order in await self._left_open():
+        find = partial(storage.accepted, platform=CLI, account_id="")
+        found = partial(self._database.read, find)
+        for _, order in await until_answered(self._clock, "what was left open", found):
             # One after another: a later message of a session interrupts an earlier one.
             with suppress(AgentRefused):
                 await self.start(order)
             self.settle(order)
-
-    async def _left_open(self) -> Sequence[TurnOrder]:
-        """The turns that are open, as soon as the database says so; it may be away at a start."""
-        while True:
-            try:
-                found = await self._database.read(lambda conn: storage.accepted(conn, CLI, ""))
-            except DatabaseUnavailable as error:
-                _log.warning("open turns wait for the database: %s", error)
-                await self._clock.sleep(LONGEST_WAIT_S)
-            else:
-                return [order for _, order in found]
 
     async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
         with span("receive", {"messaging.system": order.source.platform}) as received:

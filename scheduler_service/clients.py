@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from hermes.agent.v1 import (
     catalog_pb2,
@@ -23,8 +24,6 @@ from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from scheduler_service.curation import Curation, CuratorSettings, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
-from scheduler_service.runs.prompts import Output
-from scheduler_service.runs.runner import Ask, TurnResult
 from services.channels import Channels
 from services.errors import (
     FailedPrecondition,
@@ -68,8 +67,33 @@ _CURATION_ERRORS: Mapping[grpc.StatusCode, Callable[[str], HermesError]] = {
 _T = TypeVar("_T")
 
 
+class TurnResult(Struct, frozen=True):
+    """What a turn came to: its answer, and why it failed if it did."""
+
+    output: str
+    error: str = ""
+    may_retry: bool = False
+    """It failed in a way that may be over the next time."""
+
+
+class Output(Struct, frozen=True):
+    """What another job came to last, as data that nobody here has written."""
+
+    name: str
+    text: str
+
+
+class Ask(Struct, frozen=True):
+    """What a run asks the agent."""
+
+    instructions: str
+    parts: Sequence[str | Output]
+    denied: Sequence[str] = ()
+    """Slash commands that are denied to whoever's words these are."""
+
+
 class AgentClient:
-    """The agent service, for the turns of runs."""
+    """The agent service, for the turns of runs. Raises Unavailable and CallRefused."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -89,10 +113,7 @@ class AgentClient:
     async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
         """Return for each text the kinds of attacks that it looks like."""
         request = catalog_pb2.ScanTextsRequest(texts=texts)
-        try:
-            answer = await self._catalog.ScanTexts(request, timeout=_CALL_S)
-        except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+        answer = await _answer(self._catalog.ScanTexts(request, timeout=_CALL_S))
         return [
             tuple(dict.fromkeys(threat.family for threat in found.threats))
             for found in answer.findings
@@ -112,13 +133,10 @@ class AgentClient:
             limit=amount if any(options.budget) else None,
             keeps_set=keeps_set,
         )
-        try:
-            await self._usage.SetBudget(request, timeout=_CALL_S)
-        except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+        await _answer(self._usage.SetBudget(request, timeout=_CALL_S))
 
     async def start(self, claim: Claim, ask: Ask) -> None:
-        """Start the attempt's turn, in a session of its own."""
+        """Start the attempt's turn, in a session of its own; the second time changes nothing."""
         job, options = claim.job, claim.job.spec.options
         origin = job.spec.origin or Origin(platform="scheduler", chat_id=job.id)
         skills = {SKILLS} if options.toolsets and options.skills else set[str]()
@@ -144,24 +162,16 @@ class AgentClient:
             skills=options.skills,
             denied_commands=ask.denied,
         )
-        try:
-            await self._turns.StartTurn(request, timeout=_CALL_S)
-        except grpc.aio.AioRpcError as error:
-            # Nobody else starts a turn by this id: it was started before the job was changed, or
-            # what its prompt is joined by was another output.
-            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
-                raise _explained(error) from error
+        # Nobody else starts a turn by this id: it was started before the job was changed, or what
+        # its prompt is joined by was another output.
+        starting = self._turns.StartTurn(request, timeout=_CALL_S)
+        await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, starting)
 
     async def stop(self, profile: str, turn_id: str) -> bool:
         """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
         request = turn_pb2.InterruptTurnRequest(turn_id=turn_id, profile=profile)
-        try:
-            await self._turns.InterruptTurn(request, timeout=_CALL_S)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise _explained(error) from error
-            return False
-        return True
+        stopping = self._turns.InterruptTurn(request, timeout=_CALL_S)
+        return await _answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
 
     def watch(self, claim: Claim) -> "AgentTurnWatch":
         """Watch the attempt's turn from its beginning."""
@@ -200,7 +210,7 @@ class AgentTurnWatch:
 
 
 class GatewayClient:
-    """The gateway service, for the output of runs."""
+    """The gateway service, for the output of runs. Raises Unavailable and CallRefused."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -210,23 +220,24 @@ class GatewayClient:
         return delivery_pb2_grpc.DeliveryServiceStub(self._channels.to("gateway"))
 
     async def deliver(self, profile: str, delivery_id: str, to: Origin, text: str) -> None:
-        """Hand over the text for a chat."""
+        """Hand over the text for a chat; the second time changes nothing."""
         request = delivery_pb2.DeliverRequest(
             delivery_id=delivery_id,
             profile=profile,
             destination=message_of(to, origin_pb2.Origin, trust=origin_pb2.TRUST_SERVICE),
             text=text,
         )
-        try:
-            await self._deliveries.Deliver(request, timeout=_CALL_S)
-        except grpc.aio.AioRpcError as error:
-            # Nobody else delivers by this id: it was delivered before the job was changed.
-            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
-                raise _explained(error) from error
+        # Nobody else delivers by this id: it was delivered before the job was changed.
+        delivering = self._deliveries.Deliver(request, timeout=_CALL_S)
+        await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
 
 
 class CurationClient:
-    """The agent service, for the libraries of skills."""
+    """The agent service, for the libraries of skills of all profiles.
+
+    Raises Unavailable, and one of NotFound, FailedPrecondition, StaleEpoch and CallRefused where it
+    is in vain to ask again.
+    """
 
     def __init__(self, channels: Channels, settings: CuratorSettings) -> None:
         self._channels = channels
@@ -279,6 +290,23 @@ class CurationClient:
         request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
         answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
         return [record_of(each, Report) for each in answer.reports]
+
+
+async def _answer(call: Awaitable[_T]) -> _T:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise _explained(error) from error
+
+
+async def _answer_unless(code: grpc.StatusCode, call: Awaitable[_T]) -> _T | None:
+    """The same; None where the call fails with this code."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not code:
+            raise _explained(error) from error
+        return None
 
 
 async def _curating(call: Awaitable[_T]) -> _T:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -95,37 +94,3 @@ class Order(Struct, frozen=True):
     plan: str = ""
     plan_failure: str = ""
     dry_run: bool = False
-
-
-class Libraries(Protocol):
-    """The libraries of all profiles.
-
-    Raises Unavailable, and one of NotFound, FailedPrecondition, StaleEpoch and CallRefused where it
-    is in vain to ask again.
-    """
-
-    async def curations(self, profile: str = "") -> Sequence[Curation]:
-        """How curation stands in one profile, or in all."""
-        ...
-
-    async def update(
-        self, profile: str, *, is_paused: bool | None = None, begins: bool = False
-    ) -> None:
-        """Pause or resume it, or record that it was looked at for the first time."""
-        ...
-
-    async def plan(self, profile: str, job_skills: Sequence[str]) -> str:
-        """What a model wants consolidated; empty where there is nothing to ask."""
-        ...
-
-    async def apply(self, order: Order) -> Report:
-        """Do what the rules allow, once for each run."""
-        ...
-
-    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
-        """Undo what was changed since a backup."""
-        ...
-
-    async def reports(self, profile: str, most: int) -> Sequence[Report]:
-        """What came of earlier runs, the latest first."""
-        ...

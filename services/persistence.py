@@ -5,32 +5,33 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from msgspec import Struct
-
 from services.clock import Clock
 from services.errors import Unavailable
 
-_FIRST_RETRY_S = 0.1
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
 
-class Persistence(Struct, frozen=True):
-    """How long it is waited between two tries, of which each wait is twice the one before."""
+async def until_answered(
+    clock: Clock,
+    what: str,
+    call: Callable[[], Awaitable[_T]],
+    longest_wait_s: float = LONGEST_WAIT_S,
+) -> _T:
+    """Call until there is an answer, however long that takes; `what` is named in logs.
 
-    clock: Clock
-    longest_s: float = 5.0
-
-    async def until_answered(self, what: str, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Call until there is an answer, however long that takes; `what` is named in logs."""
-        delay_s = _FIRST_RETRY_S
-        while True:
-            try:
-                return await call()
-            except Unavailable as error:
-                level = logging.WARNING if delay_s == _FIRST_RETRY_S else logging.DEBUG
-                _log.log(level, "%s waits: %s", what, error)
-            await self.clock.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-            delay_s = min(2 * delay_s, self.longest_s)
+    Each wait between two calls is twice the one before, up to the longest.
+    """
+    wait_s = FIRST_WAIT_S
+    while True:
+        try:
+            return await call()
+        except Unavailable as error:
+            level = logging.WARNING if wait_s == FIRST_WAIT_S else logging.DEBUG
+            _log.log(level, "%s waits: %s", what, error)
+        await clock.sleep(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        wait_s = min(2 * wait_s, longest_wait_s)

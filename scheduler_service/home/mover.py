@@ -10,15 +10,16 @@ import sqlalchemy as sa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.document import document_of
 from scheduler_service.home.jobs import Reading, ReadJob, read_document
 from scheduler_service.home.profiles import HomeOf
 from scheduler_service.jobs import Job, notes_on, without_secrets
-from scheduler_service.runs.planner import CHANNEL
-from scheduler_service.runs.prompts import Scanner, own_words
+from scheduler_service.runs.prompts import own_words
 from scheduler_service.schedule.schedule import check_zone
 from scheduler_service.storage import imports
+from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.imports import Inserted
 from services.clock import Clock
 from services.database import Database
@@ -77,7 +78,7 @@ class JobMover:
         self._check = check
         self._redactor = redactor
 
-    async def take(self, file: JobFile, scanner: Scanner | None = None) -> list[Moved]:
+    async def take(self, file: JobFile, scanner: AgentClient | None = None) -> list[Moved]:
         """Store the jobs of a file that are not there yet, all at once; what became of each.
 
         Prompts are scanned before each run in any case.
@@ -144,7 +145,7 @@ class JobMover:
         return replace(read, job=replace(read.job, spec=clean), notes=notes)
 
 
-async def _scanned(read: Sequence[ReadJob], scanner: Scanner) -> list[ReadJob]:
+async def _scanned(read: Sequence[ReadJob], scanner: AgentClient) -> list[ReadJob]:
     """The jobs without those whose words look like attacks, where that can be asked."""
     judged = list(read)
     asked = [number for number, each in enumerate(read) if each.job is not None]

@@ -3,27 +3,28 @@
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from scheduler_service.clients import CurationClient
 from scheduler_service.curation import (
     Curation,
     CuratorSettings,
-    Libraries,
     Order,
     Report,
 )
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
-from scheduler_service.runs.persistence import Persistence
-from scheduler_service.runs.planner import CHANNEL
+from scheduler_service.runs.metrics import CuratorMetrics
 from scheduler_service.storage import curation, runs
+from scheduler_service.storage.claims import CHANNEL
 from services.clock import Clock
 from services.database import Database
 from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailable
 from services.ids import new_id
 from services.leases import Fenced, LeaseTable
+from services.persistence import until_answered
 
 REFUSED = (CallRefused, NotFound, FailedPrecondition, StaleEpoch)
 """What says that it is in vain to ask again."""
@@ -34,31 +35,22 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Observer(Protocol):
-    """Where the curator's work is counted."""
-
-    def last_run(self, timestamp_s: float) -> None: ...
-
-    def done(self, report: Report) -> None: ...
-
-
 class CuratorRuns:
     """Works on claimed runs: a plan of the model, then all changes of the library or none."""
 
     def __init__(
         self,
         database: Database,
-        libraries: Libraries,
+        libraries: CurationClient,
         *,
         leases: LeaseTable,
         clock: Clock,
-        observer: Observer,
+        observer: CuratorMetrics,
     ) -> None:
         self._database = database
         self._libraries = libraries
         self._leases = leases
         self._clock = clock
-        self._persistence = Persistence(clock, _LONGEST_RETRY_S)
         self._observer = observer
 
     async def work(self, claim: Claim) -> Claim:
@@ -121,7 +113,7 @@ class CuratorRuns:
                     noted = error.message
                 raise
 
-        return await self._persistence.until_answered(f"run {claim.run_id}", make)
+        return await until_answered(self._clock, f"run {claim.run_id}", make, _LONGEST_RETRY_S)
 
 
 class CuratorTimer:
@@ -130,11 +122,11 @@ class CuratorTimer:
     def __init__(
         self,
         database: Database,
-        libraries: Libraries,
+        libraries: CurationClient,
         *,
         clock: Clock,
         settings: CuratorSettings,
-        observer: Observer,
+        observer: CuratorMetrics,
     ) -> None:
         self._database = database
         self._libraries = libraries

@@ -10,24 +10,22 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job, JobKind
-from scheduler_service.options import Missed
+from scheduler_service.runs.metrics import SchedulerMetrics
+from scheduler_service.runs.runner import Runner
 from scheduler_service.schedule.misfire import Firing, Policy, fire
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import claims
-from scheduler_service.storage.claims import Holder
+from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
 from services.leases import Fenced, Lease, LeaseKeeper
 from services.lifecycle import Workers
 from services.logs import bind
-
-CHANNEL = "jobs"
-"""Where a change of jobs or runs is hinted at, to the planners of all replicas."""
+from services.persistence import until_answered
 
 _log = logging.getLogger(__name__)
 
@@ -50,41 +48,19 @@ class Timing(Struct, frozen=True):
     every lease before it ends; and what changes without a hint, such as the time of day."""
 
 
-class Observer(Protocol):
-    """Where a planner's work is counted."""
-
-    def claimed(self, lateness_s: float) -> None: ...
-
-    def missed(self, policy: Missed) -> None: ...
-
-    def next_due(self, timestamp_s: float | None) -> None: ...
-
-
-class Runs(Protocol):
-    """Where runs are made."""
-
-    async def run(self, claim: Claim) -> None:
-        """Bring a run to its end; raises Fenced if somebody else does."""
-        ...
-
-    def room(self, held: int) -> int:
-        """How many more runs are to be held, of which so many are."""
-        ...
-
-
 class Planner:
     """Claims due runs of all profiles and starts them as workers."""
 
     def __init__(
         self,
         database: Database,
-        runs: Runs,
+        runs: Runner,
         workers: Workers,
         *,
         holder: Holder,
         clock: Clock,
         timing: Timing,
-        observer: Observer,
+        observer: SchedulerMetrics,
     ) -> None:
         self._database = database
         self._runs = runs
@@ -107,7 +83,9 @@ class Planner:
     async def run(self) -> None:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
-        await self._clear_earlier_boots()
+        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
+        taking_up = partial(self._database.write, clear)
+        await until_answered(self._clock, "what was under way", taking_up)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._plan(), name="planner")
             parts.create_task(self._keeper.run(), name="run leases")
@@ -123,17 +101,6 @@ class Planner:
             await asyncio.wait(held.values())
             let_go = partial(claims.let_go, holder=self._holder, held=list(held))
             await self._database.write(let_go, notify=CHANNEL)
-
-    async def _clear_earlier_boots(self) -> None:
-        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
-        while True:
-            try:
-                await self._database.write(clear)
-            except DatabaseUnavailable as error:
-                _log.warning("cannot take up what was under way: %s", error)
-                await self._clock.sleep(_DATABASE_RETRY_S)
-            else:
-                return
 
     async def _plan(self) -> None:
         while True:
@@ -166,10 +133,10 @@ class Planner:
         if abandoned_in_s > 0 and due_in_s > 0 and not is_unheld_wanted:
             return max(_SHORTEST_SLEEP_S, min(due_in_s, abandoned_in_s, self._timing.sleep_s))
         found = await self._free_abandoned() if abandoned_in_s <= 0 else 0
-        # What has been due for longer comes first.
-        if (found or outlook.is_any_unheld) and self._room > 0:
+        if due_in_s <= 0:
+            found += await self._claim(now)
+        elif (found or outlook.is_any_unheld) and self._room > 0:
             found += await self._take_up()
-        found += await self._claim(now) if due_in_s <= 0 else 0
         return 0.0 if found else _CONTENDED_SLEEP_S
 
     @property
@@ -186,10 +153,7 @@ class Planner:
         since = self._clock.monotonic()
         take = partial(claims.take_up, holder=self._holder, limit=min(_BATCH, self._room))
         taken = await self._database.write(take)
-        for claim in taken:
-            if claim.lease.epoch > 1 and claim.job.kind is JobKind.AGENT:
-                _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
-            self._start(claim, since)
+        self._start_all(taken, since)
         return len(taken)
 
     async def _claim(self, now: datetime) -> int:
@@ -198,19 +162,28 @@ class Planner:
         firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
         since = self._clock.monotonic()
         claim = partial(
-            claims.claim, holder=self._holder, firings=firings, now=now, room=self._room
+            claims.claim,
+            holder=self._holder,
+            firings=firings,
+            now=now,
+            room=min(_BATCH, self._room),
         )
         claimed = await self._database.write(claim)
-        for run in claimed.runs:
-            self._start(run, since)
+        self._start_all(claimed.runs, since)
         done_at = self._clock.now()
-        for scheduled_for in (*(run.scheduled_for for run in claimed.runs), *claimed.left):
+        for scheduled_for in claimed.due:
             self._observer.claimed((done_at - scheduled_for).total_seconds())
         for policy in claimed.missed:
             self._observer.missed(policy)
-        if claimed.left:
+        if len(claimed.runs) < len(claimed.due):
             await self._database.notify(CHANNEL)
         return claimed.job_count
+
+    def _start_all(self, claimed: Sequence[Claim], since: float) -> None:
+        for claim in claimed:
+            if claim.lease.epoch > 1 and claim.job.kind is JobKind.AGENT:
+                _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
+            self._start(claim, since)
 
     def _start(self, claim: Claim, since: float) -> None:
         task = self._workers.start(f"run {claim.run_id}", self._work_on(claim))

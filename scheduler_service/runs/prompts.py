@@ -1,10 +1,8 @@
 """What a run asks the agent, and what its answer means; pure functions."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from msgspec import Struct
-
+from scheduler_service.clients import Output
 from scheduler_service.jobs import Context, Job
 
 SILENT = "[SILENT]"
@@ -22,21 +20,6 @@ _BLOCKED = (
     "What the job “{name}” came to last is kept from you: it looks like an attack ({families})."
 )
 _NO_CONTEXT = "The job “{name}” has come to nothing yet."
-
-
-class Scanner(Protocol):
-    """Who judges prompts. Raises Unavailable."""
-
-    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        """Return for each text the kinds of attacks that it looks like."""
-        ...
-
-
-class Output(Struct, frozen=True):
-    """What another job came to last, as data that nobody here has written."""
-
-    name: str
-    text: str
 
 
 def own_words(job: Job) -> str:

@@ -6,22 +6,24 @@ where the run's state says and repeats nothing that counts.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from scheduler_service.clients import AgentClient, Ask, GatewayClient, TurnResult
 from scheduler_service.errors import CallRefused, attack
-from scheduler_service.jobs import Attempt, Claim, Job, JobKind, Origin, RunState
+from scheduler_service.jobs import Attempt, Claim, JobKind, RunState
 from scheduler_service.options import Overlap, retry_at
 from scheduler_service.runs import prompts
-from scheduler_service.runs.delivery import telling_of
-from scheduler_service.runs.persistence import Persistence
-from scheduler_service.runs.prompts import Output, instructions, own_words, parts
+from scheduler_service.runs.curator import CuratorRuns
+from scheduler_service.runs.delivery import OutputFolders, telling_of
+from scheduler_service.runs.metrics import SchedulerMetrics
+from scheduler_service.runs.prompts import instructions, own_words, parts
 from scheduler_service.storage import runs, unwanted
 from scheduler_service.storage.runs import Ending
 from services.clock import Clock
@@ -29,6 +31,7 @@ from services.database import Database
 from services.errors import Unavailable
 from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
+from services.persistence import until_answered
 from services.tracing import span, traceparent
 
 _log = logging.getLogger(__name__)
@@ -41,91 +44,14 @@ _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
 
 
-class TurnResult(Struct, frozen=True):
-    """What a turn came to: its answer, and why it failed if it did."""
-
-    output: str
-    error: str = ""
-    may_retry: bool = False
-    """It failed in a way that may be over the next time."""
-
-
-class Ask(Struct, frozen=True):
-    """What a run asks the agent."""
-
-    instructions: str
-    parts: Sequence[str | Output]
-    denied: Sequence[str] = ()
-    """Slash commands that are denied to whoever's words these are."""
-
-
-class TurnWatch(Protocol):
-    """A turn that is being watched."""
-
-    async def result(self) -> TurnResult:
-        """Return what the turn came to; after Unavailable, call again to go on from there."""
-        ...
-
-
-class Agent(prompts.Scanner, Protocol):
-    """Where the turns of runs are worked on. Raises Unavailable and CallRefused."""
-
-    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
-        """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has
-        set for it if that is to be kept."""
-        ...
-
-    async def start(self, claim: Claim, ask: Ask) -> None:
-        """Start the claim's attempt; the second time changes nothing."""
-        ...
-
-    async def stop(self, profile: str, turn_id: str) -> bool:
-        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
-        ...
-
-    def watch(self, claim: Claim) -> TurnWatch:
-        """Watch the attempt's turn from its beginning."""
-        ...
-
-
-class Gateway(Protocol):
-    """Where output goes to chats. Raises Unavailable and CallRefused."""
-
-    async def deliver(self, profile: str, delivery_id: str, to: Origin, text: str) -> None:
-        """Hand over the text for a chat; the second time changes nothing."""
-        ...
-
-
-class Outputs(Protocol):
-    """Where what came of runs is kept for people, beside the database."""
-
-    def keep(self, claim: Claim, ending: Ending) -> None:
-        """Keep it; the second time changes nothing."""
-        ...
-
-
-class Curation(Protocol):
-    """Where the curator's runs are worked on."""
-
-    async def work(self, claim: Claim) -> Claim:
-        """Bring a run to where only its end is to be noted; raises Fenced."""
-        ...
-
-
-class Observer(Protocol):
-    """Where runs are counted."""
-
-    def ended(self, outcome: RunState) -> None: ...
-
-
 class Helpers(Struct, frozen=True):
     """Who does the parts of a run."""
 
-    agent: Agent
-    gateway: Gateway
-    curation: Curation | None = None
+    agent: AgentClient
+    gateway: GatewayClient
+    curation: CuratorRuns | None = None
     """None where no runs of the curator are worked on."""
-    outputs: Outputs | None = None
+    outputs: OutputFolders | None = None
 
 
 class Runner:
@@ -139,7 +65,7 @@ class Runner:
         leases: LeaseTable,
         clock: Clock,
         slots: int,
-        observer: Observer,
+        observer: SchedulerMetrics,
     ) -> None:
         self._database = database
         self._agent = helpers.agent
@@ -148,7 +74,6 @@ class Runner:
         self._outputs = helpers.outputs
         self._leases = leases
         self._clock = clock
-        self._persistence = Persistence(clock)
         self._slots = asyncio.Semaphore(slots)
         self._curator_slots = asyncio.Semaphore(slots)
         self._at_once = slots
@@ -329,7 +254,7 @@ class Runner:
         return await self._persist(claim, partial(self._database.write, fn))
 
     async def _persist(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
-        return await self._persistence.until_answered(f"run {claim.run_id}", call)
+        return await until_answered(self._clock, f"run {claim.run_id}", call)
 
 
 def _storable(text: str, max_bytes: int) -> str:

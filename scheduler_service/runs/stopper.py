@@ -2,8 +2,8 @@
 
 import logging
 from functools import partial
-from typing import Protocol
 
+from scheduler_service.clients import AgentClient
 from scheduler_service.errors import CallRefused
 from scheduler_service.storage import unwanted
 from scheduler_service.storage.unwanted import Unwanted
@@ -19,18 +19,10 @@ _RETRY_S = 2.0
 _SLEEP_S = 30.0
 
 
-class Agent(Protocol):
-    """Where turns are stopped. Raises Unavailable and CallRefused."""
-
-    async def stop(self, profile: str, turn_id: str) -> bool:
-        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
-        ...
-
-
 class Stopper:
     """Stops turns that nobody wants; any number may share a database, as stopping twice is one."""
 
-    def __init__(self, database: Database, agent: Agent) -> None:
+    def __init__(self, database: Database, agent: AgentClient) -> None:
         self._database = database
         self._agent = agent
 

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from functools import partial
-from typing import Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.profiles import HomeOf, ProfileHome
 from scheduler_service.jobs import (
@@ -26,10 +26,9 @@ from scheduler_service.jobs import (
     without_secrets,
 )
 from scheduler_service.runs import stopper as stopping
-from scheduler_service.runs.planner import CHANNEL
-from scheduler_service.runs.prompts import Scanner
 from scheduler_service.schedule.schedule import next_after, parse, zone_of
 from scheduler_service.storage import jobs, runs
+from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.jobs import Position, StoredJob
 from services.clock import Clock
 from services.database import Database
@@ -44,14 +43,6 @@ from services.redact import Redactor
 
 _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
-
-
-class Agent(Scanner, Protocol):
-    """Who also keeps budgets. Raises Unavailable."""
-
-    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
-        """Hold the runs of a job to its budget, or to none of its own."""
-        ...
 
 
 class Preview(Struct, frozen=True):
@@ -70,7 +61,7 @@ class JobCatalog:
         database: Database,
         clock: Clock,
         home_of: HomeOf,
-        agent: Agent,
+        agent: AgentClient,
         redactor: Redactor,
     ) -> None:
         """Schedules that name no time zone are in that of their profile's home, by `home_of`."""
@@ -298,7 +289,7 @@ def _placed(spec: JobSpec, home: ProfileHome) -> JobSpec:
     return replace(spec, options=options)
 
 
-async def _check_words(agent: Agent, spec: JobSpec) -> None:
+async def _check_words(agent: AgentClient, spec: JobSpec) -> None:
     # Where the agent is away: they are scanned before each run in any case.
     with contextlib.suppress(Unavailable):
         found = await agent.scan([spec.prompt, spec.name])

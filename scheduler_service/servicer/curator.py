@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1 import curator_pb2_grpc
-from scheduler_service.curation import Curation, CuratorSettings, Libraries
+from scheduler_service.clients import CurationClient
+from scheduler_service.curation import Curation, CuratorSettings
 from scheduler_service.jobs import Run
-from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.servicer.messages import MAX_RUN_ID_CHARS, profile_of
 from scheduler_service.storage import curation, runs
+from scheduler_service.storage.claims import CHANNEL
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -30,7 +31,7 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     """Shows, runs, pauses and rolls back the curator."""
 
     def __init__(
-        self, database: Database, libraries: Libraries, clock: Clock, settings: CuratorSettings
+        self, database: Database, libraries: CurationClient, clock: Clock, settings: CuratorSettings
     ) -> None:
         self._database = database
         self._libraries = libraries

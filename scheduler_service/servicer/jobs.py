@@ -11,10 +11,10 @@ from hermes.scheduler.v1 import (
     run_pb2,
     schedule_pb2,
 )
+from scheduler_service.clients import AgentClient
 from scheduler_service.home.importer import JobKeeper
 from scheduler_service.home.mover import JobMover
 from scheduler_service.jobs import notes_on
-from scheduler_service.runs.prompts import Scanner
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.messages import (
     MAX_RUN_ID_CHARS,
@@ -75,7 +75,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
     def __init__(
-        self, catalog: JobCatalog, mover: JobMover, scanner: Scanner, keeper: JobKeeper
+        self, catalog: JobCatalog, mover: JobMover, scanner: AgentClient, keeper: JobKeeper
     ) -> None:
         """`keeper` knows whether another database keeps the jobs of a home."""
         self._catalog = catalog

@@ -1,9 +1,9 @@
 """Who runs what: statements with which schedulers share jobs and runs out among themselves.
 
-A due time is claimed by inserting its run, as it is unique for the job. Whoever claims it holds it,
-by a lease in the database's time, as far as it has room; the rest nobody holds until somebody has
-room. So what a scheduler holds, renews and leaves behind does not grow with what is due. Each
-function takes the connection of a transaction that has begun.
+A due time is claimed by inserting its run, as it is unique for the job. Runs that nobody holds are
+taken up, those first that were due first, by whoever has room, and held by a lease in the time of
+the database. So what a scheduler holds, renews and leaves behind does not grow with what is due.
+Each function takes the connection of a transaction that has begun.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.options import Missed, Overlap, first_start
@@ -24,15 +23,15 @@ from services.database import db_now, insert_ignore
 from services.ids import new_id
 from services.leases import Fenced, Lease, LeaseTable, Owner
 
+CHANNEL = "jobs"
+"""Where a change of jobs or runs is hinted at, to the planners of all replicas."""
+
 RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
 _Firing = tuple[Job, Firing]
 """A job that is due, and what is to be done for it."""
-_Due = tuple[Job, datetime]
-"""A job, and a due time of it that gets a run."""
 
-_LEASE_END = db_now(sa.bindparam("lease_s", type_=sa.Double()))
 _DUE = (
     sa.select(job)
     .where(job.c.next_run_at <= sa.bindparam("now"), not_waiting)
@@ -51,8 +50,7 @@ _NEXT_DUE = (
     .order_by(job.c.next_run_at)
     .limit(1)
 )
-_OFFER = insert_ignore(run).returning(run.c.id)
-_CLAIM = insert_ignore(run).values(lease_until=_LEASE_END).returning(run.c.id, run.c.lease_until)
+_OFFER = insert_ignore(run).returning(run.c.scheduled_for)
 _ADVANCE = (
     sa.update(job)
     .where(job.c.id == sa.bindparam("job_id"))
@@ -138,9 +136,9 @@ class Claimed(Struct, frozen=True):
     """What came of claiming jobs that were due."""
 
     runs: tuple[Claim, ...]
-    """Those that are held."""
-    left: tuple[datetime, ...]
-    """The due times of those for which there was no room, for anybody to take."""
+    """Those that were taken up at once."""
+    due: tuple[datetime, ...]
+    """The due times that have got a run."""
     job_count: int
     """Jobs that were moved on to their next due times."""
     missed: tuple[Missed, ...]
@@ -162,7 +160,7 @@ def claim(
 ) -> Claimed:
     """Insert the runs of jobs that are still due, and move the jobs on to their next due times.
 
-    So many of them are held as there is room for, and those that are put off.
+    So many runs that nobody holds are taken up as there is room for.
     """
     job_ids = [of_job.id for of_job, _ in firings]
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
@@ -185,65 +183,16 @@ def claim(
     new = [(job, firing.run_for) for job, firing in still if firing.run_for is not None]
     replaced = [job.id for job, _ in new if job.spec.options.overlap_policy is Overlap.REPLACE]
     runs.cancel_open(connection, replaced, now)
-    held, left = _share(new, room)
-    claims = _insert_held(connection, holder, held, now)
-    times = _insert_left(connection, left, now)
+    rows = [
+        runs.row_of(new_id("run"), of_job.id, due_at, now)
+        | {"not_before": first_start(of_job.id, due_at, of_job.spec.options)}
+        for of_job, due_at in new
+    ]
+    due_times = connection.execute(_OFFER, rows).scalars().all() if rows else ()
     settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
     missed = tuple(job.spec.options.missed_run_policy for job, firing in still if firing.missed)
-    return Claimed(claims, times, len(still), missed)
-
-
-def _share(new: Sequence[_Due], room: int) -> tuple[list[_Due], list[_Due]]:
-    """Those that are held, and those that are left to whoever has room."""
-    held: list[_Due] = []
-    left: list[_Due] = []
-    for each in new:
-        is_put_off = each[0].spec.options.jitter is not None
-        (held if is_put_off or room > 0 else left).append(each)
-        room -= not is_put_off
-    return held, left
-
-
-def _insert_held(
-    connection: sa.Connection, holder: Holder, new: Sequence[_Due], now: datetime
-) -> tuple[Claim, ...]:
-    """Claim those due times that have no run yet, and hold them."""
-    owner = str(holder.owner)
-    due = {new_id("run"): each for each in new}
-    held = {"owner": owner, "epoch": 1, "lease_s": holder.leases.ttl_s}
-    rows = [_row(run_id, each, now) | held for run_id, each in due.items()]
-    claims: list[Claim] = []
-    for row in connection.execute(_CLAIM, rows) if rows else ():
-        due_job, scheduled_for = due[row.id]
-        lease = Lease(row.id, owner, 1, row.lease_until)
-        attempt = Attempt(not_before=first_start(due_job.id, scheduled_for, due_job.spec.options))
-        claim = Claim(due_job, lease, scheduled_for, RunState.CLAIMED, attempt=attempt)
-        claims.append(replace(claim, claimed_at=now))
-    return tuple(claims)
-
-
-def _insert_left(
-    connection: sa.Connection, new: Sequence[_Due], now: datetime
-) -> tuple[datetime, ...]:
-    """Claim those due times that have no run yet, for anybody to take."""
-    due = {new_id("run"): each for each in new}
-    rows = [_row(run_id, each, now) | {"epoch": 0} for run_id, each in due.items()]
-    return tuple(due[row.id][1] for row in (connection.execute(_OFFER, rows) if rows else ()))
-
-
-def _row(run_id: str, due: _Due, now: datetime) -> dict[str, object]:
-    due_job, scheduled_for = due
-    return {
-        "id": run_id,
-        "job_id": due_job.id,
-        "scheduled_for": scheduled_for,
-        "state": RunState.CLAIMED,
-        "version": 0,
-        "claimed_at": now,
-        "output": "",
-        "error": "",
-        "not_before": first_start(due_job.id, scheduled_for, due_job.spec.options),
-    }
+    taken = take_up(connection, holder, room) if room > 0 else ()
+    return Claimed(taken, tuple(due_times), len(still), missed)
 
 
 def free_abandoned(connection: sa.Connection, limit: int) -> int:

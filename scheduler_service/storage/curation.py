@@ -79,17 +79,11 @@ def begin(connection: sa.Connection, wanted: Wanted) -> Run | None:
             return None
         scheduled_for = wanted.now if had_it else wanted.due
     highest = sa.select(sa.func.max(run.c.epoch)).where(run.c.job_id == job_id)
-    return runs.insert_run(
-        connection,
-        job_id,
-        wanted.run_id,
-        wanted.now,
-        scheduled_for=scheduled_for,
-        # Those who work on it are above all who have worked on an earlier one.
-        epoch=max(connection.execute(highest).scalar() or 0, wanted.epoch),
-        dry_run=wanted.dry_run,
-        is_requested=wanted.due is None,
-    )
+    row = runs.row_of(wanted.run_id, job_id, scheduled_for, wanted.now)
+    # Those who work on it are above all who have worked on an earlier one.
+    row |= {"epoch": max(connection.execute(highest).scalar() or 0, wanted.epoch)}
+    row |= {"dry_run": wanted.dry_run, "is_requested": wanted.due is None}
+    return runs.insert_run(connection, row)
 
 
 def check_idle(connection: sa.Connection, profile: str) -> None:

@@ -230,27 +230,29 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
         )
     if of_job.spec.options.overlap_policy is Overlap.REPLACE:
         cancel_open(connection, [of_job.id], now)
-    return insert_run(connection, of_job.id, run_id, now, scheduled_for=now, is_requested=True)
+    return insert_run(connection, row_of(run_id, of_job.id, now, now) | {"is_requested": True})
 
 
-def insert_run(
-    connection: sa.Connection, job_id: str, run_id: str, now: datetime, **values: object
-) -> Run:
-    """Store a run for anybody to take up. Its job has to be locked."""
-    run_values = {
+def row_of(run_id: str, job_id: str, scheduled_for: datetime, now: datetime) -> dict[str, Any]:
+    """The row of a run that is for anybody to take up."""
+    return {
         "id": run_id,
         "job_id": job_id,
+        "scheduled_for": scheduled_for,
         "state": RunState.CLAIMED,
         "epoch": 0,
         "version": 0,
         "claimed_at": now,
         "output": "",
         "error": "",
-        **values,
     }
-    connection.execute(insert_ignore(run).values(run_values))
-    settle_waiting(connection, [job_id])
-    stored = find_run(connection, run_id)
+
+
+def insert_run(connection: sa.Connection, row: dict[str, Any]) -> Run:
+    """Store a run. Its job has to be locked."""
+    connection.execute(insert_ignore(run).values(row))
+    settle_waiting(connection, [row["job_id"]])
+    stored = find_run(connection, row["id"])
     assert stored is not None
     return stored
 

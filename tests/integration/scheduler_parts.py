@@ -17,11 +17,11 @@ from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobSpec, Origin, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.metrics import SchedulerMetrics
-from scheduler_service.runs.planner import CHANNEL, Planner, Timing
+from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
-from scheduler_service.storage.claims import Holder, run_leases
+from scheduler_service.storage.claims import CHANNEL, Holder, run_leases
 from services.auth import Identity
 from services.channels import Channels
 from services.clock import Clock, SystemClock

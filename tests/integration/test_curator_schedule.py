@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from hermes.scheduler.v1 import curator_pb2
+from scheduler_service.clients import CurationClient
 from scheduler_service.curation import Change, Curation, CuratorSettings, Order, Report
 from scheduler_service.jobs import JobSpec, Run, RunState
 from scheduler_service.options import JobOptions
@@ -53,10 +54,11 @@ def due(profile: str = "default", **more: Any) -> Curation:
     return replace(found, **more)
 
 
-class Libraries:
+class Libraries(CurationClient):
     """Libraries that are scripted, as the agent serves them."""
 
     def __init__(self, *curations: Curation) -> None:
+        super().__init__(cast("Any", None), SOON)
         self.known = {each.profile: each for each in curations}
         self.begun: list[str] = []
         self.looks = 0

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from scheduler_service.clients import AgentClient, GatewayClient
+from scheduler_service.clients import AgentClient, Ask, GatewayClient
 from scheduler_service.jobs import Claim, Job, JobSpec, RunState
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runs.metrics import SchedulerMetrics
-from scheduler_service.runs.runner import Ask, Helpers, Runner
+from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata

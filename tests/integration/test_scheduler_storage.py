@@ -1,7 +1,7 @@
 """The scheduler's tables: what migrations make of a database, and how it is searched."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from services.database import Database
-from services.errors import ServiceUnavailable
 from services.leases import new_owner
 from services.migrations import prepare
 
@@ -33,16 +32,6 @@ async def prepared(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "scheduler") as database:
         await prepare(database, migrations)
         yield database
-
-
-class NoAgent:
-    """An agent that is away."""
-
-    async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        raise ServiceUnavailable("it is away")
-
-    async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
-        raise ServiceUnavailable("it is away")
 
 
 def job_of(number: int, due: datetime | None = NOON) -> Job:

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from msgspec import Struct, json
 
 from scheduler_service.jobs import Job, JobSpec, JobState
-from scheduler_service.runs.planner import CHANNEL
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, migrations
+from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.schema import job
 from services.database import Database
 from services.migrations import prepare

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from scheduler_service.runs.persistence import Persistence
 from services.errors import FailedPrecondition, HermesError, ServiceUnavailable
+from services.persistence import until_answered
 from tests.fakes.clock import HastyClock
 
 
@@ -29,9 +29,8 @@ async def test_it_is_called_until_it_answers_and_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = HastyClock()
-    patience = Persistence(clock, longest_s=1.0)
     with caplog.at_level(logging.WARNING):
-        assert await patience.until_answered("run one", Away(6).call) == "here"
+        assert await until_answered(clock, "run one", Away(6).call, 1.0) == "here"
     longest = [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert len(clock.slept) == len(longest)
     for slept, most in zip(clock.slept, longest, strict=True):
@@ -42,4 +41,4 @@ async def test_it_is_called_until_it_answers_and_said_once(
 async def test_an_answer_that_says_no_is_one() -> None:
     refused = FailedPrecondition("never")
     with pytest.raises(FailedPrecondition, match="never"):
-        await Persistence(HastyClock()).until_answered("run", Away(2, refused).call)
+        await until_answered(HastyClock(), "run", Away(2, refused).call)
