@@ -83,18 +83,13 @@ def build_with(
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
-    busy = config.busy.modes
-    inbox = Inbox(database, clock, metrics, keys, redactor, busy)
+    inbox = Inbox(database, clock, metrics, keys, redactor, config.busy)
     desk = Desk(
         agent=agent,
         sessions=Sessions(database, agent, clock),
         turns=Turns(inbox, database, agent, clock, workers),
         news=News(database, clock, metrics),
-        tools=Tools(
-            *(database, agent, SchedulerClient(channels.to), clock, COMMANDS),
-            resets=config.session_reset.policies(config.zone),
-            busy=busy,
-        ),
+        tools=Tools(database, agent, SchedulerClient(channels.to), clock, COMMANDS, config),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     watch, attachments = Watch(clock, metrics), Attachments(database, clock)

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from gateway_service.messages import BusyMode, BusyModes
-from gateway_service.reset_policy import Mode, ResetPolicies, ResetPolicy
+from gateway_service.messages import BusyMode
+from gateway_service.reset_policy import Mode, ResetPolicy
 from services.config import ConfigModel, Env, Yaml
 
 BusyName = Literal["interrupt", "queue", "steer"]
@@ -29,11 +29,9 @@ class BusyConfig(ConfigModel):
     )
     """By platform, such as `telegram` or `cli`, what it is instead there."""
 
-    @property
-    def modes(self) -> BusyModes:
-        """The same as chats are held to."""
-        own = {platform: BusyMode(mode) for platform, mode in self.platforms.items()}
-        return BusyModes(BusyMode(self.mode), own)
+    def of(self, platform: str) -> BusyMode:
+        """What they do in a platform's chats that have not chosen for themselves."""
+        return BusyMode(self.platforms.get(platform, self.mode))
 
 
 def _word(given: object) -> object:
@@ -74,21 +72,15 @@ class SessionResetConfig(ConfigModel):
     """Whether the agent looks back at a session for the last time also where `/new` ends it, as it
     does where a session ends by itself."""
 
-    def policies(self, zone: tzinfo | None) -> ResetPolicies:
-        """The same as chats are held to."""
-        usual = ResetPolicy(
-            Mode(self.mode), self.at_hour, timedelta(minutes=self.idle_minutes), zone
+    def of(self, platform: str, zone: tzinfo | None) -> ResetPolicy:
+        """What ends the sessions of a platform's chats."""
+        own = self.platforms.get(platform, PlatformReset())
+        return ResetPolicy(
+            Mode(own.mode or self.mode),
+            self.at_hour if own.at_hour is None else own.at_hour,
+            timedelta(minutes=own.idle_minutes or self.idle_minutes),
+            zone,
         )
-        own = {
-            name: ResetPolicy(
-                Mode(one.mode or self.mode),
-                self.at_hour if one.at_hour is None else one.at_hour,
-                timedelta(minutes=one.idle_minutes or self.idle_minutes),
-                zone,
-            )
-            for name, one in self.platforms.items()
-        }
-        return ResetPolicies(usual, own, reviews_on_new=self.review_on_new)
 
 
 _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, Held
-from gateway_service.messages import BusyModes, Event, MessageEvent, TurnOrder
+from gateway_service.config import BusyConfig
+from gateway_service.messages import Event, MessageEvent, TurnOrder
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
 from gateway_service.storage import chats, inbox
@@ -26,14 +27,14 @@ class Inbox:
         metrics: GatewayMetrics,
         keys: KeyPolicy,
         redactor: Redactor,
-        busy_modes: BusyModes | None = None,
+        busy: BusyConfig,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
         self._keys = keys
         self._redact = redactor.redact
-        self._busy = busy_modes or BusyModes()
+        self._busy = busy
 
     async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""

@@ -1,11 +1,10 @@
 """What comes in and goes out, whatever the platform."""
 
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from services.discreet import Discreet
 from services.project_notes import NotesAbove
@@ -112,18 +111,6 @@ class BusyMode(StrEnum):
     """It goes on to its end first."""
     STEER = "steer"
     """It is told the message with its next results, and goes on."""
-
-
-class BusyModes(Struct, frozen=True):
-    """What messages do to the work in progress where their chat has not chosen for itself."""
-
-    usual: BusyMode = BusyMode.INTERRUPT
-    own: Mapping[str, BusyMode] = field(default_factory=dict[str, BusyMode])
-    """By platform, where it is another there."""
-
-    def of(self, platform: str) -> BusyMode:
-        """That of a platform's chats."""
-        return self.own.get(platform, self.usual)
 
 
 class TurnOrder(Struct, frozen=True, omit_defaults=True):

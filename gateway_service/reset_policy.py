@@ -1,10 +1,9 @@
 """When a chat has been quiet for so long that its next message begins a new session; pure."""
 
-from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 _TICK = timedelta(microseconds=1)
 
@@ -52,16 +51,3 @@ class ResetPolicy(Struct, frozen=True):
         local = datetime.combine(day, time(self.at_hour))
         local = local.astimezone() if self.zone is None else local.replace(tzinfo=self.zone)
         return datetime.fromtimestamp(local.timestamp(), tz=local.tzinfo)
-
-
-class ResetPolicies(Struct, frozen=True):
-    """What ends the sessions of all platforms."""
-
-    usual: ResetPolicy = ResetPolicy()
-    own: Mapping[str, ResetPolicy] = field(default_factory=dict[str, ResetPolicy])
-    reviews_on_new: bool = False
-    """Whether the agent looks back at a session that a person ends."""
-
-    def of(self, platform: str) -> ResetPolicy:
-        """That of a platform."""
-        return self.own.get(platform, self.usual)

@@ -60,7 +60,9 @@ class Router:
         self._answers = answers
         self._turns, self._tools, self._metrics = turns, tools, metrics
         self._questions = Questions(held, access, tools)
-        self._resets = Resets(held, tools.agent, tools.resets.of(held.platform), tools.clock)
+        config = tools.config
+        policy = config.session_reset.of(held.platform, config.zone)
+        self._resets = Resets(held, tools.agent, policy, tools.clock)
         self._workers = Workers()
         self._hint = held.database.listen(INBOX)
         self._busy: set[str] = set()
@@ -177,7 +179,7 @@ class Router:
         if command == QUEUE:  # what is said of the last turn is not for a new session
             await self._resets.before(key)
         held, now = self._held, self._tools.clock.now()
-        profile = held.profile
+        profile, busy = held.profile, self._tools.config.busy
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
 
         def write(conn: Connection) -> TurnOrder:
@@ -191,7 +193,7 @@ class Router:
                 order,
                 quotes=event.quotes,
                 skill=skill,
-                busy_mode=chats.busy_mode(conn, profile, key) or self._tools.busy.of(held.platform),
+                busy_mode=chats.busy_mode(conn, profile, key) or busy.of(held.platform),
                 denied=self._questions.denied(source),
                 traceparent=event.traceparent,
             )

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from gateway_service.authorization import Access, Who
 from gateway_service.clients import AgentClient, SchedulerClient
-from gateway_service.messages import CLI, BusyModes, Source
-from gateway_service.reset_policy import ResetPolicies
+from gateway_service.config import GatewayConfig
+from gateway_service.messages import CLI, Source
 from services.clock import Clock
 from services.database import Database
 
@@ -102,10 +102,7 @@ class Tools(Struct, frozen=True):
     clock: Clock
     commands: "Sequence[Command]"
     """All there are."""
-    resets: ResetPolicies = ResetPolicies()
-    """When chats begin a new session by themselves."""
-    busy: BusyModes = BusyModes()
-    """What messages do to the work in progress."""
+    config: GatewayConfig
 
 
 Run = Callable[[Tools, Chat, str], Awaitable[Answer]]

@@ -45,7 +45,7 @@ _SCOPES = {
 
 
 async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
-    if tools.resets.reviews_on_new:
+    if tools.config.session_reset.review_on_new:
         platform = chat.source.platform
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
         await ask_to_look_back(tools.agent, *review)
@@ -201,7 +201,7 @@ _steer = mistake("Say what: /steer leave the tests alone")
 
 async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     chosen = await tools.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
-    mode = chosen or tools.busy.of(chat.source.platform)
+    mode = chosen or tools.config.busy.of(chat.source.platform)
     how = "this chat has chosen that" if chosen else "that is configured"
     others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
     back = "; /busy default goes back to what is configured" if chosen else ""
@@ -218,7 +218,7 @@ async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, argument
     await tools.database.write(
         lambda conn: chats.choose_busy_mode(conn, chat.profile, chat.key, mode, now)
     )
-    held = mode or tools.busy.of(chat.source.platform)
+    held = mode or tools.config.busy.of(chat.source.platform)
     return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
 
 

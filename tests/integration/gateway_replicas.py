@@ -15,6 +15,7 @@ from gateway_service.authorization import Access
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS
+from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
 from gateway_service.inbox import Inbox
 from gateway_service.limits import Limiter
 from gateway_service.metrics import GatewayMetrics
@@ -34,6 +35,9 @@ from services.redact import Redactor
 from tests.fakes.turns import FakeTurns
 
 LONG_S, SHORT_S = 30.0, 3.0
+CONFIG = GatewayConfig(
+    telegram=TelegramConfig(), session_reset=SessionResetConfig(), busy=BusyConfig()
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Replica:
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
-        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor())
+        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor(), CONFIG.busy)
         self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
@@ -78,7 +82,7 @@ class Replica:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
         answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
         scheduler = SchedulerClient(lambda _: self._channel)
-        tools = Tools(held.database, self._client, scheduler, self.clock, COMMANDS)
+        tools = Tools(held.database, self._client, scheduler, self.clock, COMMANDS, CONFIG)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
         parts = (self._platform, Attachments(held.database, self.clock), limiter)

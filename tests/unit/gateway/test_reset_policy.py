@@ -83,9 +83,10 @@ def test_a_platform_may_differ(tmp_path_factory: pytest.TempPathFactory) -> None
         " platforms: {telegram: {mode: off}, memory: {idle_minutes: 5}}}\n"
     )
     config = load_settings({"home": str(home)}, {"HOME": str(home)}).load(GatewayConfig)
-    policies = config.session_reset.policies(config.zone)
-    usual, own = policies.of("discord"), policies.of("memory")
+    usual, own, off = (
+        config.session_reset.of(name, config.zone) for name in ("discord", "memory", "telegram")
+    )
     assert (usual.mode, usual.at_hour, usual.idle) == (Mode.BOTH, 5, timedelta(hours=1))
     assert str(usual.zone) == "Asia/Tokyo"
     assert (own.mode, own.at_hour, own.idle) == (Mode.BOTH, 5, timedelta(minutes=5))
-    assert policies.of("telegram").mode is Mode.NONE
+    assert off.mode is Mode.NONE
