@@ -1,14 +1,11 @@
-"""Slash commands as people say them: at a terminal with Tab, and on Telegram, over processes."""
+"""Slash commands as people say them at a terminal, with Tab."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process, running
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
-from tests.fakes.telegram import FakeTelegram
 from tests.skills import document, put_skill
 
 PROMPT = r"^>$"
@@ -40,18 +37,3 @@ def test_a_terminal_completes_commands_and_skills(model: ModelProcess, tmp_path:
         chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
-
-
-def told(telegram: FakeTelegram) -> set[str]:
-    """The ids of the jobs that people were told of."""
-    texts = (each for each in telegram.texts(7) if "Job job_" in each)
-    return {text.partition("Job ")[2].partition(":")[0] for text in texts}
-
-
-def jobs(folder: Path) -> list[str]:
-    """The schedules of all jobs that there are."""
-    (path,) = folder.rglob("scheduler.db")
-    with closing(sqlite3.connect(path)) as database:
-        asked = "SELECT json_extract(spec, '$.schedule') FROM job ORDER BY 1"
-        rows = database.execute(asked).fetchall()
-    return [text for (text,) in rows]

@@ -1,17 +1,13 @@
 """Files that come with news: downloaded from the gateway into the home.
 
-Each is noted in the home, and the note is cut when the file is there or is gone from the
-gateway: what a terminal that ends meanwhile has not downloaded, the next one does, and of several
-terminals that are open only one.
+Each is noted in the home until it is there, or gone from the gateway: what a terminal that ends
+meanwhile has not downloaded, the next one does. Several terminals that hear the same news write
+the same file.
 """
 
 import asyncio
-import fcntl
 import hashlib
-import os
-import time
 from contextlib import suppress
-from itertools import count
 from pathlib import Path, PurePosixPath
 
 import grpc
@@ -21,13 +17,9 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import DownloadAttachmentRequest
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
 from services.errors import Unavailable
-from services.home import DEFAULT_PROFILE, HomePaths
+from services.home import DEFAULT_PROFILE, HomePaths, replace_file
 from services.streams import open_stream
 
-FETCHED_BYTES = 1
-"""What is left of the note of a file that needs no more to be fetched."""
-KEPT_S = 24 * 3600.0
-"""How long that is left for other terminals, which hear the same news."""
 MAX_STEM_BYTES, MAX_SUFFIX_CHARS = 200, 10
 
 
@@ -44,30 +36,26 @@ class Downloads:
         """News with files that are noted, also by other terminals."""
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 
-    async def fetch(self, reply: ConverseResponse.Reply) -> Path | None:
-        """Put the file of news into the home; returns where it is, or None where another terminal
-        does that.
+    async def fetch(self, reply: ConverseResponse.Reply) -> Path:
+        """Put the file of news into the home; returns where it is.
 
         It stays noted when that fails, unless the gateway has no such file any more.
         """
-        digest = hashlib.sha256(f"{reply.delivery_id}/{reply.attachment.sha256.hex()}".encode())
-        note = self._notes / f"{self._profile}.{digest.hexdigest()[:32]}"
-        held = await asyncio.to_thread(_hold, note, reply.SerializeToString())
-        if held is None:
-            return None
+        key = _key(reply)
+        note = self._notes / f"{self._profile}.{key}"
+        await asyncio.to_thread(replace_file, note, reply.SerializeToString(), 0o600)
+        path = self._folder / key / _file_name(reply.attachment.name)
         try:
-            path = await self._download(reply)
-            os.ftruncate(held, FETCHED_BYTES)
+            data = await self._download(reply)
+            await asyncio.to_thread(replace_file, path, data, 0o600)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
-                os.ftruncate(held, FETCHED_BYTES)
+                await asyncio.to_thread(note.unlink, missing_ok=True)
             raise
-        else:
-            return path
-        finally:
-            os.close(held)
+        await asyncio.to_thread(note.unlink, missing_ok=True)
+        return path
 
-    async def _download(self, reply: ConverseResponse.Reply) -> Path:
+    async def _download(self, reply: ConverseResponse.Reply) -> bytes:
         file = reply.attachment
         request = DownloadAttachmentRequest(
             delivery_id=reply.delivery_id, profile=self._profile, sha256=file.sha256
@@ -79,51 +67,25 @@ class Downloads:
                 data += message.chunk
         if hashlib.sha256(data).digest() != file.sha256:
             raise Unavailable("it did not come whole")
-        return await asyncio.to_thread(_store, self._folder, file.name, data)
+        return bytes(data)
 
 
 def _read(folder: Path, pattern: str) -> list[ConverseResponse.Reply]:
     found: list[ConverseResponse.Reply] = []
     for path in sorted(folder.glob(pattern)):
-        with suppress(FileNotFoundError):  # another terminal looks through them, too
-            if len(content := path.read_bytes()) > FETCHED_BYTES:
-                found.append(ConverseResponse.Reply.FromString(content))
-            elif time.time() - path.stat().st_mtime > KEPT_S:
-                path.unlink()
+        with suppress(FileNotFoundError):  # another terminal has fetched it
+            found.append(ConverseResponse.Reply.FromString(path.read_bytes()))
     return found
 
 
-def _hold(note: Path, content: bytes) -> int | None:
-    """Write a note unless it is there, and lock it until it is closed.
-
-    None where another terminal holds it, or the file was fetched.
-    """
-    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(note, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with suppress(BlockingIOError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found_bytes = os.fstat(descriptor).st_size
-        if not found_bytes:
-            os.write(descriptor, content)
-        if found_bytes != FETCHED_BYTES:
-            return descriptor
-    os.close(descriptor)
-    return None
+def _key(reply: ConverseResponse.Reply) -> str:
+    """What tells the files of news apart: their names may be the same."""
+    name = f"{reply.delivery_id}/{reply.attachment.sha256.hex()}"
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
-def _store(folder: Path, name: str, data: bytearray) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # The name comes from others: it chooses no folder and hides nothing.
+def _file_name(name: str) -> str:
+    # It comes from others: it chooses no folder and hides nothing.
     plain = PurePosixPath(name.replace("/", "_").lstrip(".") or "file")
     stem = plain.stem.encode()[:MAX_STEM_BYTES].decode(errors="ignore")
-    for number in count(1):
-        more = f"-{number}" if number > 1 else ""
-        path = folder / f"{stem}{more}{plain.suffix[:MAX_SUFFIX_CHARS]}"
-        try:
-            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        with os.fdopen(opened, "wb") as written:
-            written.write(data)
-        return path
-    raise AssertionError("numbers do not end")
+    return f"{stem}{plain.suffix[:MAX_SUFFIX_CHARS]}"

@@ -204,8 +204,6 @@ class Talk:
         except (OSError, HermesError) as error:
             self._tell(f"{file.name} could not be fetched: {error}{LATER}", "red")
         else:
-            if path is None:
-                return  # another terminal fetches it, and says so
             self._tell(f"{reply.text}{file.name}, {file.length_bytes:,} bytes, is in {path}")
 
     def _tell(self, text: str, style: str = "") -> None:
