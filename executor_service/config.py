@@ -19,7 +19,7 @@ from executor_service.config_network import (
     SecretConfig,
     SecretName,
 )
-from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml
+from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml, section
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
@@ -27,120 +27,82 @@ _HOUR_S = 3600
 _SSH_PORT = 22
 
 
+@section("executor.docker", variables="HERMES_DOCKER_")
 class DockerConfig(ConfigModel):
     """Which Docker engine makes boxes, and of what."""
 
-    image: Annotated[str, Yaml("terminal.docker_image"), Env("HERMES_DOCKER_IMAGE")] = (
-        "hermes-sandbox:latest"
-    )
+    image: Annotated[str, Yaml("terminal.docker_image")] = "hermes-sandbox:latest"
     """Image of the boxes; it needs Python 3.8 or newer."""
-    host: Annotated[str, Yaml("executor.docker.host"), Env("DOCKER_HOST")] = (
-        "unix:///var/run/docker.sock"
-    )
+    host: Annotated[str, Env("DOCKER_HOST")] = "unix:///var/run/docker.sock"
     """Where the engine listens: unix://, tcp:// or ssh://."""
-    runtime: Annotated[str, Yaml("executor.docker.runtime"), Env("HERMES_DOCKER_RUNTIME")] = ""
+    runtime: str = ""
     """OCI runtime, such as `runsc` for gVisor; empty is the engine's default."""
-    ca: Annotated[str, Yaml("executor.docker.ca"), Env("HERMES_DOCKER_CA")] = ""
+    ca: str = ""
     """File with the certificate of the authority that signed the engine's, for tcp://."""
-    certificate: Annotated[
-        str, Yaml("executor.docker.certificate"), Env("HERMES_DOCKER_CERTIFICATE")
-    ] = ""
+    certificate: str = ""
     """File with the certificate that the engine asks for."""
-    key: Annotated[str, Yaml("executor.docker.key"), Env("HERMES_DOCKER_KEY")] = ""
+    key: str = ""
     """File with the private key of that certificate."""
 
 
+@section("executor.kubernetes", variables="HERMES_KUBERNETES_")
 class KubernetesConfig(ConfigModel):
     """Which Kubernetes cluster makes boxes, and where in it."""
 
-    kubeconfig: Annotated[
-        str, Yaml("executor.kubernetes.kubeconfig"), Env("HERMES_KUBERNETES_KUBECONFIG")
-    ] = ""
+    kubeconfig: str = ""
     """File that says where the API server is; unset is the cluster that the executor runs in."""
-    context: Annotated[
-        str, Yaml("executor.kubernetes.context"), Env("HERMES_KUBERNETES_CONTEXT")
-    ] = ""
+    context: str = ""
     """Context in that file; unset is the file's current one."""
-    namespace: Annotated[
-        str, Yaml("executor.kubernetes.namespace"), Env("HERMES_KUBERNETES_NAMESPACE")
-    ] = "hermes-sandboxes"
+    namespace: str = "hermes-sandboxes"
     """Namespace of the sandboxes, in which nothing else is."""
-    release: Annotated[
-        str, Yaml("executor.kubernetes.release"), Env("HERMES_KUBERNETES_RELEASE")
-    ] = "hermes-sandboxes"
+    release: str = "hermes-sandboxes"
     """Name of the ConfigMap that owns the sandboxes, made if there is none; with it they go."""
-    image: Annotated[str, Yaml("executor.kubernetes.image"), Env("HERMES_KUBERNETES_IMAGE")] = (
-        "hermes-sandbox:latest"
-    )
+    image: str = "hermes-sandbox:latest"
     """Image of the sandboxes, as the nodes pull it; it needs Python 3.8 or newer."""
-    pull_secrets: Annotated[tuple[str, ...], Yaml("executor.kubernetes.pull_secrets")] = ()
+    pull_secrets: tuple[str, ...] = ()
     """Names of Secrets in the namespace with which the nodes pull the image."""
-    runtime_class: Annotated[
-        str, Yaml("executor.kubernetes.runtime_class"), Env("HERMES_KUBERNETES_RUNTIME_CLASS")
-    ] = ""
+    runtime_class: str = ""
     """RuntimeClass of the sandboxes, such as `gvisor`; unset is the nodes' own."""
-    isolation: Annotated[
-        Literal["namespace", "userspace_kernel", "microvm"], Yaml("executor.kubernetes.isolation")
-    ] = "namespace"
+    isolation: Literal["namespace", "userspace_kernel", "microvm"] = "namespace"
     """What that runtime is, which only you can know: `userspace_kernel` for gVisor, `microvm` for
     Kata Containers."""
-    host_users: Annotated[bool, Yaml("executor.kubernetes.host_users")] = True
+    host_users: bool = True
     """`false` gives each sandbox a user namespace of its own, which nodes must support."""
-    node_limits_pids: Annotated[bool, Yaml("executor.kubernetes.node_limits_pids")] = False
+    node_limits_pids: bool = False
     """Whether the nodes limit the processes of a pod (`podPidsLimit`), which only you can know."""
-    seccomp_profile: Annotated[str, Yaml("executor.kubernetes.seccomp_profile")] = ""
+    seccomp_profile: str = ""
     """File below the nodes' seccomp folder; unset is the runtime's default profile."""
-    node_selector: Annotated[dict[str, str], Yaml("executor.kubernetes.node_selector")] = Field(
-        default_factory=dict[str, str]
-    )
+    node_selector: dict[str, str] = Field(default_factory=dict[str, str])
     """Labels of the nodes that may run sandboxes."""
-    tolerations: Annotated[
-        tuple[dict[str, str | int], ...], Yaml("executor.kubernetes.tolerations")
-    ] = ()
+    tolerations: tuple[dict[str, str | int], ...] = ()
     """Taints of nodes that sandboxes tolerate, as a pod has them."""
-    workspace_claim: Annotated[
-        str, Yaml("executor.kubernetes.workspace_claim"), Env("HERMES_KUBERNETES_WORKSPACE_CLAIM")
-    ] = ""
+    workspace_claim: str = ""
     """PersistentVolumeClaim in which each workspace is a folder; unset lets workspaces end with
     their sandboxes."""
-    start_timeout_s: Annotated[
-        float, Field(ge=1, le=3600), Yaml("executor.kubernetes.start_timeout_s")
-    ] = 120.0
+    start_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 120.0
     """Seconds that a pod may take to be scheduled, pull its image and start."""
 
 
+@section("executor.ssh", variables="HERMES_SSH_")
 class SshConfig(ConfigModel):
     """Which account of which machine runs commands for the backend `ssh`."""
 
-    host: Annotated[str, Yaml("executor.ssh.host", "terminal.ssh_host"), Env("HERMES_SSH_HOST")] = (
-        ""
-    )
+    host: Annotated[str, Yaml("executor.ssh.host", "terminal.ssh_host")] = ""
     """Name or address of the machine."""
-    port: Annotated[
-        int,
-        Field(ge=1, le=65_535),
-        Yaml("executor.ssh.port", "terminal.ssh_port"),
-        Env("HERMES_SSH_PORT"),
-    ] = _SSH_PORT
-    """Port of its SSH server."""
-    user: Annotated[str, Yaml("executor.ssh.user", "terminal.ssh_user"), Env("HERMES_SSH_USER")] = (
-        ""
+    port: Annotated[int, Field(ge=1, le=65_535), Yaml("executor.ssh.port", "terminal.ssh_port")] = (
+        _SSH_PORT
     )
+    """Port of its SSH server."""
+    user: Annotated[str, Yaml("executor.ssh.user", "terminal.ssh_user")] = ""
     """Account there; unset is the name of the user who runs the executor."""
-    key: Annotated[str, Yaml("executor.ssh.key", "terminal.ssh_key"), Env("HERMES_SSH_KEY")] = ""
+    key: Annotated[str, Yaml("executor.ssh.key", "terminal.ssh_key")] = ""
     """File with the private key; its certificate, if it has one, lies beside it in `…-cert.pub`.
     Unset takes what the SSH agent has, and the keys in `~/.ssh`."""
-    known_hosts: Annotated[str, Yaml("executor.ssh.known_hosts"), Env("HERMES_SSH_KNOWN_HOSTS")] = (
-        "~/.ssh/known_hosts"
-    )
+    known_hosts: str = "~/.ssh/known_hosts"
     """File in which the machine's host key stands."""
-    fingerprint: Annotated[str, Yaml("executor.ssh.fingerprint"), Env("HERMES_SSH_FINGERPRINT")] = (
-        ""
-    )
+    fingerprint: str = ""
     """The machine's host key as `SHA256:…`, instead of a file."""
-    folder: Annotated[str, Yaml("executor.ssh.folder"), Env("HERMES_SSH_FOLDER")] = (
-        "~/.hermes-executor"
-    )
+    folder: str = "~/.hermes-executor"
     """Folder there for the supervisor, the boxes' records and the workspaces."""
 
     @property
@@ -154,6 +116,7 @@ class SshConfig(ConfigModel):
         return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
 
 
+@section("executor.modal", variables="HERMES_MODAL_")
 class ModalConfig(ConfigModel):
     """Which account of Modal runs the sandboxes, and of what they are made."""
 
@@ -161,54 +124,44 @@ class ModalConfig(ConfigModel):
     """Id of the token that Modal takes; made at modal.com/settings/tokens."""
     token_secret: Annotated[SecretStr, Env("MODAL_TOKEN_SECRET")] = SecretStr("")
     """Secret of that token."""
-    app: Annotated[str, Yaml("executor.modal.app"), Env("HERMES_MODAL_APP")] = "hermes-sandboxes"
+    app: str = "hermes-sandboxes"
     """App that the sandboxes belong to; made if it is not there."""
-    environment: Annotated[
-        str, Yaml("executor.modal.environment"), Env("HERMES_MODAL_ENVIRONMENT")
-    ] = ""
+    environment: str = ""
     """Environment of the account; empty is its default."""
-    image: Annotated[
-        str, Yaml("executor.modal.image", "terminal.modal_image"), Env("HERMES_MODAL_IMAGE")
-    ] = ""
+    image: Annotated[str, Yaml("executor.modal.image", "terminal.modal_image")] = ""
     """A registry's image, or the id of one of Modal's (`im-…`), with Python 3.8 or newer; empty is
     Debian with Python, git and a few tools."""
-    region: Annotated[str, Yaml("executor.modal.region"), Env("HERMES_MODAL_REGION")] = ""
+    region: str = ""
     """Where sandboxes run, such as `eu`; empty leaves it to Modal."""
-    server_url: Annotated[
-        str, Yaml("executor.modal.server_url"), Env("HERMES_MODAL_SERVER_URL")
-    ] = "https://api.modal.com"
+    server_url: str = "https://api.modal.com"
     """Where Modal's API listens."""
 
 
+@section("executor.singularity", variables="HERMES_SINGULARITY_")
 class SingularityConfig(ConfigModel):
     """Which Apptainer or Singularity makes boxes, and of what."""
 
-    image: Annotated[
-        str,
-        Yaml("executor.singularity.image", "terminal.singularity_image"),
-        Env("HERMES_SINGULARITY_IMAGE"),
-    ] = ""
+    image: Annotated[str, Yaml("executor.singularity.image", "terminal.singularity_image")] = ""
     """Whole path of a SIF file, or of a folder with a root file system; it needs Python 3.8 or
     newer."""
-    program: Annotated[
-        str, Yaml("executor.singularity.program"), Env("HERMES_SINGULARITY_PROGRAM")
-    ] = ""
+    program: str = ""
     """Name or path of the program; unset is `apptainer`, else `singularity`."""
 
 
+@section("executor")
 class BoxConfig(ConfigModel):
     """What one sandbox may use."""
 
-    memory_bytes: Annotated[int, Field(ge=256 * _MIB), Yaml("executor.memory_bytes")] = 2 * _GIB
+    memory_bytes: Annotated[int, Field(ge=256 * _MIB)] = 2 * _GIB
     """Memory of a sandbox in bytes, its files in /tmp included."""
-    cpu_count: Annotated[float | None, Field(gt=0), Yaml("executor.cpu_count")] = None
+    cpu_count: Annotated[float | None, Field(gt=0)] = None
     """Processors' worth of time of a sandbox; unset is a fair share."""
-    pids: Annotated[int, Field(ge=16, le=32_768), Yaml("executor.pids")] = 256
+    pids: Annotated[int, Field(ge=16, le=32_768)] = 256
     """Processes and threads of a sandbox."""
-    tmp_bytes: Annotated[int, Field(ge=_MIB), Yaml("executor.tmp_bytes")] = 512 * _MIB
+    tmp_bytes: Annotated[int, Field(ge=_MIB)] = 512 * _MIB
     """Size of a sandbox's /tmp in bytes, which is memory: at most a quarter of
     `executor.memory_bytes`."""
-    workspace_bytes: Annotated[int, Field(ge=_MIB), Yaml("executor.workspace_bytes")] = 10 * _GIB
+    workspace_bytes: Annotated[int, Field(ge=_MIB)] = 10 * _GIB
     """Size of a session's workspace in bytes."""
 
 
@@ -253,27 +206,16 @@ DEFAULT_TEMPLATE = "default"
 """The usual sandboxes; they are there whether or not they are among the templates."""
 
 
+@section("executor.workspaces", variables="HERMES_WORKSPACES_")
 class WorkspacesConfig(ConfigModel):
     """How long workspaces and snapshots are kept, and how much of them."""
 
-    retention_days: Annotated[
-        float,
-        Field(ge=0),
-        Yaml("executor.workspaces.retention_days"),
-        Env("HERMES_WORKSPACE_RETENTION_DAYS"),
-    ] = 0.0
+    retention_days: Annotated[float, Field(ge=0)] = 0.0
     """Days without use after which a workspace or snapshot is removed; 0 keeps them."""
-    total_bytes: Annotated[
-        int,
-        Field(ge=0),
-        Yaml("executor.workspaces.total_bytes"),
-        Env("HERMES_WORKSPACE_TOTAL_BYTES"),
-    ] = 0
+    total_bytes: Annotated[int, Field(ge=0)] = 0
     """Size of all workspaces and snapshots of a profile together in bytes, from which on no new one
     is made; 0 is no limit."""
-    shared: Annotated[bool, Yaml("executor.workspaces.shared"), Env("HERMES_WORKSPACES_SHARED")] = (
-        False
-    )
+    shared: bool = False
     """Whether all executors have the same workspaces, on a file system of theirs or where the
     backend keeps them; then none is removed unless somebody asks."""
 
@@ -287,6 +229,7 @@ class WorkspacesConfig(ConfigModel):
 TemplateName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 
 
+@section("executor")
 class ExecutorConfig(ConfigModel):
     """How sandboxes are made, kept and ended."""
 
@@ -305,48 +248,30 @@ class ExecutorConfig(ConfigModel):
     """Name of the backend; unset takes docker if an engine answers and has the image, else
     bubblewrap."""
     warm_pool_size: Annotated[
-        int,
-        Field(ge=0, le=1000),
-        Yaml("executor.warm_pool_size"),
-        Env("HERMES_WARM_POOL_SIZE"),
-        Flag("warm_pool_size"),
+        int, Field(ge=0, le=1000), Env("HERMES_WARM_POOL_SIZE"), Flag("warm_pool_size")
     ] = 1
     """Sandboxes that are kept ready for sessions that have none."""
-    prefill: Annotated[bool, Yaml("executor.prefill"), Env("HERMES_PREFILL"), Flag("prefill")] = (
-        True
-    )
+    prefill: Annotated[bool, Env("HERMES_PREFILL"), Flag("prefill")] = True
     """Whether sandboxes are made ready before the first one is asked for."""
-    max_sandboxes: Annotated[
-        int, Field(ge=1, le=10_000), Yaml("executor.max_sandboxes"), Env("HERMES_MAX_SANDBOXES")
-    ] = 32
+    max_sandboxes: Annotated[int, Field(ge=1, le=10_000), Env("HERMES_MAX_SANDBOXES")] = 32
     """Sandboxes in all, ready ones included."""
-    idle_timeout_s: Annotated[float, Field(ge=1), Yaml("executor.idle_timeout_s")] = 30 * 60.0
+    idle_timeout_s: Annotated[float, Field(ge=1)] = 30 * 60.0
     """Seconds without a call and without a running command after which a sandbox ends."""
-    max_age_s: Annotated[float, Field(ge=1), Yaml("executor.max_age_s")] = 24.0 * _HOUR_S
+    max_age_s: Annotated[float, Field(ge=1)] = 24.0 * _HOUR_S
     """Seconds after which a sandbox ends in any case."""
-    spool_bytes: Annotated[int, Field(ge=64 * _MIB), Yaml("executor.spool_bytes")] = 4 * _GIB
+    spool_bytes: Annotated[int, Field(ge=64 * _MIB)] = 4 * _GIB
     """Output of commands that is kept on disk, in bytes; of one command it is 32 MiB."""
-    allow_workdir: Annotated[
-        bool, Yaml("executor.allow_workdir"), Env("HERMES_ALLOW_WORKDIR"), Flag("allow_workdir")
-    ] = False
+    allow_workdir: Annotated[bool, Env("HERMES_ALLOW_WORKDIR"), Flag("allow_workdir")] = False
     """Whether a caller may have a folder of this machine bound as the workspace."""
-    keep_on_exit: Annotated[
-        bool, Yaml("executor.keep_on_exit"), Env("HERMES_KEEP_SANDBOXES"), Flag("keep_on_exit")
-    ] = True
+    keep_on_exit: Annotated[bool, Env("HERMES_KEEP_SANDBOXES"), Flag("keep_on_exit")] = True
     """Whether sandboxes in which nothing runs outlive a stop of the executor."""
-    orphan_timeout_s: Annotated[
-        float, Field(ge=1, le=86_400), Yaml("executor.orphan_timeout_s")
-    ] = 1800.0
+    orphan_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
     """Seconds without an executor after which a sandbox ends, and all that runs in it."""
-    endpoint: Annotated[str, Yaml("executor.endpoint"), Env("HERMES_EXECUTOR_ENDPOINT")] = ""
+    endpoint: Annotated[str, Env("HERMES_EXECUTOR_ENDPOINT")] = ""
     """Address at which this executor alone is reached, where there are several."""
-    secrets: Annotated[dict[SecretName, SecretConfig], Yaml("executor.secrets")] = Field(
-        default_factory=dict[str, SecretConfig]
-    )
+    secrets: dict[SecretName, SecretConfig] = Field(default_factory=dict[str, SecretConfig])
     """Secrets that the executor puts into requests, by the variables that commands know them by."""
-    templates: Annotated[dict[TemplateName, TemplateConfig], Yaml("executor.templates")] = Field(
-        default_factory=dict[str, TemplateConfig]
-    )
+    templates: dict[TemplateName, TemplateConfig] = Field(default_factory=dict[str, TemplateConfig])
     """Further kinds of sandbox by their names; `default` changes the usual ones."""
 
     @model_validator(mode="after")

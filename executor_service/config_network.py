@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from executor_service.egress.policy import Rule
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, section
 from services.public_addresses import address_of, ranges
 
 
@@ -31,21 +31,18 @@ HostRule = Annotated[str, AfterValidator(_rule)]
 NetworkModeName = Literal["none", "allow_list", "open"]
 
 
+@section("executor.network")
 class NetworkConfig(ConfigModel):
     """What commands in sandboxes may reach where a caller does not say so."""
 
-    mode: Annotated[NetworkModeName, Yaml("executor.network.mode"), Env("HERMES_NETWORK_MODE")] = (
-        "none"
-    )
+    mode: Annotated[NetworkModeName, Env("HERMES_NETWORK_MODE")] = "none"
     """`none`, `allow_list` for the hosts below, or `open` for every public address."""
-    hosts: Annotated[tuple[HostRule, ...], Yaml("executor.network.hosts")] = ()
+    hosts: tuple[HostRule, ...] = ()
     """Hosts of the allow list: `example.com`, `*.example.com`, with other ports than 80 and 443
     `example.com:22,8443`."""
-    secrets: Annotated[tuple[SecretName, ...], Yaml("executor.network.secrets")] = ()
+    secrets: tuple[SecretName, ...] = ()
     """Names of secrets, from `executor.secrets`, that commands may ask for."""
-    refused: Annotated[
-        tuple[Annotated[str, AfterValidator(_range)], ...], Yaml("executor.network.refused")
-    ] = ()
+    refused: tuple[Annotated[str, AfterValidator(_range)], ...] = ()
     """Address ranges that are never reached, beside those that are not public: `203.0.113.0/24`."""
 
     @field_validator("hosts")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from gateway_service.messages import BusyMode
 from gateway_service.reset_policy import Mode, ResetPolicy
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, Yaml, section
 
 BusyName = Literal["interrupt", "queue", "steer"]
 
@@ -54,21 +54,20 @@ class PlatformReset(ConfigModel):
     """As `session_reset.idle_minutes`; unset is the same."""
 
 
+@section("session_reset")
 class SessionResetConfig(ConfigModel):
     """When a chat of a platform goes on in a new session."""
 
-    mode: Annotated[ResetMode, Yaml("session_reset.mode")] = "none"
+    mode: ResetMode = "none"
     """`idle` after a time without messages, `daily` at an hour, `both` whichever comes first."""
-    at_hour: Annotated[Hour, Yaml("session_reset.at_hour")] = 4
+    at_hour: Hour = 4
     """Hour of the day, 0 to 23, in `timezone`."""
-    idle_minutes: Annotated[Minutes, Yaml("session_reset.idle_minutes")] = 1440
+    idle_minutes: Minutes = 1440
     """Minutes since the last message or answer."""
-    platforms: Annotated[dict[str, PlatformReset], Yaml("session_reset.platforms")] = Field(
-        default_factory=dict[str, PlatformReset]
-    )
+    platforms: dict[str, PlatformReset] = Field(default_factory=dict[str, PlatformReset])
     """By platform, such as `telegram`, what is different there: `mode`, `at_hour` and
     `idle_minutes`."""
-    review_on_new: Annotated[bool, Yaml("session_reset.review_on_new")] = False
+    review_on_new: bool = False
     """Whether the agent looks back at a session for the last time also where `/new` ends it, as it
     does where a session ends by itself."""
 
@@ -93,6 +92,7 @@ def _zone(name: str) -> str:
         raise ValueError(f"{name!r} is no IANA time zone such as Europe/Rome") from None
 
 
+@section("platforms.telegram.extra", variables="TELEGRAM_")
 class TelegramConfig(ConfigModel):
     """The Telegram bot, and who may talk to it."""
 
@@ -102,21 +102,13 @@ class TelegramConfig(ConfigModel):
         SecretStr("")
     )
     """The bot's token, from @BotFather."""
-    base_url: Annotated[
-        str, Yaml("platforms.telegram.extra.base_url"), Env("TELEGRAM_BASE_URL")
-    ] = "https://api.telegram.org/bot"
+    base_url: str = "https://api.telegram.org/bot"
     """What the token is appended to; another for a Bot API server of your own."""
-    allowed_users: Annotated[
-        tuple[str, ...],
-        Yaml("platforms.telegram.extra.allowed_users"),
-        Env("TELEGRAM_ALLOWED_USERS"),
-    ] = ()
+    allowed_users: tuple[str, ...] = ()
     """Numbers of the people who may talk to Hermes; nobody else is answered."""
-    allow_all_users: Annotated[bool, Env("TELEGRAM_ALLOW_ALL_USERS")] = False
+    allow_all_users: Annotated[bool, Yaml()] = False
     """Let everybody on Telegram talk to Hermes and run its commands."""
-    admins: Annotated[
-        tuple[str, ...], Yaml("platforms.telegram.extra.admins"), Env("TELEGRAM_ADMINS")
-    ] = ()
+    admins: tuple[str, ...] = ()
     """Numbers of those of them who may say the commands that change the deployment or cost; empty
     means whoever is the only one who may talk, and nobody where several may."""
     allow_commands: Annotated[

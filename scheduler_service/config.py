@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from scheduler_service.curation import CuratorSettings
 from scheduler_service.schedule.schedule import check_zone
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, Yaml, section
 
 
 class SchedulerConfig(ConfigModel):
@@ -36,22 +36,19 @@ class SchedulerConfig(ConfigModel):
     that runs only once is made up for unless it has a grace of its own."""
 
 
+@section("curator")
 class CuratorConfig(ConfigModel):
     """When the curator looks after libraries of skills."""
 
-    enabled: Annotated[bool, Yaml("curator.enabled"), Env("HERMES_CURATOR_ENABLED")] = True
+    enabled: Annotated[bool, Env("HERMES_CURATOR_ENABLED")] = True
     """Whether the curator begins by itself; `hermes curator run` works all the same."""
-    interval_hours: Annotated[float, Field(gt=0, le=87_600), Yaml("curator.interval_hours")] = 168
+    interval_hours: Annotated[float, Field(gt=0, le=87_600)] = 168
     """Hours from one of its runs to the next; the first is so long after it was first looked at."""
-    min_idle_hours: Annotated[float, Field(ge=0, le=8760), Yaml("curator.min_idle_hours")] = 2
+    min_idle_hours: Annotated[float, Field(ge=0, le=8760)] = 2
     """Hours for which nobody has talked to the agent before it begins; jobs do not count."""
-    stale_after_days: Annotated[float, Field(gt=0, le=36_500), Yaml("curator.stale_after_days")] = (
-        30
-    )
+    stale_after_days: Annotated[float, Field(gt=0, le=36_500)] = 30
     """Days after which a skill that nobody has used counts as stale."""
-    archive_after_days: Annotated[
-        float, Field(gt=0, le=36_500), Yaml("curator.archive_after_days")
-    ] = 90
+    archive_after_days: Annotated[float, Field(gt=0, le=36_500)] = 90
     """Days after which it is put away; not less than `stale_after_days`."""
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from msgspec import field
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from services.config_fields import (
     Declared,
     Env,
     Flag,
+    Model,
     Notice,
     Problem,
     Yaml,
@@ -29,6 +30,7 @@ from services.config_fields import (
     holds_many,
     holds_mapping,
     holds_several_mappings,
+    section,
 )
 from services.config_problems import Origins, explain
 from services.config_sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
@@ -47,9 +49,8 @@ __all__ = [
     "Settings",
     "Yaml",
     "load_settings",
+    "section",
 ]
-
-Model = TypeVar("Model", bound=ConfigModel)
 
 FILE_SUFFIX = "_FILE"
 """Ends the name of a variable that points to the file with a secret."""
@@ -83,6 +84,8 @@ class Settings(Discreet, frozen=True):
     env_file: EnvFile
     yaml: YamlFile
     notices: tuple[Notice, ...] = ()
+    ignored: tuple[Found, ...] = ()
+    """What is set and counts as unset."""
     login_secrets: tuple[str, ...] = ()
     """What auth.json has when the settings are read."""
     _redactor: Redactor = field(default_factory=Redactor)
@@ -122,10 +125,9 @@ class Settings(Discreet, frozen=True):
 
     def variable(self, name: str) -> Found | None:
         """An environment variable, else the line of `.env`; an empty one counts as unset."""
-        if value := self.environ.get(name):
-            return Found(name, "environment", value)
-        found = self.env_file.values.get(name)
-        return found if found and found.value else None
+        in_environment = Found(name, "environment", self.environ.get(name))
+        named = (in_environment, self.env_file.values.get(name))
+        return next((it for it in named if it and it.value and it not in self.ignored), None)
 
     def secret_file(self, name: str) -> Found | None:
         """The content of the file that `<name>_FILE` points to, as container platforms do it."""
@@ -169,7 +171,7 @@ class Settings(Discreet, frozen=True):
         """What config.yaml says about a field, by the first of its names that is there."""
         for path in declared.yaml:
             found = self.yaml.find(path)
-            if found is None:
+            if found is None or found in self.ignored:
                 continue
             if holds_several_mappings(declared.annotation) and isinstance(found.value, dict):
                 return replace(found, value=[found.value])
@@ -213,7 +215,7 @@ def load_settings(
         login_secrets=tuple(_login_secrets(home.auth)),
     )
     settings = replace(settings, notices=settings.env_file.notices)
-    return _in_the_workspace(_off_the_host(settings))
+    return _off_the_host(settings)
 
 
 def editing(
@@ -241,62 +243,35 @@ def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tup
 
 def _off_the_host(settings: Settings) -> Settings:
     """The settings without those that ask to run on the host itself, unless the owner allows it."""
-    environ, file, yaml = settings.environ, settings.env_file, settings.yaml
     named = (
-        Found(_BACKEND_VARIABLE, "environment", environ.get(_BACKEND_VARIABLE)),
-        file.values.get(_BACKEND_VARIABLE),
-        *map(yaml.find, _BACKEND_KEYS),
+        Found(_BACKEND_VARIABLE, "environment", settings.environ.get(_BACKEND_VARIABLE)),
+        settings.env_file.values.get(_BACKEND_VARIABLE),
+        *map(settings.yaml.find, _BACKEND_KEYS),
     )
-    local = [one for one in named if one is not None and _is_local(one.value)]
+    local = [one for one in named if one and str(one.value).strip().lower() == "local"]
     if not local or settings.load(HomePolicy).allow_local_backend:
         return settings
-
-    def kept(name: str, value: object) -> bool:
-        return name != _BACKEND_VARIABLE or not _is_local(value)
-
-    lines = {name: line for name, line in file.values.items() if kept(name, line.value)}
-    return replace(
-        settings,
-        environ={name: value for name, value in environ.items() if kept(name, value)},
-        env_file=replace(file, values=lines),
-        yaml=replace(yaml, ignored=yaml.ignored | {one.key for one in local}),
-        notices=(*settings.notices, *map(_not_used, local)),
+    notices = tuple(
+        Notice(
+            "local_backend",
+            f"{one.key}: local ({one.where}) is not used: commands run in a sandbox, not on this "
+            "machine itself",
+        )
+        for one in local
     )
-
-
-def _is_local(value: object) -> bool:
-    return str(value).strip().lower() == "local"
-
-
-def _not_used(local: Found) -> Notice:
-    message = (
-        f"{local.key}: local ({local.where}) is not used: commands run in a sandbox, not on this "
-        "machine itself"
-    )
-    return Notice("local_backend", message)
-
-
-def _in_the_workspace(settings: Settings) -> Settings:
-    """The settings without a folder that meant the one in which the program was started."""
-    yaml = settings.yaml
-    cwd = yaml.find("terminal.cwd")
-    if cwd is None or str(cwd.value).strip() not in (".", "./"):
-        return settings
-    return replace(settings, yaml=replace(yaml, ignored=yaml.ignored | {"terminal.cwd"}))
+    return replace(settings, ignored=tuple(local), notices=(*settings.notices, *notices))
 
 
 def _from_text(annotation: Any, value: object) -> object:
     """Text of the environment or the command line as a list or mapping where that is wanted."""
     if not isinstance(value, str):
         return value
-    if holds_many(annotation):
-        return split_list(value)
-    if holds_mapping(annotation):
+    if holds_mapping(annotation) or holds_several_mappings(annotation):
         try:
             return json.loads(value)
         except ValueError:
             return value
-    return value
+    return split_list(value) if holds_many(annotation) else value
 
 
 def _login_secrets(path: Path) -> Iterator[str]:

@@ -60,8 +60,6 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
     notices = [*settings.notices, *_without_effect(settings)]
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.paths.unknown(settings.yaml.data):
-        if ".".join(path) in settings.yaml.ignored:
-            continue
         found = settings.yaml.find(".".join(path))
         if found and (wrong := catalog.instead_of(found.key, found.value)):
             # A remark is not enough: what was meant, such as to be asked, is not in effect.

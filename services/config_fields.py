@@ -1,15 +1,35 @@
 """How a config model says where each of its fields comes from, and what can be wrong with one.
 
+    @section("agent", variables="HERMES_")
     class LoopConfig(ConfigModel):
-        max_turns: Annotated[int, Field(ge=1), Yaml("agent.max_turns"), Flag("max_turns")] = 90
+        max_turns: Annotated[int, Field(ge=1), Flag("max_turns")] = 90
         '''Model calls in one turn.'''
 
-A field without a source of its own holds another such model.
+That field is `agent.max_turns` in config.yaml, `HERMES_MAX_TURNS` in the environment and
+`--max-turns`. A `Yaml` or an `Env` of its own replaces the name that the model gives it. A secret
+has no place in config.yaml unless it says so. A field may also hold another such model.
 """
 
+import ast
+import inspect
+import textwrap
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from itertools import pairwise
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +37,8 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
 
 from services.errors import FailedPrecondition
+
+_LIMITS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 class ConfigModel(BaseModel):
@@ -29,6 +51,21 @@ class ConfigModel(BaseModel):
         extra="forbid",
         frozen=True,
     )
+    section: ClassVar[str] = ""
+    variables: ClassVar[str] = ""
+
+
+Model = TypeVar("Model", bound=ConfigModel)
+
+
+def section(path: str, *, variables: str = "") -> Callable[[type[Model]], type[Model]]:
+    """Decorate a model whose fields are under one path, and whose variables begin alike."""
+
+    def placed(model: type[Model]) -> type[Model]:
+        model.section, model.variables = path, variables
+        return model
+
+    return placed
 
 
 class Yaml:
@@ -122,7 +159,12 @@ class Declared(Struct, frozen=True):
             return self.yaml[0]
         if self.env:
             return self.env[0]
-        return self.flag.option if self.flag else ".".join(self.location)
+        return self.option or ".".join(self.location)
+
+    @property
+    def option(self) -> str:
+        """The command line option; empty when there is none."""
+        return self.flag.option if self.flag else ""
 
     @property
     def annotation(self) -> Any:
@@ -130,9 +172,33 @@ class Declared(Struct, frozen=True):
         return without_none(self.info.annotation)
 
     @property
+    def type(self) -> str:
+        """The type and its limits in the words of the documentation."""
+        named = (m.text for m in self.info.metadata if isinstance(m, TypeName))
+        limits = (
+            f"{words} {getattr(m, name)}"
+            for m in self.info.metadata
+            for name, words in _LIMITS.items()
+            if getattr(m, name, None) is not None
+        )
+        return ", ".join([next(named, "") or type_text(self.info.annotation), *limits])
+
+    @property
+    def default(self) -> str:
+        """Empty when there is none, or when it depends on the machine."""
+        if self.info.is_required() or self.info.default_factory is not None:
+            return ""
+        return value_text(self.info.default)
+
+    @property
+    def meaning(self) -> str:
+        """What it does and its unit, from the docstring under the field."""
+        return _meanings(self.model)[self.location[-1]]
+
+    @property
     def secret(self) -> bool:
         """Whether its value must never be shown."""
-        return any(part is SecretStr for part in _type_parts(self.info.annotation))
+        return _is_secret(self.info)
 
 
 def declared_fields(model: type[ConfigModel]) -> Iterator[Declared]:
@@ -143,15 +209,24 @@ def declared_fields(model: type[ConfigModel]) -> Iterator[Declared]:
 def _declared(model: type[ConfigModel], outer: tuple[str, ...]) -> Iterator[Declared]:
     for name, info in model.model_fields.items():
         location = (*outer, name)
-        yaml = tuple(p for m in info.metadata if isinstance(m, Yaml) for p in m.paths)
-        env = tuple(n for m in info.metadata if isinstance(m, Env) for n in m.names)
-        flag = next((m for m in info.metadata if isinstance(m, Flag)), None)
-        if yaml or env or flag:
-            yield Declared(model, location, info, yaml, env, flag)
-        elif is_config_model(info.annotation):
+        if is_config_model(info.annotation):
             yield from _declared(info.annotation, location)
-        else:
+            continue
+        yaml = next((m.paths for m in info.metadata if isinstance(m, Yaml)), None)
+        env = next((m.names for m in info.metadata if isinstance(m, Env)), None)
+        flag = next((m for m in info.metadata if isinstance(m, Flag)), None)
+        if yaml is None:
+            has_path = model.section and not _is_secret(info)
+            yaml = (f"{model.section}.{name}",) if has_path else ()
+        if env is None:
+            env = (f"{model.variables}{name.upper()}",) if model.variables else ()
+        if not (yaml or env or flag):
             raise TypeError(f"{model.__name__}.{name} says no Yaml, Env or Flag")
+        yield Declared(model, location, info, yaml, env, flag)
+
+
+def _is_secret(info: FieldInfo) -> bool:
+    return any(part is SecretStr for part in _type_parts(info.annotation))
 
 
 def is_config_model(annotation: Any) -> TypeGuard[type[ConfigModel]]:
@@ -175,6 +250,35 @@ def holds_mapping(annotation: Any) -> bool:
 def holds_several_mappings(annotation: Any) -> bool:
     """Whether the type takes several of those, of which files may have a single one as it is."""
     return holds_many(annotation) and any(map(holds_mapping, get_args(without_none(annotation))))
+
+
+@cache
+def _meanings(model: type[ConfigModel]) -> Mapping[str, str]:
+    """The docstring under each field of a model, in one line."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    assert isinstance(tree.body[0], ast.ClassDef)
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in pairwise(tree.body[0].body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def value_text(value: object) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ", ".join(map(value_text, cast("list[object]", value)))
+    return str(value)
 
 
 def type_text(annotation: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, PlainValidator, SecretStr, model_validator
 
 from services.addresses import Address, UnixAddress, parse_address
-from services.config import ConfigModel, Env, Flag, Yaml
+from services.config import ConfigModel, Env, Flag, Yaml, section
 from services.config_fields import TypeName
 from services.errors import InvalidArgument
 from services.home import HomePaths
@@ -25,98 +25,66 @@ AddressSetting = Annotated[
     Address, PlainValidator(_address), TypeName("host:port or unix:/path/to/socket")
 ]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
-Port = Annotated[int, Field(ge=0, le=65535)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
+@section("services.log", variables="HERMES_LOG_")
 class LogConfig(ConfigModel):
     """What is logged, and how."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Yaml("services.log.level"),
-        Env("HERMES_LOG_LEVEL"),
-        Flag("log_level"),
-    ] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Flag("log_level")] = "info"
     """The least severe lines that are written."""
-    format: Annotated[
-        Literal["json", "text"],
-        Yaml("services.log.format"),
-        Env("HERMES_LOG_FORMAT"),
-        Flag("log_format"),
-    ] = "json"
+    format: Annotated[Literal["json", "text"], Flag("log_format")] = "json"
     """`json` is one object a line for machines, `text` is for reading on a terminal."""
-    max_file_bytes: Annotated[
-        int, Field(ge=65_536), Yaml("services.log.max_file_bytes"), Env("HERMES_LOG_MAX_FILE_BYTES")
-    ] = 10_000_000
+    max_file_bytes: Annotated[int, Field(ge=65_536)] = 10_000_000
     """Size in bytes at which a log file is set aside and a new one begun."""
-    kept_files: Annotated[
-        int, Field(ge=1, le=100), Yaml("services.log.kept_files"), Env("HERMES_LOG_KEPT_FILES")
-    ] = 5
+    kept_files: Annotated[int, Field(ge=1, le=100)] = 5
     """Log files set aside that are kept, the oldest going first."""
 
 
+@section("services.metrics", variables="HERMES_METRICS_")
 class MetricsConfig(ConfigModel):
     """Where Prometheus reads the metrics."""
 
-    host: Annotated[str, Yaml("services.metrics.host"), Env("HERMES_METRICS_HOST")] = "127.0.0.1"
+    host: str = "127.0.0.1"
     """The address that /metrics is served on."""
-    port: Annotated[
-        Port, Yaml("services.metrics.port"), Env("HERMES_METRICS_PORT"), Flag("metrics_port")
-    ] = 9464
+    port: Annotated[Port, Flag("metrics_port")] = 9464
     """The TCP port of /metrics; 0 lets the system choose one."""
 
 
+@section("services.tracing", variables="HERMES_TRACING_")
 class TracingConfig(ConfigModel):
     """Where traces of the work go."""
 
-    endpoint: Annotated[
-        str,
-        Field(pattern=r"^(https?://\S+)?$"),
-        Yaml("services.tracing.endpoint"),
-        Env("HERMES_TRACING_ENDPOINT"),
-    ] = ""
+    endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     """The URL of an OTLP receiver that speaks gRPC, such as `http://127.0.0.1:4317`; `https` is
     encrypted; empty traces nothing."""
-    headers: Annotated[
-        SecretStr | None, Yaml("services.tracing.headers"), Env("HERMES_TRACING_HEADERS")
-    ] = None
+    headers: Annotated[SecretStr | None, Yaml("services.tracing.headers")] = None
     """What the receiver wants to be shown, as `name=value,name=value`."""
-    sample_ratio: Annotated[
-        float,
-        Field(ge=0, le=1),
-        Yaml("services.tracing.sample_ratio"),
-        Env("HERMES_TRACING_SAMPLE_RATIO"),
-    ] = 1.0
+    sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     """The part of all traces that is kept, from 0 to 1."""
-    text: Annotated[bool, Yaml("services.tracing.text"), Env("HERMES_TRACING_TEXT")] = False
+    text: bool = False
     """Whether traces have what people and models say, without secrets."""
 
 
+@section("services.admin", variables="HERMES_ADMIN_")
 class AdminConfig(ConfigModel):
     """A port for those who look after a process."""
 
-    port: Annotated[Port | None, Yaml("services.admin.port"), Env("HERMES_ADMIN_PORT")] = None
+    port: Port | None = None
     """The TCP port on this machine's loopback address on which gRPC's reflection says what the
     process serves; unset opens none, 0 lets the system choose one."""
 
 
+@section("services.tls", variables="HERMES_TLS_")
 class TlsConfig(ConfigModel):
     """The PEM files with which services prove to each other who they are."""
 
-    ca: Annotated[
-        UserPath | None, Yaml("services.tls.ca"), Env("HERMES_TLS_CA"), Flag("tls_ca")
-    ] = None
+    ca: Annotated[UserPath | None, Flag("tls_ca")] = None
     """The certificate of the authority that signed all services' certificates."""
-    certificate: Annotated[
-        UserPath | None,
-        Yaml("services.tls.certificate"),
-        Env("HERMES_TLS_CERTIFICATE"),
-        Flag("tls_certificate"),
-    ] = None
+    certificate: Annotated[UserPath | None, Flag("tls_certificate")] = None
     """This service's certificate."""
-    key: Annotated[
-        UserPath | None, Yaml("services.tls.key"), Env("HERMES_TLS_KEY"), Flag("tls_key")
-    ] = None
+    key: Annotated[UserPath | None, Flag("tls_key")] = None
     """The private key of this service's certificate."""
 
     @model_validator(mode="after")
@@ -133,24 +101,17 @@ class TlsConfig(ConfigModel):
         return None
 
 
+@section("services.addresses")
 class AddressesConfig(ConfigModel):
     """Where the services are found when they do not run in one process."""
 
-    agent: Annotated[
-        AddressSetting | None, Yaml("services.addresses.agent"), Env("HERMES_AGENT_ADDRESS")
-    ] = None
+    agent: Annotated[AddressSetting | None, Env("HERMES_AGENT_ADDRESS")] = None
     """The agent service; unset means the socket in the home."""
-    executor: Annotated[
-        AddressSetting | None, Yaml("services.addresses.executor"), Env("HERMES_EXECUTOR_ADDRESS")
-    ] = None
+    executor: Annotated[AddressSetting | None, Env("HERMES_EXECUTOR_ADDRESS")] = None
     """The executor service; unset means the socket in the home."""
-    gateway: Annotated[
-        AddressSetting | None, Yaml("services.addresses.gateway"), Env("HERMES_GATEWAY_ADDRESS")
-    ] = None
+    gateway: Annotated[AddressSetting | None, Env("HERMES_GATEWAY_ADDRESS")] = None
     """The gateway service; unset means the socket in the home."""
-    scheduler: Annotated[
-        AddressSetting | None, Yaml("services.addresses.scheduler"), Env("HERMES_SCHEDULER_ADDRESS")
-    ] = None
+    scheduler: Annotated[AddressSetting | None, Env("HERMES_SCHEDULER_ADDRESS")] = None
     """The scheduler service; unset means the socket in the home."""
 
     def of(self, service: str, home: HomePaths) -> Address:
@@ -180,6 +141,7 @@ class DatabaseConfig(ConfigModel):
         return self.url.get_secret_value().replace("{service}", service)
 
 
+@section("services", variables="HERMES_")
 class ServiceConfig(ConfigModel):
     """What one process of services needs besides the settings of each service."""
 
@@ -190,17 +152,11 @@ class ServiceConfig(ConfigModel):
     tls: TlsConfig
     addresses: AddressesConfig
     database: DatabaseConfig
-    listen: Annotated[
-        AddressSetting | None, Yaml("services.listen"), Env("HERMES_LISTEN"), Flag("listen")
-    ] = None
+    listen: Annotated[AddressSetting | None, Flag("listen")] = None
     """Where gRPC calls are answered; unset means the socket in the home."""
-    instance: Annotated[
-        str,
-        Field(min_length=1, max_length=100),
-        Yaml("services.instance"),
-        Env("HERMES_INSTANCE"),
-        Flag("instance"),
-    ] = Field(default_factory=socket.gethostname)
+    instance: Annotated[str, Field(min_length=1, max_length=100), Flag("instance")] = Field(
+        default_factory=socket.gethostname
+    )
     """This process's name among replicas, as it stands in leases; the host's name by default."""
 
 

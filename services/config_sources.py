@@ -72,13 +72,9 @@ class YamlFile(Discreet, frozen=True):
     path: Path
     data: Any
     """A mapping of ruamel.yaml, which knows the line of each key; a plain one when empty."""
-    ignored: frozenset[str] = frozenset()
-    """Dotted paths that count as unset."""
 
     def find(self, path: str) -> Found | None:
         """The value at a dotted path; null and empty text count as unset."""
-        if path in self.ignored:
-            return None
         value: Any = self.data
         parts = path.split(".")
         for part in parts:

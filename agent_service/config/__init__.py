@@ -28,7 +28,7 @@ from agent_service.config.tools import (
     TerminalConfig,
     ToolsConfig,
 )
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, Yaml, section
 from services.config_fields import TypeName
 
 EAGER_TO_ANNOUNCE = ("gpt", "codex")
@@ -45,6 +45,7 @@ def _parts_of_ids(given: Sequence[str] | bool) -> Sequence[str]:
             return others
 
 
+@section("agent")
 class AgentConfig(ConfigModel):
     """What the agent service can be configured with."""
 
@@ -86,19 +87,18 @@ class AgentConfig(ConfigModel):
     )
     """By model id, what the catalogue does not know or has wrong: `window`, `max_output` (tokens)
     and `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens)."""
-    max_turns: Annotated[int, Field(ge=1, le=1000), Yaml("agent.max_turns")] = 90
+    max_turns: Annotated[int, Field(ge=1, le=1000)] = 90
     """Model calls that one message may cause."""
-    system_message: Annotated[str, Yaml("agent.system_message")] = ""
+    system_message: str = ""
     """Added to the system prompt of every new session."""
     tool_use_enforcement: Annotated[
         tuple[str, ...],
         BeforeValidator(_parts_of_ids),
         TypeName("auto, on, off, or a list of parts of model ids"),
-        Yaml("agent.tool_use_enforcement"),
     ] = EAGER_TO_ANNOUNCE
     """Models whose sessions are told more strictly to act instead of announcing it; `auto` is those
     whose id has `gpt` or `codex` in it."""
-    session_id_in_prompt: Annotated[bool, Yaml("agent.session_id_in_prompt")] = True
+    session_id_in_prompt: bool = True
     """Whether new sessions are told their ids."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
@@ -111,20 +111,15 @@ class AgentConfig(ConfigModel):
     or to `failed_trajectories.jsonl`."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone of the times that the agent is told; empty is the machine's."""
-    endpoint: Annotated[str, Yaml("agent.endpoint"), Env("HERMES_AGENT_ENDPOINT")] = ""
+    endpoint: Annotated[str, Env("HERMES_AGENT_ENDPOINT")] = ""
     """Address at which the other replicas reach this one, such as `agent-0.agent:7443`, or
     `10.0.0.7:7401#agent.example.org` where its certificate is for that name; unset, they follow
     its turns in the database, which shows no text before a step is through."""
-    lease_s: Annotated[
-        float, Field(ge=3, le=300), Yaml("agent.lease_s"), Env("HERMES_AGENT_LEASE_S")
-    ] = 30.0
+    lease_s: Annotated[float, Field(ge=3, le=300), Env("HERMES_AGENT_LEASE_S")] = 30.0
     """Seconds after which a replica that does not answer loses its turns to another."""
-    executor_away_s: Annotated[
-        float,
-        Field(ge=1, le=300),
-        Yaml("agent.executor_away_s"),
-        Env("HERMES_AGENT_EXECUTOR_AWAY_S"),
-    ] = 5.0
+    executor_away_s: Annotated[float, Field(ge=1, le=300), Env("HERMES_AGENT_EXECUTOR_AWAY_S")] = (
+        5.0
+    )
     """Seconds after which an executor that does not answer loses its sessions to another, where
     there are several."""
 

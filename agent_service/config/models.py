@@ -12,7 +12,7 @@ from agent_service.oauth import codex, nous
 from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
 from services.clock import Clock
-from services.config import ConfigModel, Env, Flag, Yaml
+from services.config import ConfigModel, Env, Flag, Yaml, section
 
 SHORTEST_KEY = 32
 
@@ -34,20 +34,15 @@ def _long(key: SecretStr) -> SecretStr:
 _Url = Annotated[str, AfterValidator(_token_url)]
 
 
+@section("model")
 class LoginConfig(ConfigModel):
     """Where one logs in, and where the models of a login are."""
 
-    nous_portal_url: Annotated[
-        _Url, Yaml("model.nous_portal_url"), Env("HERMES_NOUS_PORTAL_URL")
-    ] = nous.PORTAL_URL
+    nous_portal_url: Annotated[_Url, Env("HERMES_NOUS_PORTAL_URL")] = nous.PORTAL_URL
     """Nous Portal, for `hermes login nous`; it says itself where its models are."""
-    codex_auth_url: Annotated[_Url, Yaml("model.codex_auth_url"), Env("HERMES_CODEX_AUTH_URL")] = (
-        codex.AUTH_URL
-    )
+    codex_auth_url: Annotated[_Url, Env("HERMES_CODEX_AUTH_URL")] = codex.AUTH_URL
     """Where `hermes login codex` logs in."""
-    codex_base_url: Annotated[_Url, Yaml("model.codex_base_url"), Env("HERMES_CODEX_BASE_URL")] = (
-        codex.MODELS_URL
-    )
+    codex_base_url: Annotated[_Url, Env("HERMES_CODEX_BASE_URL")] = codex.MODELS_URL
     """Where the models of that login are, spoken to by the Responses API."""
 
     shared_key: Annotated[SecretStr, AfterValidator(_long), Env("HERMES_LOGIN_KEY")] = SecretStr("")
@@ -81,20 +76,19 @@ def _catalog_url(text: str) -> str:
     return text.strip()
 
 
+@section("model")
 class ModelConfig(ConfigModel):
     """Which model answers, and how it is reached."""
 
     name: Annotated[str, Yaml("model.default", "model"), Env("HERMES_MODEL"), Flag("model")] = ""
     """The model's id at the endpoint; empty is the provider's default."""
-    provider: Annotated[str, Yaml("model.provider")] = ""
+    provider: str = ""
     """`openrouter`, `openai` or `anthropic`, where keys of several are set, and empty is the first
     of them in this order; or `nous` or `codex`, after `hermes login`."""
-    api: Annotated[
-        Literal["", "chat_completions", "anthropic_messages", "responses"], Yaml("model.api")
-    ] = ""
+    api: Literal["", "chat_completions", "anthropic_messages", "responses"] = ""
     """What `base_url` speaks: `chat_completions`, `anthropic_messages` or `responses`, which OpenAI
     itself speaks as well; empty goes by the URL."""
-    cache_ttl: Annotated[Literal["5m", "1h"], Yaml("model.cache_ttl")] = "5m"
+    cache_ttl: Literal["5m", "1h"] = "5m"
     """How long Anthropic keeps what is marked for its cache, asked directly or by OpenRouter; `1h`
     costs more to write."""
     reasoning_effort: Annotated[
@@ -106,15 +100,11 @@ class ModelConfig(ConfigModel):
     ] = ()
     """The providers that OpenRouter may choose from, such as `anthropic`; empty is all."""
     base_url: Annotated[
-        str,
-        AfterValidator(checked_url),
-        Yaml("model.base_url"),
-        Env("HERMES_BASE_URL"),
-        Flag("base_url"),
+        str, AfterValidator(checked_url), Env("HERMES_BASE_URL"), Flag("base_url")
     ] = ""
     """Base URL of any endpoint that speaks like OpenAI's or Anthropic's, such as
     http://127.0.0.1:8080/v1."""
-    preload: Annotated[bool, Yaml("model.preload"), Flag("preload_model")] = False
+    preload: Annotated[bool, Flag("preload_model")] = False
     """Whether the provider's library is loaded at the start and not for the first answer: that one
     comes a tenth of a second sooner, and an idle process takes some 30 MB more."""
     api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
@@ -131,19 +121,17 @@ class ModelConfig(ConfigModel):
     """Key for Anthropic."""
     anthropic_api_keys: Annotated[tuple[SecretStr, ...], Env("ANTHROPIC_API_KEYS")] = ()
     """More keys for Anthropic, used where the one before is refused or has used up what it may."""
-    max_tokens: Annotated[int, Field(ge=1, le=1_000_000), Yaml("model.max_tokens")] = 16_384
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 16_384
     """Tokens that one answer may have, if its model can write so many."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
     """How often a failed model call is tried again."""
-    catalog_url: Annotated[str, AfterValidator(_catalog_url), Yaml("model.catalog_url")] = (
+    catalog_url: Annotated[str, AfterValidator(_catalog_url)] = (
         "https://openrouter.ai/api/v1/models"
     )
     """Where `hermes models --refresh` fetches the list of models, as OpenRouter writes it."""
-    app_title: Annotated[str, Yaml("model.app_title")] = "Hermes"
+    app_title: str = "Hermes"
     """Name of this deployment at OpenRouter (`X-OpenRouter-Title`); empty tells none."""
-    app_url: Annotated[str, AfterValidator(_app_url), Yaml("model.app_url")] = (
-        "http://hermes.localhost"
-    )
+    app_url: Annotated[str, AfterValidator(_app_url)] = "http://hermes.localhost"
     """Address of this deployment at OpenRouter (`HTTP-Referer`), by which it counts what an app
     uses; the default means the machine itself, and `none` tells none."""
     login: LoginConfig

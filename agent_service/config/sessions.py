@@ -13,24 +13,21 @@ from agent_service.prompt.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overla
 from agent_service.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
 from agent_service.skills.library import Trust
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, Yaml, section
 
 
+@section("memory")
 class MemoryConfig(ConfigModel):
     """What is remembered across sessions."""
 
     enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
     """Whether sessions are told what is remembered, and can remember more."""
-    limit: Annotated[Literal["fixed", "scaled"], Yaml("memory.limit")] = "fixed"
+    limit: Literal["fixed", "scaled"] = "fixed"
     """`scaled` makes both limits larger for a model with a window of more than 128,000 tokens: as
     many times as the window is, and at most four times."""
-    memory_char_limit: Annotated[
-        int, Field(ge=100, le=100_000), Yaml("memory.memory_char_limit")
-    ] = 2200
+    memory_char_limit: Annotated[int, Field(ge=100, le=100_000)] = 2200
     """Characters that MEMORY.md may have, the agent's own notes."""
-    user_char_limit: Annotated[int, Field(ge=100, le=100_000), Yaml("memory.user_char_limit")] = (
-        1375
-    )
+    user_char_limit: Annotated[int, Field(ge=100, le=100_000)] = 1375
     """Characters that USER.md may have, what is known of the user."""
 
 
@@ -43,18 +40,19 @@ class ProfilesConfig(ConfigModel):
     """`files` of the home, or the agent's `database`, for replicas that share no disk."""
 
 
+@section("compression")
 class CompressionConfig(ConfigModel):
     """What happens to conversations that become too long for their model."""
 
-    enabled: Annotated[bool, Yaml("compression.enabled")] = True
+    enabled: bool = True
     """Whether the middle of a long conversation is condensed, instead of the turn failing."""
-    threshold: Annotated[float | None, Field(ge=0.1, le=0.95), Yaml("compression.threshold")] = None
+    threshold: Annotated[float | None, Field(ge=0.1, le=0.95)] = None
     """Share of the model's window from which on; unset is 0.75, and 0.5 from 512,000 tokens on."""
-    protect_first_n: Annotated[int, Field(ge=0, le=50), Yaml("compression.protect_first_n")] = 3
+    protect_first_n: Annotated[int, Field(ge=0, le=50)] = 3
     """Messages at the beginning that stay as they are."""
-    protect_last_n: Annotated[int, Field(ge=1, le=200), Yaml("compression.protect_last_n")] = 4
+    protect_last_n: Annotated[int, Field(ge=1, le=200)] = 4
     """Messages at the end that stay as they are, at least."""
-    summary_model: Annotated[str, Yaml("compression.summary_model")] = ""
+    summary_model: str = ""
     """Older name of `auxiliary.compression.model`."""
 
     def policy(self, route: Route) -> Policy:
@@ -124,12 +122,13 @@ class HubConfig(ConfigModel):
         return HubSetting(self.name, parsed(self.url), Trust(self.trust))
 
 
+@section("skills")
 class SkillsConfig(ConfigModel):
     """Skills, which the agent loads when it needs them."""
 
-    bundled: Annotated[bool, Yaml("skills.bundled"), Env("HERMES_SKILLS_BUNDLED")] = True
+    bundled: Annotated[bool, Env("HERMES_SKILLS_BUNDLED")] = True
     """Whether the skills that come with Hermes are copied into each profile's library."""
-    hubs: Annotated[tuple[HubConfig, ...], Field(max_length=32), Yaml("skills.hubs")] = ()
+    hubs: Annotated[tuple[HubConfig, ...], Field(max_length=32)] = ()
     """Where `hermes skills search` looks, each with a `name`, a `url` as `hermes skills install`
     takes it, and `trust`: `trusted` or `community`."""
 
@@ -193,21 +192,18 @@ class PrefillMessage(ConfigModel):
     """What is said."""
 
 
+@section("agent")
 class OverlayConfig(ConfigModel):
     """What a new session's requests have besides its prompt and its messages, and keep."""
 
-    ephemeral_system_prompt: Annotated[
-        str, Yaml("agent.ephemeral_system_prompt"), Env("HERMES_EPHEMERAL_SYSTEM_PROMPT")
-    ] = ""
+    ephemeral_system_prompt: Annotated[str, Env("HERMES_EPHEMERAL_SYSTEM_PROMPT")] = ""
     """Instructions that follow the system prompt of new sessions, and are no part of it."""
-    prefill_messages: Annotated[
-        tuple[PrefillMessage, ...], Field(max_length=50), Yaml("agent.prefill_messages")
-    ] = ()
+    prefill_messages: Annotated[tuple[PrefillMessage, ...], Field(max_length=50)] = ()
     """Messages, each with `role` (`user` or `assistant`) and `content`, that are sent before those
     of a new session, such as examples; they are neither shown nor found."""
-    personalities: Annotated[
-        dict[Annotated[str, AfterValidator(_personality_name)], str], Yaml("agent.personalities")
-    ] = Field(default_factory=dict[str, str])
+    personalities: dict[Annotated[str, AfterValidator(_personality_name)], str] = Field(
+        default_factory=dict[str, str]
+    )
     """Ways to talk for `/personality`, by name: what the model is told. They come before ours of
     the same name."""
 

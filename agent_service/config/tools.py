@@ -6,22 +6,21 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from agent_service.security.fetch.destinations import FetchRefused, Origin
 from agent_service.toolsets import Lists, ToolsetPolicy, known_toolset
-from services.config import ConfigModel, Env, Yaml
+from services.config import ConfigModel, Env, Yaml, section
 from services.public_addresses import Network, ranges
 
 Toolset = Annotated[str, AfterValidator(known_toolset)]
 
 
+@section("tools")
 class ToolsConfig(ConfigModel):
     """Which toolsets models are not offered, though nothing that they need is missing."""
 
-    disabled: Annotated[tuple[Toolset, ...], Yaml("tools.disabled")] = ()
+    disabled: tuple[Toolset, ...] = ()
     """Toolsets that are off everywhere."""
-    profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.profiles")] = Field(
-        default_factory=dict[str, tuple[Toolset, ...]]
-    )
+    profiles: dict[str, tuple[Toolset, ...]] = Field(default_factory=dict[str, tuple[Toolset, ...]])
     """By profile, toolsets that are off in it as well."""
-    platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.platforms")] = Field(
+    platforms: dict[str, tuple[Toolset, ...]] = Field(
         default_factory=dict[str, tuple[Toolset, ...]]
     )
     """By platform, such as `telegram` or `cli`, toolsets that are off for messages from there."""
@@ -61,16 +60,17 @@ def _known(value: object) -> object:
     return "deny" if value == "approve" else value
 
 
+@section("approvals")
 class ApprovalsConfig(ConfigModel):
     """What runs without a question, what a person decides, and what is refused."""
 
-    mode: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "manual"
+    mode: Literal["manual", "smart", "off"] = "manual"
     """`manual` asks a person before a command that is dangerous or not understood; `smart` lets a
     model allow what it finds harmless, and asks a person about the rest; `off` asks nobody. What
     would destroy the machine is refused in every mode."""
-    sandboxed: Annotated[Literal["run", "ask"], Yaml("approvals.sandboxed")] = "run"
+    sandboxed: Literal["run", "ask"] = "run"
     """`ask` asks also before dangerous commands whose harm a disposable sandbox holds."""
-    deny: Annotated[tuple[str, ...], Yaml("approvals.deny")] = ()
+    deny: tuple[str, ...] = ()
     """Patterns of commands that are always refused, such as `git push*`."""
     timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = 900.0
     """Seconds after which an unanswered approval counts as denied."""
@@ -85,16 +85,15 @@ class ApprovalsConfig(ConfigModel):
     homes have it, counts as `deny`."""
 
 
+@section("sandbox")
 class SandboxPolicy(ConfigModel):
     """Of which of the executor's templates a new session's sandbox is made."""
 
-    template: Annotated[str, Yaml("sandbox.template"), Env("HERMES_SANDBOX_TEMPLATE")] = ""
+    template: Annotated[str, Env("HERMES_SANDBOX_TEMPLATE")] = ""
     """Template of the sandboxes; unset is the executor's usual one."""
-    jobs: Annotated[str, Yaml("sandbox.jobs")] = ""
+    jobs: str = ""
     """Template for the runs of jobs; unset is that of other sessions."""
-    profiles: Annotated[dict[str, str], Yaml("sandbox.profiles")] = Field(
-        default_factory=dict[str, str]
-    )
+    profiles: dict[str, str] = Field(default_factory=dict[str, str])
     """Templates of profiles that have one of their own."""
 
     def of(self, profile: str, kind: str) -> str:
@@ -143,19 +142,16 @@ def _url(text: str) -> str:
 _Url = Annotated[str, AfterValidator(_url)]
 
 
+@section("security")
 class FetchConfig(ConfigModel):
     """Where the web tools may go, and what follows from having been there."""
 
-    allow_private_networks: Annotated[
-        tuple[str, ...], AfterValidator(_ranges), Yaml("security.allow_private_networks")
-    ] = ()
+    allow_private_networks: Annotated[tuple[str, ...], AfterValidator(_ranges)] = ()
     """Private address ranges that URLs may lead to, such as `192.168.1.0/24`; clouds' metadata
     services stay closed."""
-    allow_ports: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=65_535)], ...], Yaml("security.allow_ports")
-    ] = ()
+    allow_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
     """Ports that URLs may name besides 80 and 443."""
-    taint: Annotated[Literal["ask", "off"], Yaml("security.taint")] = "ask"
+    taint: Literal["ask", "off"] = "ask"
     """`ask` lets a person decide what outlasts or leaves a session that has read what others wrote,
     in the web or in a sandbox that is open to them: memory, skills, messages to other chats, what
     commands send, addresses that are new; `off` asks nobody."""

@@ -31,7 +31,7 @@ examples:
 
 
 _SHOWN = (
-    Column("key", "setting", "entry.key"),
+    Column("key", "setting", "setting.key"),
     Column("value", "value"),
     Column("set_by", "set by", "where"),
 )

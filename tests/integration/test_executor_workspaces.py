@@ -226,7 +226,7 @@ async def test_what_was_not_used_for_too_long_goes(tmp_path: Path) -> None:
         held = (await client.acquire("held")).sandbox.workspace_id
         snapshot = await Workspaces(client).snapshot(old)
     await set_back(tmp_path, 3 * 24 * 3600, old, held, snapshot.snapshot_id)
-    environ["HERMES_WORKSPACE_RETENTION_DAYS"] = "2"
+    environ["HERMES_WORKSPACES_RETENTION_DAYS"] = "2"
     settings = executor_settings(tmp_path, "bubblewrap", **environ)
     async with serving(settings) as executor, executor.client() as client:
         workspaces = Workspaces(client)
@@ -252,7 +252,7 @@ async def set_back(home: Path, seconds: float, *workspace_ids: str) -> None:
 
 
 async def test_a_profile_has_only_so_much(tmp_path: Path) -> None:
-    async with started(tmp_path, HERMES_WORKSPACE_TOTAL_BYTES=str(4 * MIB)) as (executor, client):
+    async with started(tmp_path, HERMES_WORKSPACES_TOTAL_BYTES=str(4 * MIB)) as (executor, client):
         workspaces = Workspaces(client)
         large = await filled(client, "s", "head -c 3M /dev/urandom > large")
 

@@ -35,9 +35,7 @@ Check = Callable[[Page], Iterable[str]]
 
 
 CATALOG = ConfigCatalog(all_models())
-KEYS = frozenset(key for entry in CATALOG.entries for key in entry.yaml)
-OF_OLDER_HOMES = frozenset({"terminal.cwd"})
-"""Keys that services/config.py knows and no service reads."""
+KEYS = frozenset(key for entry in CATALOG.declared for key in entry.yaml)
 
 
 def found_by(check: Check) -> list[str]:
@@ -215,7 +213,7 @@ def unknown_settings(document: Page) -> Iterator[str]:
         if found is None or found[1].rpartition(".")[2] in FILE_ENDINGS:
             continue
         key = found[1]
-        if key.partition(".")[0] not in groups or key in OF_OLDER_HOMES:
+        if key.partition(".")[0] not in groups:
             continue
         is_known = any(f"{known}.".startswith(f"{key}.") for known in KEYS)
         if tuple(key.split(".")) not in CATALOG.paths and not is_known:

@@ -50,8 +50,6 @@ class TerminalConfig(ConfigModel):
 
     backend: Annotated[str | None, Yaml("terminal.backend"), Env("HERMES_BACKEND")] = None
     """The sandbox backend."""
-    cwd: Annotated[str, Yaml("terminal.cwd")] = "/workspace"
-    """Where commands start."""
     timeout_s: Annotated[float, Field(gt=0), Yaml("terminal.timeout")] = 180
     """Seconds that a command may take."""
 

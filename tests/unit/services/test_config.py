@@ -195,10 +195,10 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, yaml: str, told:
 
 
 def test_an_older_home_never_runs_on_the_host(tmp_path: Path) -> None:
-    yaml = "terminal:\n  timeout: 5\n  backend: local\n  cwd: .\n"
+    yaml = "terminal:\n  timeout: 5\n  backend: local\n"
     found = settings(tmp_path, yaml)
     terminal = found.load(AgentConfig).terminal
-    assert (terminal.backend, terminal.cwd, terminal.timeout_s) == (None, "/workspace", 5)
+    assert (terminal.backend, terminal.timeout_s) == (None, 5)
     (notice,) = found.notices
     assert notice.kind == "local_backend"
     assert f"terminal.backend: local ({tmp_path}/config.yaml, line 3) is not used" in notice.message

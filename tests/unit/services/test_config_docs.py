@@ -12,8 +12,8 @@ from pathlib import Path
 from services import config_models
 from services.cli.main import COMMANDS, parser_of
 from services.config import ConfigModel
-from services.config_catalog import ConfigCatalog, Entry
-from services.config_fields import declared_fields
+from services.config_catalog import ConfigCatalog
+from services.config_fields import Declared, declared_fields
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
@@ -33,18 +33,18 @@ def all_models() -> list[type[ConfigModel]]:
 
 def tables(models: list[type[ConfigModel]]) -> str:
     """The settings of each group of config.yaml as a table."""
-    entries = sorted(ConfigCatalog(models).entries, key=group)
+    entries = sorted(ConfigCatalog(models).declared, key=group)
     return "\n\n".join(
         "\n".join([f"### {name}", "", HEAD, *map(row, members)])
         for name, members in groupby(entries, key=group)
     )
 
 
-def group(entry: Entry) -> str:
+def group(entry: Declared) -> str:
     return f"`{entry.yaml[0].split('.')[0]}`" if entry.yaml else "Environment only"
 
 
-def row(entry: Entry) -> str:
+def row(entry: Declared) -> str:
     ways = [*entry.env, entry.option] if entry.option in options() else entry.env
     cells = (code(*entry.yaml), code(*ways), entry.type.replace("|", "\\|"), code(entry.default))
     return f"| {' | '.join(cells)} | {entry.meaning} |"
@@ -74,7 +74,7 @@ def test_the_reference_is_what_the_models_say() -> None:
 
 
 def test_every_setting_is_explained() -> None:
-    silent = [entry.key for entry in ConfigCatalog(all_models()).entries if not entry.meaning]
+    silent = [entry.key for entry in ConfigCatalog(all_models()).declared if not entry.meaning]
     assert not silent
 
 
