@@ -1,28 +1,22 @@
 """The compose stack of docker/compose.yaml, really started, with a scripted model."""
 
-import asyncio
 import functools
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import docker
 
-from services.auth import Identity
-from services.certs import files_of
-from services.channels import Channels
 from services.ids import new_id
-from services.tls import TlsFiles
 from tests.docker_engine import rootless_engine
 from tests.images import REPOSITORY, make_images
 from tests.markdown import page
@@ -117,52 +111,6 @@ class Stack:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
 
-    def renew(self, part: str) -> None:
-        """Restart one until it is well."""
-        self.compose("restart", part)
-        self.until_well(part)
-
-    def until_well(self, part: str) -> None:
-        """Ask one until it is well, sooner than Docker does."""
-        asked = ("pg_isready",) if part == "postgres" else ("hermes", "health", part)
-        deadline = time.monotonic() + UP_WITHIN_S
-        while True:
-            asking = self.start("exec", "-T", part, *asked)
-            said = asking.communicate()
-            if asking.returncode == 0:
-                return
-            assert time.monotonic() < deadline, f"{part} does not get well: {said}"
-
-    def rows(self, query: str) -> list[str]:
-        """What the database answers, a line for each row."""
-        argv = ("psql", "--username=hermes", "--no-align", "--tuples-only", f"--command={query}")
-        return self.compose("exec", "-T", "postgres", *argv).splitlines()
-
-    @asynccontextmanager
-    async def operator(self) -> AsyncGenerator[Channels]:
-        """An operator's channels from this machine, with a certificate out of the stack."""
-        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-operator-"))
-        try:
-            files = await asyncio.to_thread(self._certificate, folder)
-            addresses = {
-                name: f"{await asyncio.to_thread(self._address, name)}:{port}#{name}"
-                for name, port in (("agent", 7401), ("gateway", 7403))
-            }
-            async with Channels(Identity.OPERATOR, addresses, tls=files) as channels:
-                yield channels
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder)
-
-    def _certificate(self, folder: Path) -> TlsFiles:
-        with closing(docker.from_env(timeout=60)) as client:
-            place = client.volumes.get(f"{self.project}_operator-certificate").attrs["Mountpoint"]
-        shutil.copytree(place, folder, dirs_exist_ok=True)
-        return files_of(folder, Identity.OPERATOR)
-
-    def _address(self, service: str) -> str:
-        networks = self.container(service)["NetworkSettings"]["Networks"]
-        return networks[f"{self.project}_services"]["IPAddress"]
-
     def type_printed(self, command: str, folder: Path) -> None:
         """Run the block of docs/compose.md that has a command."""
         blocks = page(REPOSITORY / "docs/compose.md").blocks("sh")
@@ -204,14 +152,14 @@ class Stack:
 
 
 @contextmanager
-def stack(rules: Sequence[Any], env: str = "") -> Generator[Stack]:
-    """A stack whose model follows the rules, with more in its .env, for the time of the block."""
+def stack(rules: Sequence[Any]) -> Generator[Stack]:
+    """A stack whose model follows the rules, for the time of the block."""
     parts = make_parts()
     with rootless_engine() as engine:
         home = engine.folder / "hermes"
         home.mkdir()
         home.chmod(0o711)  # the engine's user has to come through, whose folder is in it
-        (home / ".env").write_text(ENV + env)
+        (home / ".env").write_text(ENV)
         script = home / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}))
         script.chmod(0o644)

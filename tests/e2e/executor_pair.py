@@ -4,6 +4,7 @@ Nothing else of Hermes runs: their sandboxes are claimed as an agent does.
 """
 
 import asyncio
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,12 +25,13 @@ from tests.e2e.deployment import (
     tls_of,
 )
 from tests.e2e.home import Home
-from tests.e2e.nodes import HOSTS_FILE, bound
 from tests.executor_client import Client
 from tests.ports import free_port
+from tests.requirements import require
 
 NAME = "executors.test"
 HOSTS = ("127.0.0.11", "127.0.0.12")
+_BIND = 'mount --bind "$1" /etc/hosts; shift; exec "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class ExecutorPair:
 @contextmanager
 def executor_pair(folder: Path, **variables: str) -> Generator[ExecutorPair]:
     """Both, from their start to their good end; their operator knows the name alone."""
+    require("nodes", os.geteuid() == 0, "only root may give a program names of its own")
     port = free_port()
     hosts = folder / "hosts"
     hosts.write_text("".join(f"{host} {NAME}\n" for host in HOSTS))
@@ -88,6 +91,6 @@ def executor_pair(folder: Path, **variables: str) -> Generator[ExecutorPair]:
         own = {"HERMES_LISTEN": at, "HERMES_EXECUTOR_ENDPOINT": at}
         home = Home.make(folder / f"executor-{host}", None, **common, **own)
         servers[host] = Server(host, home, "serve", "executor")
-    asking = replace(client, prefix=bound(hosts, HOSTS_FILE))
+    asking = replace(client, prefix=("unshare", "--mount", "bash", "-c", _BIND, "bash", str(hosts)))
     with running(Deployment(asking, servers, folder)) as deployment:
         yield ExecutorPair(deployment, port)

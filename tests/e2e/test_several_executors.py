@@ -9,7 +9,6 @@ import pytest
 from services.errors import Reason, reason_of
 from tests.e2e.executor_pair import ExecutorPair, executor_pair
 from tests.e2e.home import Result, check_complaint
-from tests.e2e.nodes import need_nodes
 from tests.e2e.terminal import CTRL_C, terminal
 
 SIGINT_STATUS = 130
@@ -18,7 +17,6 @@ SIGINT_STATUS = 130
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExecutorPair]:
     """Two for all tests."""
-    need_nodes()
     with executor_pair(tmp_path_factory.mktemp("two"), HERMES_WARM_POOL_SIZE="1") as running:
         yield running
 
