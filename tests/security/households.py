@@ -2,36 +2,25 @@
 
 import asyncio
 import hashlib
+import importlib
 import re
-from collections.abc import AsyncGenerator, Mapping
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from string import Template
+from typing import Any, cast
 
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from prometheus_client import CollectorRegistry
 
 from agent_service import app as agent_app
 from executor_service import app as executor_app
 from gateway_service import app as gateway_app
-from hermes.agent.v1 import home_pb2, memory_pb2, turn_pb2, usage_pb2
-from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
-from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
-from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
-from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from hermes.common.v1.content_pb2 import MessagePart
-from hermes.common.v1.origin_pb2 import Origin
-from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
-from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
-from hermes.executor.v1.file_pb2_grpc import FileServiceStub
-from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
-from hermes.gateway.v1 import delivery_pb2
-from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
-from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
-from hermes.scheduler.v1 import job_pb2, run_pb2
-from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from scheduler_service import app as scheduler_app
 from services.addresses import UnixAddress
 from services.auth import Identity, new_tokens
@@ -43,12 +32,14 @@ from services.metrics import Meter
 from services.server import Listen, Server
 from services.streams import open_stream
 from tests.executors import end_boxes
+from tests.unit.services.descriptors import methods
 
 ANN, BOB = "ann", "bob"
 CANARY = "Otterburg"
 CANARY_DIGEST = hashlib.sha256(CANARY.encode()).digest()
 """Stands in everything that ann has."""
-SKILL = "otterburg-walks"
+METHODS = {name.replace("hermes.", "")[1:].replace(".v1.", "."): m for name, m in methods().items()}
+"""Every RPC by a name such as `agent.TurnService/GetTurn`."""
 NEW_SESSION = re.compile(r"\b\d{8}_\d{6}_[0-9a-f]{6}\b")
 BUILDS = {
     "agent": agent_app.build,
@@ -56,6 +47,10 @@ BUILDS = {
     "gateway": gateway_app.build,
     "scheduler": scheduler_app.build,
 }
+Fields = Mapping[str, Any]
+"""A message as JSON."""
+Things = Mapping[str, str]
+"""The ids of what somebody has, by the fields that name them."""
 
 
 def _call(tool: str, **arguments: Any) -> dict[str, Any]:
@@ -75,50 +70,79 @@ CONFIG = (
 )
 """With a price, so that a budget in dollars lets the model be asked."""
 
-
-@dataclass(frozen=True, slots=True)
-class Things:
-    """The ids of what somebody has."""
-
-    session: str
-    turn: str
-    waiting_session: str
-    waiting_turn: str
-    approval: str
-    asking_session: str
-    question: str
-    change: str
-    job: str
-    run: str
-    lease_id: str
-    token: str
-    exec: str
-    workspace: str
-    snapshot: str
-    delivery: str
-    message: str
-    request: str
-    """By which a sandbox, a workspace, a copy and a snapshot were asked for."""
-    skill: str
-
-    @property
-    def lease(self) -> sandbox_pb2.Lease:
-        """The lease of the sandbox."""
-        return sandbox_pb2.Lease(sandbox_id=self.lease_id, token=self.token, epoch=1)
-
-    def hidden(self, text: str) -> str:
-        """A text without ids, to be compared."""
-        ids = sorted((getattr(self, field.name) for field in fields(self)), key=len, reverse=True)
-        for each in ids:
-            text = text.replace(each, "<id>")
-        return NEW_SESSION.sub("<id>", text)
-
-
-NOTHING = Things(
-    **{field.name: f"none_{field.name}" for field in fields(Things) if field.name != "token"},
-    token="0" * 64,
-)
+_OF_ANN = {
+    "session_id": "session-of-ann",
+    "turn_id": "turn-of-ann",
+    "waiting_session": "waiting-of-ann",
+    "waiting_turn": "waiting-turn-of-ann",
+    "asking_session": "asking-of-ann",
+    "change_id": "change-of-ann",
+    "job_id": "job-of-ann",
+    "exec_id": "exec-of-ann",
+    "delivery_id": "delivery-of-ann",
+    "message_id": "message-of-ann",
+    "request": "request-of-ann",
+    "skill": "otterburg-walks",
+}
+_GIVEN = ("approval_id", "clarification_id", "run_id", "sandbox_id", "workspace_id", "snapshot_id")
+NOTHING = {name: f"none_{name}" for name in (*_OF_ANN, *_GIVEN)} | {"token": "0" * 64}
 """What nobody has."""
+
+
+def hidden(things: Things, text: str) -> str:
+    """A text without ids, to be compared."""
+    for each in sorted(things.values(), key=len, reverse=True):
+        text = text.replace(each, "<id>")
+    return NEW_SESSION.sub("<id>", text)
+
+
+def filled(shape: Descriptor, fields: Fields, things: Things, profile: str) -> Fields:
+    """The fields of a message with somebody's ids in those that are not given."""
+    names = shape.fields_by_name
+    lease = {"sandbox_id": things.get("sandbox_id"), "token": things.get("token"), "epoch": 1}
+    known = {**things, "profile": profile, "lease": lease}
+    full: dict[str, Any] = {name: known[name] for name in known if name in names}
+    for name, value in fields.items():
+        inner = names[name].message_type
+        if isinstance(value, dict) and inner is not None:
+            full[name] = filled(inner, cast("Fields", value), things, profile)
+        elif isinstance(value, list):
+            full[name] = [_substituted(each, things) for each in cast("list[Any]", value)]
+        else:
+            full[name] = _substituted(value, things)
+    return full
+
+
+def _substituted(value: Any, things: Things) -> Any:
+    return Template(value).substitute(things) if isinstance(value, str) else value
+
+
+async def answers(
+    channels: Channels, method: str, messages: Sequence[Fields], things: Things, profile: str
+) -> AsyncIterator[Any]:
+    """Call an RPC for a profile, with somebody's ids wherever messages do not give others."""
+    described = METHODS[method]
+    shape, service = described.input_type, described.containing_service
+    made = [
+        ParseDict(dict(filled(shape, fields, things, profile)), GetMessageClass(shape)())
+        for fields in messages
+    ]
+    file = service.file.name.removesuffix(".proto").replace("/", ".")
+    stub = getattr(importlib.import_module(f"{file}_pb2_grpc"), f"{service.name}Stub")
+    channel = channels.to(method.partition(".")[0])
+    given = _each(made) if described.client_streaming else made[0]
+    call = getattr(stub(channel), described.name)(given, timeout=60)
+    if not described.server_streaming:
+        yield await call
+        return
+    async with open_stream(call):
+        async for answer in call:
+            yield answer
+
+
+async def _each(requests: Sequence[Message]) -> AsyncIterator[Message]:
+    for request in requests:
+        yield request
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,201 +195,177 @@ async def household(
             await server.start()
             for component in components:
                 workers.start(component.name, component.run())
-            yield Household(channels, await _things(channels))
+            yield Household(channels, await _Ann(channels).things())
             for component in components:
                 await component.drain()
     finally:
         await end_boxes(settings)
 
 
-async def _things(channels: Mapping[Identity, Channels]) -> Things:
-    operator, agent = channels[Identity.OPERATOR], channels[Identity.AGENT]
-    turn = await _turn(operator, "hello", "session")
-    waiting = await _turn(operator, "danger", "waiting")
-    asking = await _turn(operator, "which", "asking")
-    await _talk(operator)
-    await _furnish(operator)
-    change = await _remember(operator)
-    job, run = await _job(operator)
-    sandbox = await _sandbox(agent)
-    lease, execution = sandbox.lease, await _exec(agent, sandbox.lease)
-    workspace, snapshot = await _workspace(operator, sandbox.sandbox.workspace_id)
-    await _spend(operator)
-    return Things(
-        session="session-of-ann",
-        turn=turn,
-        waiting_session="waiting-of-ann",
-        waiting_turn=waiting,
-        approval=(await _waits(operator, waiting, "approval_requested")).approval_id,
-        asking_session="asking-of-ann",
-        question=(await _waits(operator, asking, "clarification_requested")).clarification_id,
-        change=change,
-        job=job,
-        run=run,
-        lease_id=lease.sandbox_id,
-        token=lease.token,
-        exec=execution,
-        workspace=workspace,
-        snapshot=snapshot,
-        delivery=await _delivery(operator),
-        message="message-of-ann",
-        request="request-of-ann",
-        skill=SKILL,
-    )
+def _bytes(data: bytes) -> str:
+    return b64encode(data).decode()
 
 
-async def _turn(channels: Channels, text: str, name: str) -> str:
-    stub = TurnServiceStub(channels.to("agent"))
-    request = turn_pb2.StartTurnRequest(
-        turn_id=f"turn-{name}-of-ann",
-        profile=ANN,
-        session_id=f"{name}-of-ann",
-        parts=[MessagePart(text=f"{text} {CANARY}")],
-        origin=Origin(platform="cli"),
-    )
-    turn = (await stub.StartTurn(request)).turn
-    kinds = {"hello": "turn_finished", "danger": "approval_requested"}
-    await _waits(channels, turn.turn_id, kinds.get(text, "clarification_requested"))
-    return turn.turn_id
+class _Ann:
+    """Gets ann one of everything, and bob something of his own."""
 
+    def __init__(self, channels: Mapping[Identity, Channels]) -> None:
+        self._channels = channels
 
-async def _waits(channels: Channels, turn_id: str, kind: str) -> Any:
-    """The turn's first event of a kind."""
-    request = turn_pb2.WatchTurnRequest(turn_id=turn_id, profile=ANN)
-    stub = TurnServiceStub(channels.to("agent"))
-    async with open_stream(stub.WatchTurn(request)) as call:
-        async for message in call:
+    async def _ask(
+        self, method: str, *messages: Fields, by: Identity = Identity.OPERATOR, **fields: Any
+    ) -> Any:
+        """The last answer."""
+        called = answers(self._channels[by], method, messages or (fields,), {}, ANN)
+        return [answer async for answer in called][-1]
+
+    async def things(self) -> Things:
+        """Everything."""
+        of = _OF_ANN
+        await self._turn("hello", of["turn_id"], of["session_id"], "turn_finished")
+        approval = await self._turn(
+            "danger", of["waiting_turn"], of["waiting_session"], "approval_requested"
+        )
+        question = await self._turn(
+            "which", "asking-turn-of-ann", of["asking_session"], "clarification_requested"
+        )
+        await self._ask(
+            "gateway.ConversationService/Converse",
+            {"open": {"session_id": of["session_id"]}},
+            {"user_message": {"message_id": of["message_id"], "text": CANARY}},
+        )
+        await self._furnish()
+        run_id = await self._job()
+        sandbox = await self._sandbox()
+        await self._spend()
+        await self._deliver()
+        return {
+            **of,
+            "approval_id": approval.approval_id,
+            "clarification_id": question.clarification_id,
+            "run_id": run_id,
+            **sandbox,
+        }
+
+    async def _turn(self, text: str, turn_id: str, session_id: str, kind: str) -> Any:
+        """Begin a turn; its first event of a kind."""
+        await self._ask(
+            "agent.TurnService/StartTurn",
+            turn_id=turn_id,
+            session_id=session_id,
+            parts=[{"text": f"{text} {CANARY}"}],
+            origin={"platform": "cli"},
+        )
+        watched = ({"turn_id": turn_id},)
+        operator = self._channels[Identity.OPERATOR]
+        async for message in answers(operator, "agent.TurnService/WatchTurn", watched, {}, ANN):
             for event in message.events:
                 if event.WhichOneof("kind") == kind:
                     return getattr(event, kind)
-    raise AssertionError(f"{turn_id} ended without {kind}")
+        raise AssertionError(f"{turn_id} ended without {kind}")
 
-
-async def _talk(channels: Channels) -> None:
-    """Say something in the first session, as at a terminal."""
-    opening = ConverseRequest.Open(profile=ANN, session_id="session-of-ann")
-    said = ConverseRequest.UserMessage(message_id="message-of-ann", text=CANARY)
-    requests = [ConverseRequest(open=opening), ConverseRequest(user_message=said)]
-    call = ConversationServiceStub(channels.to("gateway")).Converse(iter(requests))
-    async with open_stream(call):
-        assert [answer async for answer in call]
-
-
-async def _furnish(channels: Channels) -> None:
-    """Give ann a skill, and bob something of his own."""
-    files = {
-        (ANN, f"skills/{SKILL}/SKILL.md"): f"---\nname: {SKILL}\ndescription: {CANARY}\n---\nGo.",
-        (BOB, "SOUL.md"): "Be bob's.",
-    }
-    requests = [
-        home_pb2.ImportHomeRequest(
-            file=home_pb2.HomeFile(profile=profile, path=path), data=text.encode()
+    async def _furnish(self) -> None:
+        skill = f"---\nname: {_OF_ANN['skill']}\ndescription: {CANARY}\n---\nGo."
+        files = {
+            (ANN, f"skills/{_OF_ANN['skill']}/SKILL.md"): skill,
+            (BOB, "SOUL.md"): "Be bob's.",
+        }
+        taken = await self._ask(
+            "agent.HomeService/ImportHome",
+            *(
+                {"file": {"profile": profile, "path": path}, "data": _bytes(text.encode())}
+                for (profile, path), text in files.items()
+            ),
+            {"finish": True},
         )
-        for (profile, path), text in files.items()
-    ]
-    requests.append(home_pb2.ImportHomeRequest(finish=True))
-    taken = await HomeServiceStub(channels.to("agent")).ImportHome(iter(requests))
-    assert taken.added_count == len(files)
-
-
-async def _remember(channels: Channels) -> str:
-    operation = memory_pb2.MemoryOperation(
-        action=memory_pb2.MEMORY_ACTION_ADD, content=f"Lives in {CANARY}."
-    )
-    request = memory_pb2.ApplyMemoryRequest(
-        request_id="change-of-ann",
-        profile=ANN,
-        target=memory_pb2.MEMORY_TARGET_USER,
-        operations=[operation],
-    )
-    await MemoryServiceStub(channels.to("agent")).ApplyMemory(request)
-    return request.request_id
-
-
-async def _spend(channels: Channels) -> None:
-    limit = usage_pb2.BudgetAmount(micro_usd=77_777_777)
-    for scope, scope_id in (
-        (usage_pb2.BUDGET_SCOPE_PROFILE, ""),
-        (usage_pb2.BUDGET_SCOPE_SESSION, "session-of-ann"),
-    ):
-        request = usage_pb2.SetBudgetRequest(
-            profile=ANN, scope=scope, scope_id=scope_id, limit=limit
+        assert taken.added_count == len(files)
+        await self._ask(
+            "agent.MemoryService/ApplyMemory",
+            request_id=_OF_ANN["change_id"],
+            target="MEMORY_TARGET_USER",
+            operations=[{"action": "MEMORY_ACTION_ADD", "content": f"Lives in {CANARY}."}],
         )
-        await UsageServiceStub(channels.to("agent")).SetBudget(request)
 
-
-async def _job(channels: Channels) -> tuple[str, str]:
-    """A job that has run once and goes on, and its run."""
-    stub = JobServiceStub(channels.to("scheduler"))
-    for job_id, schedule in (("job-of-ann", "in 1 second"), ("later-of-ann", "every 24 hours")):
-        await stub.CreateJob(
-            job_pb2.CreateJobRequest(
-                job=job_pb2.Job(job_id=job_id, schedule=schedule, prompt=CANARY, name=CANARY),
-                profile=ANN,
+    async def _spend(self) -> None:
+        for scope, scope_id in (("PROFILE", ""), ("SESSION", _OF_ANN["session_id"])):
+            await self._ask(
+                "agent.UsageService/SetBudget",
+                scope=f"BUDGET_SCOPE_{scope}",
+                scope_id=scope_id,
+                limit={"micro_usd": 77_777_777},
             )
+
+    async def _job(self) -> str:
+        """Make a job that has run once and goes on; its run."""
+        for job_id, schedule in ((_OF_ANN["job_id"], "in 1 second"), ("later", "every 24 hours")):
+            job = {"job_id": job_id, "schedule": schedule, "prompt": CANARY, "name": CANARY}
+            await self._ask("scheduler.JobService/CreateJob", job=job)
+        async with asyncio.timeout(20):
+            while True:
+                listed = await self._ask("scheduler.JobService/ListRuns", job_id=_OF_ANN["job_id"])
+                if listed.runs and listed.runs[0].output:
+                    return listed.runs[0].run_id
+                await asyncio.sleep(0.05)
+
+    async def _sandbox(self) -> Things:
+        """Acquire a sandbox with a file and a command, and make a workspace and a snapshot."""
+        session_id, request_id = _OF_ANN["session_id"], _OF_ANN["request"]
+        acquired = await self._ask(
+            "executor.SandboxService/AcquireSandbox",
+            by=Identity.AGENT,
+            request_id=request_id,
+            session_id=session_id,
         )
-    request = run_pb2.ListRunsRequest(job_id="job-of-ann", profile=ANN)
-    async with asyncio.timeout(20):
-        while not (found := (await stub.ListRuns(request)).runs) or not found[0].output:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return "job-of-ann", found[0].run_id
+        held = acquired.lease
+        lease = {"sandbox_id": held.sandbox_id, "token": held.token, "epoch": held.epoch}
+        data = CANARY.encode()
+        header = {
+            "lease": lease,
+            "path": "/workspace/note",
+            "length_bytes": len(data),
+            "sha256": _bytes(CANARY_DIGEST),
+        }
+        await self._ask(
+            "executor.FileService/UploadFile",
+            {"header": header},
+            {"chunk": _bytes(data)},
+            by=Identity.AGENT,
+        )
+        await self._ask(
+            "executor.ExecService/StartExec",
+            by=Identity.AGENT,
+            lease=lease,
+            exec_id=_OF_ANN["exec_id"],
+            script=f"echo {CANARY}; sleep 600",
+        )
+        made = await self._ask(
+            "executor.WorkspaceService/CreateWorkspace", request_id=request_id, name=CANARY
+        )
+        taken = await self._ask(
+            "executor.WorkspaceService/CreateSnapshot",
+            request_id="snapshot-of-ann",
+            workspace_id=acquired.sandbox.workspace_id,
+            name=CANARY,
+        )
+        return {
+            "sandbox_id": held.sandbox_id,
+            "token": held.token,
+            "workspace_id": made.workspace.workspace_id,
+            "snapshot_id": taken.snapshot.snapshot_id,
+        }
 
-
-async def _sandbox(channels: Channels) -> sandbox_pb2.AcquireSandboxResponse:
-    request = sandbox_pb2.AcquireSandboxRequest(
-        request_id="request-of-ann", profile=ANN, session_id="session-of-ann"
-    )
-    return await SandboxServiceStub(channels.to("executor")).AcquireSandbox(request, timeout=60)
-
-
-async def _exec(channels: Channels, lease: sandbox_pb2.Lease) -> str:
-    channel, data = channels.to("executor"), CANARY.encode()
-    header = file_pb2.UploadFileRequest.Header(
-        lease=lease,
-        profile=ANN,
-        path="/workspace/note",
-        length_bytes=len(data),
-        sha256=hashlib.sha256(data).digest(),
-    )
-    requests = [file_pb2.UploadFileRequest(header=header), file_pb2.UploadFileRequest(chunk=data)]
-    await FileServiceStub(channel).UploadFile(iter(requests))
-    started = exec_pb2.StartExecRequest(
-        lease=lease, profile=ANN, exec_id="exec-of-ann", script=f"echo {CANARY}; sleep 600"
-    )
-    await ExecServiceStub(channel).StartExec(started)
-    return started.exec_id
-
-
-async def _workspace(channels: Channels, used: str) -> tuple[str, str]:
-    """A workspace that no sandbox has, and a snapshot of one that is used."""
-    stub = WorkspaceServiceStub(channels.to("executor"))
-    made = workspace_pb2.CreateWorkspaceRequest(
-        request_id="request-of-ann", profile=ANN, name=CANARY
-    )
-    workspace = (await stub.CreateWorkspace(made)).workspace.workspace_id
-    taken = workspace_pb2.CreateSnapshotRequest(
-        request_id="snapshot-of-ann", profile=ANN, workspace_id=used, name=CANARY
-    )
-    return workspace, (await stub.CreateSnapshot(taken, timeout=60)).snapshot.snapshot_id
-
-
-async def _delivery(channels: Channels) -> str:
-    stub, data = DeliveryServiceStub(channels.to("gateway")), CANARY.encode()
-    file = delivery_pb2.Attachment(name=CANARY, length_bytes=len(data), sha256=CANARY_DIGEST)
-    request = delivery_pb2.DeliverRequest(
-        delivery_id="delivery-of-ann",
-        profile=ANN,
-        destination=Origin(platform="cli", chat_id="session-of-ann"),
-        text=CANARY,
-        attachments=[file],
-    )
-    header = delivery_pb2.UploadAttachmentRequest.Header(
-        delivery_id=request.delivery_id, profile=ANN, length_bytes=len(data), sha256=CANARY_DIGEST
-    )
-    parts = [
-        delivery_pb2.UploadAttachmentRequest(header=header),
-        delivery_pb2.UploadAttachmentRequest(chunk=data),
-    ]
-    await stub.UploadAttachment(iter(parts))
-    await stub.Deliver(request)
-    return request.delivery_id
+    async def _deliver(self) -> None:
+        data, delivery_id = CANARY.encode(), _OF_ANN["delivery_id"]
+        file = {"length_bytes": len(data), "sha256": _bytes(CANARY_DIGEST)}
+        await self._ask(
+            "gateway.DeliveryService/UploadAttachment",
+            {"header": {"delivery_id": delivery_id, **file}},
+            {"chunk": _bytes(data)},
+        )
+        await self._ask(
+            "gateway.DeliveryService/Deliver",
+            delivery_id=delivery_id,
+            destination={"platform": "cli", "chat_id": _OF_ANN["session_id"]},
+            text=CANARY,
+            attachments=[{"name": CANARY, **file}],
+        )

@@ -1,394 +1,255 @@
-"""For every RPC of every service: how bob may try to reach with it what is ann's."""
+"""For every RPC of every service: how bob may try to reach with it what is ann's.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+Each case is the messages of one call, as JSON. A field that is named like one of somebody's things
+has its id unless it is given; `$` and a name stand for an id in another field.
+"""
 
-from google.protobuf.message import Message
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
 
-from hermes.agent.v1 import (
-    approval_pb2,
-    curation_pb2,
-    memory_pb2,
-    session_change_pb2,
-    session_pb2,
-    skill_hub_pb2,
-    skill_pb2,
-    tool_catalog_pb2,
-    turn_pb2,
-    usage_pb2,
-)
-from hermes.agent.v1 import catalog_pb2 as catalog
-from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
-from hermes.gateway.v1 import conversation_pb2, delivery_pb2
-from hermes.scheduler.v1 import curator_pb2, job_file_pb2, job_pb2, run_pb2, schedule_pb2
 from tests.curation import plan
-from tests.security import profile_requests as requests
-from tests.security.households import BOB, CANARY, CANARY_DIGEST, Things
-
-AGENT, EXECUTOR = "/hermes.agent.v1.", "/hermes.executor.v1."
-GATEWAY, SCHEDULER = "/hermes.gateway.v1.", "/hermes.scheduler.v1."
-Make = Callable[[Things], Message | Sequence[Message]]
-"""Requests for bob that name somebody's things."""
+from tests.security.households import CANARY, CANARY_DIGEST, Fields
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
-    """Answers what is another's as it answers what is not there."""
+class Kind(Enum):
+    """What bob is to find."""
 
-    make: Make
-    also: Sequence[Make] = ()
-    """Other requests of which the same is true."""
-    apart: Sequence[Make] = ()
-    """Requests as of `Apart`."""
+    ALIKE = "answers what is another's as it answers what is not there"
+    APART = "does or lists something of bob's; what another has only makes an id be taken"
+    COMMON = "knows no profiles: what it does is the same for all"
+    WHOLE = "is about a whole installation, and for operators alone"
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """Does something of bob's own, or lists it; what another has makes no difference to it but that
-    an id may be taken."""
+Case = tuple[Kind, str, Sequence[Fields]]
+"""A kind, the RPC, and the messages of a call."""
 
-    make: Make
-
-    @property
-    def apart(self) -> Sequence[Make]:
-        """The request."""
-        return (self.make,)
-
-
-@dataclass(frozen=True, slots=True)
-class Common:
-    """Knows no profiles: what it does is the same for all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """Is about a whole installation, and for operators alone."""
-
-
-Row = Alike | Apart | Common | Whole
-
-ROWS: Mapping[str, Row] = {
-    AGENT + "ApprovalService/ListApprovals": Alike(
-        lambda t: approval_pb2.ListApprovalsRequest(profile=BOB, session_id=t.waiting_session)
-    ),
-    AGENT + "ApprovalService/ResolveApproval": Alike(requests.decision),
-    AGENT + "ApprovalService/AnswerClarification": Alike(
-        requests.answer,
-        also=(
-            lambda t: approval_pb2.AnswerClarificationRequest(
-                session_id=t.asking_session, profile=BOB, answer="bob's", answered_by="bob"
-            ),
-        ),
-    ),
-    AGENT + "CatalogService/ClassifyCommands": Common(),
-    AGENT + "CatalogService/ScanTexts": Common(),
-    AGENT + "CatalogService/ListPersonalities": Alike(
-        lambda t: catalog.ListPersonalitiesRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "HomeService/ExportHome": Whole(),
-    AGENT + "HomeService/ImportHome": Whole(),
-    AGENT + "MemoryService/GetMemory": Apart(lambda _: memory_pb2.GetMemoryRequest(profile=BOB)),
-    AGENT + "MemoryService/ApplyMemory": Apart(requests.memory),
-    AGENT + "MemoryService/ListMemoryChanges": Apart(
-        lambda _: memory_pb2.ListMemoryChangesRequest(profile=BOB)
-    ),
-    AGENT + "MemoryService/UndoMemoryChange": Alike(
-        lambda t: memory_pb2.UndoMemoryChangeRequest(profile=BOB, change_id=t.change)
-    ),
-    AGENT + "ModelCatalogService/ListModels": Common(),
-    AGENT + "ModelCatalogService/RefreshModels": Common(),
-    AGENT + "SessionService/GetSession": Alike(
-        lambda t: session_pb2.GetSessionRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "SessionService/ListSessions": Apart(
-        lambda _: session_pb2.ListSessionsRequest(profile=BOB)
-    ),
-    AGENT + "SessionService/ListMessages": Alike(
-        lambda t: session_pb2.ListMessagesRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "SessionService/SearchMessages": Alike(
-        lambda t: session_pb2.SearchMessagesRequest(profile=BOB, session_id=t.session, query=CANARY)
-    ),
-    AGENT + "SessionService/RenameSession": Alike(
-        lambda t: session_pb2.RenameSessionRequest(profile=BOB, session_id=t.session, title="x")
-    ),
-    AGENT + "SessionService/BranchSession": Alike(
-        lambda t: session_pb2.BranchSessionRequest(
-            profile=BOB, session_id=t.session, new_session_id="branch-of-bob"
-        )
-    ),
-    AGENT + "SessionService/UndoTurns": Alike(
-        lambda t: session_change_pb2.UndoTurnsRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "SessionService/SetPersonality": Apart(
-        lambda t: session_change_pb2.SetPersonalityRequest(
-            profile=BOB, session_id=t.session, name="pirate"
-        )
-    ),
-    AGENT + "SessionService/SetSessionModel": Apart(
-        lambda t: session_change_pb2.SetSessionModelRequest(
-            profile=BOB, session_id=t.session, model="other"
-        )
-    ),
-    AGENT + "SessionService/DeleteSession": Alike(
-        lambda t: session_change_pb2.DeleteSessionRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "SessionService/PruneSessions": Apart(
-        lambda _: session_change_pb2.PruneSessionsRequest(profile=BOB)
-    ),
-    AGENT + "SessionService/ExportSession": Alike(
-        lambda t: session_change_pb2.ExportSessionRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "SessionService/ImportSession": Apart(
-        lambda t: [
-            session_change_pb2.ImportSessionRequest(
-                profile=BOB,
-                session_id=t.session,
-                data=b'{"messages": [{"role": "user", "content": "hi"}]}',
-            )
-        ]
-    ),
-    AGENT + "CurationService/ListCurations": Apart(
-        lambda _: curation_pb2.ListCurationsRequest(profile=BOB)
-    ),
-    AGENT + "CurationService/UpdateCuration": Apart(
-        lambda _: curation_pb2.UpdateCurationRequest(profile=BOB, is_paused=True)
-    ),
-    AGENT + "CurationService/PlanConsolidation": Apart(
-        lambda _: curation_pb2.PlanConsolidationRequest(profile=BOB, ages=requests.AGES)
-    ),
-    AGENT + "CurationService/ApplyCuration": Apart(
-        lambda t: curation_pb2.ApplyCurationRequest(
-            profile=BOB,
-            run_id=t.request,
-            ages=requests.AGES,
-            plan=plan(prunings=(t.skill,)),
-            epoch=1,
-        )
-    ),
-    AGENT + "CurationService/RestoreSkills": Alike(
-        lambda _: curation_pb2.RestoreSkillsRequest(
-            profile=BOB, run_id="run-of-bob", backup_id="20260101-000000"
-        )
-    ),
-    AGENT + "CurationService/ListCurationReports": Apart(
-        lambda _: curation_pb2.ListCurationReportsRequest(profile=BOB)
-    ),
-    AGENT + "SkillService/ListSkills": Apart(lambda _: skill_pb2.ListSkillsRequest(profile=BOB)),
-    AGENT + "SkillService/GetSkill": Alike(
-        lambda t: skill_pb2.GetSkillRequest(profile=BOB, name=t.skill)
-    ),
-    AGENT + "SkillService/PinSkill": Alike(
-        lambda t: skill_pb2.PinSkillRequest(profile=BOB, name=t.skill, is_pinned=True)
-    ),
-    AGENT + "SkillService/ArchiveSkill": Alike(
-        lambda t: skill_pb2.ArchiveSkillRequest(profile=BOB, name=t.skill)
-    ),
-    AGENT + "SkillService/RestoreSkill": Alike(
-        lambda t: skill_pb2.RestoreSkillRequest(profile=BOB, name=t.skill)
-    ),
-    AGENT + "SkillHubService/SearchHub": Apart(
-        lambda _: skill_hub_pb2.SearchHubRequest(profile=BOB, source="/nowhere")
-    ),
-    AGENT + "SkillHubService/InstallSkills": Apart(
-        lambda t: skill_hub_pb2.InstallSkillsRequest(
-            profile=BOB, source="/nowhere", names=[t.skill]
-        )
-    ),
-    AGENT + "SkillHubService/UpdateSkills": Alike(
-        lambda t: skill_hub_pb2.UpdateSkillsRequest(profile=BOB, names=[t.skill])
-    ),
-    AGENT + "SkillHubService/RemoveSkill": Alike(
-        lambda t: skill_hub_pb2.RemoveSkillRequest(profile=BOB, name=t.skill)
-    ),
-    AGENT + "SkillHubService/AuditSkills": Alike(
-        lambda t: skill_hub_pb2.AuditSkillsRequest(profile=BOB, names=[t.skill])
-    ),
-    AGENT + "SkillHubService/ExportSkills": Alike(
-        lambda t: skill_hub_pb2.ExportSkillsRequest(profile=BOB, names=[t.skill])
-    ),
-    AGENT + "ToolCatalogService/ListTools": Apart(
-        lambda _: tool_catalog_pb2.ListToolsRequest(profile=BOB)
-    ),
-    AGENT + "TurnService/StartTurn": Apart(requests.turn),
-    AGENT + "TurnService/WatchTurn": Alike(
-        lambda t: turn_pb2.WatchTurnRequest(profile=BOB, turn_id=t.turn)
-    ),
-    AGENT + "TurnService/GetTurn": Alike(
-        lambda t: turn_pb2.GetTurnRequest(profile=BOB, turn_id=t.turn)
-    ),
-    AGENT + "TurnService/InterruptTurn": Alike(
-        lambda t: turn_pb2.InterruptTurnRequest(profile=BOB, session_id=t.waiting_session),
-        also=(lambda t: turn_pb2.InterruptTurnRequest(profile=BOB, turn_id=t.waiting_turn),),
-    ),
-    AGENT + "UsageService/GetUsage": Alike(
-        lambda t: usage_pb2.GetUsageRequest(profile=BOB, session_id=t.session)
-    ),
-    AGENT + "UsageService/GetBudget": Alike(
-        lambda t: usage_pb2.GetBudgetRequest(profile=BOB, session_id=t.session, job_id=t.job)
-    ),
-    AGENT + "UsageService/SetBudget": Apart(requests.budget),
-    EXECUTOR + "ExecService/StartExec": Alike(requests.start),
-    EXECUTOR + "ExecService/AttachExec": Alike(requests.attach),
-    EXECUTOR + "ExecService/GetExec": Alike(
-        lambda t: exec_pb2.GetExecRequest(lease=t.lease, profile=BOB, exec_id=t.exec)
-    ),
-    EXECUTOR + "ExecService/WaitExec": Alike(
-        lambda t: exec_pb2.WaitExecRequest(lease=t.lease, profile=BOB, exec_id=t.exec)
-    ),
-    EXECUTOR + "ExecService/SignalExec": Alike(
-        lambda t: exec_pb2.SignalExecRequest(lease=t.lease, profile=BOB, exec_id=t.exec)
-    ),
-    EXECUTOR + "ExecService/ListExecs": Alike(
-        lambda t: exec_pb2.ListExecsRequest(lease=t.lease, profile=BOB)
-    ),
-    EXECUTOR + "ExecService/ReadExecOutput": Alike(
-        lambda t: exec_pb2.ReadExecOutputRequest(
-            lease=t.lease, profile=BOB, exec_id=t.exec, stream=exec_pb2.OUTPUT_STREAM_STDOUT
-        )
-    ),
-    EXECUTOR + "FileService/UploadFile": Alike(requests.upload),
-    EXECUTOR + "FileService/UploadArchive": Alike(requests.archive),
-    EXECUTOR + "FileService/DownloadFile": Alike(
-        lambda t: file_pb2.DownloadFileRequest(lease=t.lease, profile=BOB, path="/workspace/note")
-    ),
-    EXECUTOR + "FileService/StatPath": Alike(
-        lambda t: file_pb2.StatPathRequest(lease=t.lease, profile=BOB, path="/workspace/note")
-    ),
-    EXECUTOR + "FileService/ListDirectory": Alike(
-        lambda t: file_pb2.ListDirectoryRequest(lease=t.lease, profile=BOB, path="/workspace")
-    ),
-    EXECUTOR + "FileService/MovePath": Alike(
-        lambda t: file_pb2.MovePathRequest(
-            lease=t.lease, profile=BOB, source_path="/workspace/note", target_path="/workspace/x"
-        )
-    ),
-    EXECUTOR + "FileService/RemovePath": Alike(
-        lambda t: file_pb2.RemovePathRequest(lease=t.lease, profile=BOB, path="/workspace/note")
-    ),
-    EXECUTOR + "PoolService/GetPoolStats": Whole(),
-    EXECUTOR + "PoolService/ResizePool": Whole(),
-    EXECUTOR + "PoolService/Drain": Whole(),
-    EXECUTOR + "PoolService/Undrain": Whole(),
-    EXECUTOR + "PoolService/ListOrphans": Whole(),
-    EXECUTOR + "PoolService/Reap": Whole(),
-    EXECUTOR + "SandboxService/GetCapabilities": Common(),
-    EXECUTOR + "SandboxService/AcquireSandbox": Alike(
-        requests.sandbox, apart=(requests.sandbox_again,)
-    ),
-    EXECUTOR + "SandboxService/RenewLease": Alike(
-        lambda t: sandbox_pb2.RenewLeaseRequest(lease=t.lease, profile=BOB)
-    ),
-    EXECUTOR + "SandboxService/ReleaseSandbox": Alike(
-        lambda t: sandbox_pb2.ReleaseSandboxRequest(lease=t.lease, profile=BOB)
-    ),
-    EXECUTOR + "SandboxService/GetSandbox": Alike(
-        lambda t: sandbox_pb2.GetSandboxRequest(sandbox_id=t.lease_id, profile=BOB)
-    ),
-    EXECUTOR + "SandboxService/SetNetworkPolicy": Alike(
-        lambda t: sandbox_pb2.SetNetworkPolicyRequest(lease=t.lease, profile=BOB)
-    ),
-    EXECUTOR + "SandboxService/ListSandboxes": Apart(
-        lambda _: sandbox_pb2.ListSandboxesRequest(profile=BOB)
-    ),
-    EXECUTOR + "WorkspaceService/CreateWorkspace": Apart(
-        lambda t: workspace_pb2.CreateWorkspaceRequest(request_id=t.request, profile=BOB)
-    ),
-    EXECUTOR + "WorkspaceService/GetWorkspace": Alike(
-        lambda t: workspace_pb2.GetWorkspaceRequest(workspace_id=t.workspace, profile=BOB)
-    ),
-    EXECUTOR + "WorkspaceService/ListWorkspaces": Apart(
-        lambda _: workspace_pb2.ListWorkspacesRequest(profile=BOB)
-    ),
-    EXECUTOR + "WorkspaceService/DeleteWorkspace": Alike(
-        lambda t: workspace_pb2.DeleteWorkspaceRequest(workspace_id=t.workspace, profile=BOB)
-    ),
-    EXECUTOR + "WorkspaceService/ForkWorkspace": Alike(
-        lambda t: workspace_pb2.ForkWorkspaceRequest(
-            request_id=f"bob-{t.request}", profile=BOB, source_id=t.workspace
-        )
-    ),
-    EXECUTOR + "WorkspaceService/CreateSnapshot": Alike(
-        lambda t: workspace_pb2.CreateSnapshotRequest(
-            request_id=f"bob-{t.request}", profile=BOB, workspace_id=t.workspace
-        )
-    ),
-    EXECUTOR + "WorkspaceService/ListSnapshots": Alike(
-        lambda t: workspace_pb2.ListSnapshotsRequest(profile=BOB, workspace_id=t.workspace)
-    ),
-    EXECUTOR + "WorkspaceService/DeleteSnapshot": Alike(
-        lambda t: workspace_pb2.DeleteSnapshotRequest(snapshot_id=t.snapshot, profile=BOB)
-    ),
-    GATEWAY + "ConversationService/ListCommands": Apart(
-        lambda _: conversation_pb2.ListCommandsRequest(profile=BOB)
-    ),
-    GATEWAY + "ConversationService/Converse": Alike(
-        requests.converse,
-        also=(requests.converse_deciding, requests.converse_answering, requests.converse_watching),
-        apart=(requests.converse_repeating,),
-    ),
-    GATEWAY + "DeliveryService/Deliver": Apart(requests.delivery),
-    GATEWAY + "DeliveryService/GetDelivery": Alike(
-        lambda t: delivery_pb2.GetDeliveryRequest(profile=BOB, delivery_id=t.delivery)
-    ),
-    GATEWAY + "DeliveryService/UploadAttachment": Apart(requests.attachment),
-    GATEWAY + "DeliveryService/DownloadAttachment": Alike(
-        lambda t: delivery_pb2.DownloadAttachmentRequest(
-            profile=BOB, delivery_id=t.delivery, sha256=CANARY_DIGEST
-        )
-    ),
-    SCHEDULER + "CuratorService/GetCurator": Apart(
-        lambda _: curator_pb2.GetCuratorRequest(profile=BOB)
-    ),
-    SCHEDULER + "CuratorService/RunCurator": Apart(
-        lambda _: curator_pb2.RunCuratorRequest(profile=BOB, run_id="run-of-bob")
-    ),
-    SCHEDULER + "CuratorService/PauseCurator": Apart(
-        lambda _: curator_pb2.PauseCuratorRequest(profile=BOB)
-    ),
-    SCHEDULER + "CuratorService/ResumeCurator": Apart(
-        lambda _: curator_pb2.ResumeCuratorRequest(profile=BOB)
-    ),
-    SCHEDULER + "CuratorService/ListReports": Apart(
-        lambda _: curator_pb2.ListReportsRequest(profile=BOB)
-    ),
-    SCHEDULER + "CuratorService/RollBack": Alike(
-        lambda _: curator_pb2.RollBackRequest(
-            profile=BOB, run_id="run-of-bob", backup_id="20260101-000000"
-        )
-    ),
-    SCHEDULER + "JobService/CreateJob": Apart(requests.job),
-    SCHEDULER + "JobService/GetJob": Alike(
-        lambda t: job_pb2.GetJobRequest(profile=BOB, job_id=t.job)
-    ),
-    SCHEDULER + "JobService/ListJobs": Apart(lambda _: job_pb2.ListJobsRequest(profile=BOB)),
-    SCHEDULER + "JobService/DeleteJob": Alike(
-        lambda t: job_pb2.DeleteJobRequest(profile=BOB, job_id=t.job)
-    ),
-    SCHEDULER + "JobService/ListRuns": Alike(
-        lambda t: run_pb2.ListRunsRequest(profile=BOB, job_id=t.job)
-    ),
-    SCHEDULER + "JobService/UpdateJob": Alike(requests.job_change),
-    SCHEDULER + "JobService/PauseJob": Alike(
-        lambda t: job_pb2.PauseJobRequest(profile=BOB, job_id=t.job)
-    ),
-    SCHEDULER + "JobService/ResumeJob": Alike(
-        lambda t: job_pb2.ResumeJobRequest(profile=BOB, job_id=t.job)
-    ),
-    SCHEDULER + "JobService/RunJob": Alike(
-        lambda t: run_pb2.RunJobRequest(profile=BOB, job_id=t.job, run_id="run-of-bob")
-    ),
-    SCHEDULER + "JobService/GetRun": Alike(
-        lambda t: run_pb2.GetRunRequest(profile=BOB, run_id=t.run)
-    ),
-    SCHEDULER + "JobService/WatchRun": Alike(
-        lambda t: run_pb2.WatchRunRequest(profile=BOB, run_id=t.run)
-    ),
-    SCHEDULER + "JobService/PreviewSchedule": Apart(
-        lambda _: schedule_pb2.PreviewScheduleRequest(profile=BOB, schedule="0 9 * * *")
-    ),
-    SCHEDULER + "JobService/ImportJobs": Apart(requests.job_file),
-    SCHEDULER + "JobService/ExportJobs": Apart(
-        lambda _: job_file_pb2.ExportJobsRequest(profile=BOB)
-    ),
+_PLAIN: Mapping[Kind, Mapping[str, str]] = {
+    Kind.WHOLE: {
+        "agent.HomeService": "ExportHome ImportHome",
+        "executor.PoolService": "GetPoolStats ResizePool Drain Undrain ListOrphans Reap",
+    },
+    Kind.COMMON: {
+        "agent.CatalogService": "ClassifyCommands ScanTexts",
+        "agent.ModelCatalogService": "ListModels RefreshModels",
+        "executor.SandboxService": "GetCapabilities",
+    },
+    Kind.ALIKE: {
+        "agent.CatalogService": "ListPersonalities",
+        "agent.MemoryService": "UndoMemoryChange",
+        "agent.SessionService": ("GetSession ListMessages UndoTurns DeleteSession ExportSession"),
+        "agent.TurnService": "WatchTurn GetTurn",
+        "agent.UsageService": "GetUsage GetBudget",
+        "executor.ExecService": "GetExec WaitExec SignalExec ListExecs",
+        "executor.SandboxService": "RenewLease ReleaseSandbox GetSandbox SetNetworkPolicy",
+        "executor.WorkspaceService": ("GetWorkspace DeleteWorkspace ListSnapshots DeleteSnapshot"),
+        "gateway.DeliveryService": "GetDelivery",
+        "scheduler.JobService": "GetJob DeleteJob ListRuns PauseJob ResumeJob GetRun WatchRun",
+    },
+    Kind.APART: {
+        "agent.CurationService": "ListCurations ListCurationReports",
+        "agent.MemoryService": "GetMemory ListMemoryChanges",
+        "agent.SessionService": "ListSessions PruneSessions",
+        "agent.SkillService": "ListSkills",
+        "agent.ToolCatalogService": "ListTools",
+        "executor.SandboxService": "ListSandboxes",
+        "executor.WorkspaceService": "ListWorkspaces",
+        "gateway.ConversationService": "ListCommands",
+        "scheduler.CuratorService": "GetCurator PauseCurator ResumeCurator ListReports",
+        "scheduler.JobService": "ListJobs ExportJobs",
+    },
 }
+"""RPCs whose request has nothing but a profile and ids."""
+
+
+def _bytes(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+_X = _bytes(hashlib.sha256(b"x").digest())
+_JOBS = b'[{"id": "of-bob", "prompt": "hi", "schedule": "every 24 hours"}]'
+_SESSION = b'{"messages": [{"role": "user", "content": "hi"}]}'
+_AGES = {"stale_after": "86400s", "archive_after": "86400s"}
+_SKILL, _SKILLS = {"name": "$skill"}, {"names": ["$skill"]}
+_ROLL_BACK = {"run_id": "run-of-bob", "backup_id": "20260101-000000"}
+_NOTE, _RUN = {"path": "/workspace/note"}, {"run_id": "run-of-bob"}
+
+_ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
+    ("agent.ApprovalService/ListApprovals", {"session_id": "$waiting_session"}),
+    (
+        "agent.ApprovalService/ResolveApproval",
+        {"decision": "APPROVAL_DECISION_ALWAYS", "decided_by": "bob"},
+    ),
+    (
+        "agent.ApprovalService/AnswerClarification",
+        {"session_id": None, "answer": "bob's", "answered_by": "bob"},
+    ),
+    (
+        "agent.ApprovalService/AnswerClarification",
+        {
+            "session_id": "$asking_session",
+            "clarification_id": None,
+            "answer": "bob's",
+            "answered_by": "bob",
+        },
+    ),
+    ("agent.SessionService/SearchMessages", {"query": CANARY}),
+    ("agent.SessionService/RenameSession", {"title": "x"}),
+    ("agent.SessionService/BranchSession", {"new_session_id": "branch-of-bob"}),
+    ("agent.CurationService/RestoreSkills", _ROLL_BACK),
+    ("agent.SkillService/GetSkill", _SKILL),
+    ("agent.SkillService/PinSkill", {**_SKILL, "is_pinned": True}),
+    ("agent.SkillService/ArchiveSkill", _SKILL),
+    ("agent.SkillService/RestoreSkill", _SKILL),
+    ("agent.SkillHubService/UpdateSkills", _SKILLS),
+    ("agent.SkillHubService/RemoveSkill", _SKILL),
+    ("agent.SkillHubService/AuditSkills", _SKILLS),
+    ("agent.SkillHubService/ExportSkills", _SKILLS),
+    ("agent.TurnService/InterruptTurn", {"session_id": "$waiting_session", "turn_id": None}),
+    ("agent.TurnService/InterruptTurn", {"session_id": None, "turn_id": "$waiting_turn"}),
+    ("executor.ExecService/StartExec", {"exec_id": "exec-of-bob", "argv": {"arguments": ["id"]}}),
+    ("executor.ExecService/AttachExec", {"open": {}}),
+    ("executor.ExecService/ReadExecOutput", {"stream": "OUTPUT_STREAM_STDOUT"}),
+    (
+        "executor.FileService/UploadFile",
+        {"header": {**_NOTE, "length_bytes": 1, "sha256": _X}},
+        {"chunk": _bytes(b"x")},
+    ),
+    (
+        "executor.FileService/UploadArchive",
+        {"header": {"path": "/workspace/x", "length_bytes": 1, "sha256": _X}},
+        {"chunk": _bytes(b"x")},
+    ),
+    ("executor.FileService/DownloadFile", _NOTE),
+    ("executor.FileService/StatPath", _NOTE),
+    ("executor.FileService/ListDirectory", {"path": "/workspace"}),
+    (
+        "executor.FileService/MovePath",
+        {"source_path": "/workspace/note", "target_path": "/workspace/x"},
+    ),
+    ("executor.FileService/RemovePath", _NOTE),
+    ("executor.SandboxService/AcquireSandbox", {"request_id": "$request"}),
+    (
+        "executor.WorkspaceService/ForkWorkspace",
+        {"request_id": "bob-$request", "source_id": "$workspace_id"},
+    ),
+    ("executor.WorkspaceService/CreateSnapshot", {"request_id": "bob-$request"}),
+    ("gateway.ConversationService/Converse", {"open": {"turn_id": None}}),
+    (
+        "gateway.ConversationService/Converse",
+        {"open": {"session_id": None, "turn_id": None}},
+        {"approval_answer": {"decision": "APPROVAL_DECISION_ONCE"}},
+    ),
+    (
+        "gateway.ConversationService/Converse",
+        {"open": {"session_id": None, "turn_id": None}},
+        {"clarification_answer": {"answer": "bob's"}},
+    ),
+    ("gateway.ConversationService/Converse", {"open": {"session_id": None}}),
+    ("gateway.DeliveryService/DownloadAttachment", {"sha256": _bytes(CANARY_DIGEST)}),
+    ("scheduler.CuratorService/RollBack", _ROLL_BACK),
+    ("scheduler.JobService/UpdateJob", {"job": {"prompt": "hi"}, "update_mask": "prompt"}),
+    ("scheduler.JobService/RunJob", _RUN),
+)
+_APART: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
+    (
+        "agent.MemoryService/ApplyMemory",
+        {
+            "request_id": "$change_id",
+            "target": "MEMORY_TARGET_USER",
+            "operations": [{"action": "MEMORY_ACTION_ADD", "content": "Mine."}],
+        },
+    ),
+    ("agent.SessionService/SetPersonality", {"name": "pirate"}),
+    ("agent.SessionService/SetSessionModel", {"model": "other"}),
+    ("agent.SessionService/ImportSession", {"data": _bytes(_SESSION)}),
+    ("agent.CurationService/UpdateCuration", {"is_paused": True}),
+    ("agent.CurationService/PlanConsolidation", {"ages": _AGES}),
+    (
+        "agent.CurationService/ApplyCuration",
+        {"run_id": "$request", "ages": _AGES, "plan": plan(prunings=("$skill",)), "epoch": 1},
+    ),
+    ("agent.SkillHubService/SearchHub", {"source": "/nowhere"}),
+    ("agent.SkillHubService/InstallSkills", {"source": "/nowhere", **_SKILLS}),
+    (
+        "agent.TurnService/StartTurn",
+        {"turn_id": "bob-$turn_id", "parts": [{"text": "hi"}], "origin": {"platform": "cli"}},
+    ),
+    (
+        "agent.UsageService/SetBudget",
+        {
+            "scope": "BUDGET_SCOPE_SESSION",
+            "scope_id": "$session_id",
+            "limit": {"tokens": 5},
+        },
+    ),
+    (
+        "executor.SandboxService/AcquireSandbox",
+        {
+            "request_id": "$request",
+            "workspace_id": None,
+            "earlier_workspace_id": "$workspace_id",
+        },
+    ),
+    ("executor.WorkspaceService/CreateWorkspace", {"request_id": "$request"}),
+    (
+        "gateway.ConversationService/Converse",
+        {"open": {"session_id": None, "turn_id": None}},
+        {"user_message": {"text": "hi"}},
+    ),
+    (
+        "gateway.DeliveryService/Deliver",
+        {
+            "delivery_id": "bob-$delivery_id",
+            "destination": {"platform": "cli", "chat_id": "$session_id"},
+            "text": "hi",
+        },
+    ),
+    (
+        "gateway.DeliveryService/UploadAttachment",
+        {"header": {"length_bytes": 1, "sha256": _X}},
+        {"chunk": _bytes(b"x")},
+    ),
+    ("scheduler.CuratorService/RunCurator", _RUN),
+    ("scheduler.JobService/CreateJob", {"job": {"schedule": "every 24 hours", "prompt": "hi"}}),
+    ("scheduler.JobService/PreviewSchedule", {"schedule": "0 9 * * *"}),
+    ("scheduler.JobService/ImportJobs", {"document": _bytes(_JOBS)}),
+)
+
+
+def _cases() -> Iterator[Case]:
+    for kind, services in _PLAIN.items():
+        for service, names in services.items():
+            for name in names.split():
+                yield kind, f"{service}/{name}", ({},)
+    for kind, rows in ((Kind.ALIKE, _ALIKE), (Kind.APART, _APART)):
+        for method, *messages in rows:
+            yield kind, method, messages
+
+
+CASES: Sequence[Case] = tuple(_cases())
+
+STATE: Mapping[str, Fields] = {
+    "agent.SessionService/GetSession": {},
+    "agent.SessionService/ListSessions": {},
+    "agent.SessionService/ListMessages": {},
+    "agent.TurnService/GetTurn": {"turn_id": "$waiting_turn"},
+    "agent.TurnService/WatchTurn": {},
+    "agent.ApprovalService/ListApprovals": {"session_id": None},
+    "agent.MemoryService/GetMemory": {},
+    "agent.MemoryService/ListMemoryChanges": {},
+    "agent.SkillService/ListSkills": {},
+    "agent.UsageService/GetBudget": {"job_id": None},
+    "executor.SandboxService/ListSandboxes": {},
+    "executor.ExecService/ReadExecOutput": {"stream": "OUTPUT_STREAM_STDOUT"},
+    "executor.FileService/DownloadFile": _NOTE,
+    "executor.WorkspaceService/GetWorkspace": {},
+    "executor.WorkspaceService/ListSnapshots": {"workspace_id": None},
+    "gateway.DeliveryService/GetDelivery": {},
+    "gateway.DeliveryService/DownloadAttachment": {"sha256": _bytes(CANARY_DIGEST)},
+    "scheduler.JobService/ListJobs": {},
+    "scheduler.JobService/ListRuns": {},
+}
+"""What ann asks for, to see all that she has."""

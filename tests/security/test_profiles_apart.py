@@ -6,69 +6,53 @@ that ann has must be as it was. An RPC without a row fails.
 """
 
 import asyncio
-import importlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
 
 import grpc.aio
 import pytest
 import pytest_asyncio
-from google.protobuf.message import Message
 
-from hermes.agent.v1 import approval_pb2, memory_pb2, session_pb2, skill_pb2, turn_pb2, usage_pb2
-from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2, workspace_pb2
-from hermes.gateway.v1 import delivery_pb2
-from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.auth import Identity
 from services.errors import details_of
-from services.streams import open_stream
 from tests.contract.test_policies import APPS, policy_of
 from tests.fakes.model import fake_model
 from tests.postgres import PostgresServer
 from tests.security.households import (
     ANN,
+    BOB,
     CANARY,
-    CANARY_DIGEST,
+    METHODS,
     NOTHING,
     SCRIPT,
+    Fields,
     Household,
     Things,
+    answers,
+    hidden,
     household,
 )
-from tests.security.profile_table import (
-    AGENT,
-    EXECUTOR,
-    GATEWAY,
-    ROWS,
-    SCHEDULER,
-    Alike,
-    Apart,
-    Row,
-    Whole,
-)
-from tests.unit.services.descriptors import methods
+from tests.security.profile_table import CASES, STATE, Case, Kind
 
-METHODS = methods()
-CALLERS = {method: who for app in APPS for method, who in policy_of(app).items()}
+CALLERS = {
+    method[1:].replace("hermes.", "").replace(".v1.", "."): who
+    for app in APPS
+    for method, who in policy_of(app).items()
+}
 
 
 def test_every_rpc_is_in_the_table_and_in_a_policy() -> None:
-    assert set(ROWS) == set(METHODS) == set(CALLERS)
+    assert {method for _, method, _ in CASES} == set(METHODS) == set(CALLERS)
 
 
 def test_what_is_about_all_profiles_is_for_operators() -> None:
-    whole = [method for method, row in ROWS.items() if isinstance(row, Whole)]
+    whole = {method for kind, method, _ in CASES if kind is Kind.WHOLE}
     assert {method for method in whole if CALLERS[method] != {Identity.OPERATOR}} == set()
 
 
-def test_a_row_names_a_profile_wherever_a_request_does() -> None:
-    without = [
-        method
-        for method, row in ROWS.items()
-        if not isinstance(row, Alike | Apart)
-        and "profile" in METHODS[method].input_type.fields_by_name
-    ]
-    assert without == []
+def test_a_case_names_a_profile_wherever_a_request_does() -> None:
+    without = [method for kind, method, _ in CASES if kind in (Kind.WHOLE, Kind.COMMON)]
+    named = [each for each in without if "profile" in METHODS[each].input_type.fields_by_name]
+    assert named == []
 
 
 @pytest.fixture(scope="module", params=["files", "rows"])
@@ -92,131 +76,59 @@ async def house(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("service", sorted({method.rpartition("/")[0] for method in ROWS}))
+@pytest.mark.parametrize("service", sorted({method.partition("/")[0] for method in METHODS}))
 async def test_nobody_reaches_what_is_another_profile_s(house: Household, service: str) -> None:
     problems: list[str] = []
     before = await _state(house)
     assert all(before.values()), before
     assert sum(CANARY in text for text in before.values()) > len(before) / 2
-    for method, row in ROWS.items():
-        if method.rpartition("/")[0] == service:
+    for case in CASES:
+        _, method, _ = case
+        if method.partition("/")[0] == service:
             for identity in sorted(CALLERS[method]):
-                found = await _problems(house, identity, method, row)
+                found = await _problems(house, identity, case)
                 problems += [f"{method} by {identity} {problem}" for problem in found]
     after = await _state(house)
     problems += [f"something changed {what}" for what in before if before[what] != after[what]]
     assert not problems, "\n".join(problems)
 
 
-async def _problems(house: Household, identity: Identity, method: str, row: Row) -> list[str]:
+async def _problems(house: Household, identity: Identity, case: Case) -> list[str]:
     """What a call shows that it should not."""
+    kind, method, messages = case
+    if kind in (Kind.WHOLE, Kind.COMMON):
+        return []
     problems: list[str] = []
-    for make in row.apart if isinstance(row, Alike | Apart) else ():
-        theirs = await _called(house, identity, method, make(house.things))
-        if CANARY in "".join(theirs):
-            problems.append(f"shows what is ann's: {theirs}")
-    for make in (row.make, *row.also) if isinstance(row, Alike) else ():
-        theirs = await _called(house, identity, method, make(house.things))
-        nobodys = await _called(house, identity, method, make(NOTHING))
-        if CANARY in "".join(theirs):
-            problems.append(f"shows what is ann's: {theirs}")
-        if house.things.hidden("|".join(theirs)) != NOTHING.hidden("|".join(nobodys)):
+    theirs = await _called(house, identity, method, messages, house.things)
+    if CANARY in "".join(theirs):
+        problems.append(f"shows what is ann's: {theirs}")
+    if kind is Kind.ALIKE:
+        nobodys = await _called(house, identity, method, messages, NOTHING)
+        if hidden(house.things, "|".join(theirs)) != hidden(NOTHING, "|".join(nobodys)):
             problems.append(f"tells them apart: {theirs} and {nobodys}")
     return problems
 
 
 async def _called(
-    house: Household, identity: Identity, method: str, request: Message | Sequence[Message]
+    house: Household, identity: Identity, method: str, messages: Sequence[Fields], things: Things
 ) -> Sequence[str]:
     """What a call was answered with: messages, or why it failed."""
     told: list[str] = []
     try:
-        answers = _answers(house, identity, method, request)
-        told.extend([str(answer) async for answer in answers])
+        called = answers(house.channels[identity], method, messages, things, BOB)
+        told.extend([str(answer) async for answer in called])
     except grpc.aio.AioRpcError as error:
         details = details_of(error)
         told.append(f"{details.reason}: {details.message} {dict(details.metadata)}")
     return told
 
 
-async def _answers(
-    house: Household, identity: Identity, method: str, request: Message | Sequence[Message]
-) -> AsyncIterator[Any]:
-    described = METHODS[method]
-    service, _, name = method[1:].rpartition("/")
-    file = described.containing_service.file.name.removesuffix(".proto").replace("/", ".")
-    module = importlib.import_module(f"{file}_pb2_grpc")
-    stub = getattr(module, f"{described.containing_service.name}Stub")
-    channel = house.channels[identity].to(service.split(".")[1])
-    given = request if isinstance(request, Message) else _each(request)
-    call = getattr(stub(channel), name)(given, timeout=20)
-    if not described.server_streaming:
-        yield await call
-        return
-    async with open_stream(call):
-        async for answer in call:
-            yield answer
-
-
-async def _each(requests: Sequence[Message]) -> AsyncIterator[Message]:
-    for request in requests:
-        yield request
-
-
-def _asked(things: Things) -> Mapping[str, Message]:
-    """What ann asks for, to see what she has."""
-    lease = things.lease
-    return {
-        AGENT + "SessionService/GetSession": session_pb2.GetSessionRequest(
-            profile=ANN, session_id=things.session
-        ),
-        AGENT + "SessionService/ListSessions": session_pb2.ListSessionsRequest(profile=ANN),
-        AGENT + "SessionService/ListMessages": session_pb2.ListMessagesRequest(
-            profile=ANN, session_id=things.session
-        ),
-        AGENT + "TurnService/GetTurn": turn_pb2.GetTurnRequest(
-            profile=ANN, turn_id=things.waiting_turn
-        ),
-        AGENT + "TurnService/WatchTurn": turn_pb2.WatchTurnRequest(
-            profile=ANN, turn_id=things.turn
-        ),
-        AGENT + "ApprovalService/ListApprovals": approval_pb2.ListApprovalsRequest(profile=ANN),
-        AGENT + "MemoryService/GetMemory": memory_pb2.GetMemoryRequest(profile=ANN),
-        AGENT + "MemoryService/ListMemoryChanges": memory_pb2.ListMemoryChangesRequest(profile=ANN),
-        AGENT + "SkillService/ListSkills": skill_pb2.ListSkillsRequest(profile=ANN),
-        AGENT + "UsageService/GetBudget": usage_pb2.GetBudgetRequest(
-            profile=ANN, session_id=things.session
-        ),
-        EXECUTOR + "SandboxService/ListSandboxes": sandbox_pb2.ListSandboxesRequest(profile=ANN),
-        EXECUTOR + "ExecService/ReadExecOutput": exec_pb2.ReadExecOutputRequest(
-            lease=lease, profile=ANN, exec_id=things.exec, stream=exec_pb2.OUTPUT_STREAM_STDOUT
-        ),
-        EXECUTOR + "FileService/DownloadFile": file_pb2.DownloadFileRequest(
-            lease=lease, profile=ANN, path="/workspace/note"
-        ),
-        EXECUTOR + "WorkspaceService/GetWorkspace": workspace_pb2.GetWorkspaceRequest(
-            profile=ANN, workspace_id=things.workspace
-        ),
-        EXECUTOR + "WorkspaceService/ListSnapshots": workspace_pb2.ListSnapshotsRequest(
-            profile=ANN
-        ),
-        GATEWAY + "DeliveryService/GetDelivery": delivery_pb2.GetDeliveryRequest(
-            profile=ANN, delivery_id=things.delivery
-        ),
-        GATEWAY + "DeliveryService/DownloadAttachment": delivery_pb2.DownloadAttachmentRequest(
-            profile=ANN, delivery_id=things.delivery, sha256=CANARY_DIGEST
-        ),
-        SCHEDULER + "JobService/ListJobs": job_pb2.ListJobsRequest(profile=ANN),
-        SCHEDULER + "JobService/ListRuns": run_pb2.ListRunsRequest(profile=ANN, job_id=things.job),
-    }
-
-
 async def _state(house: Household) -> Mapping[str, str]:
     """All that ann has."""
     found: dict[str, str] = {}
-    for method, request in _asked(house.things).items():
-        is_agents = Identity.AGENT in CALLERS[method] and method.startswith(EXECUTOR)
-        identity = Identity.AGENT if is_agents else Identity.OPERATOR
-        answers = _answers(house, identity, method, request)
-        found[method] = "".join([str(answer) async for answer in answers])
+    for method, fields in STATE.items():
+        is_agents = Identity.AGENT in CALLERS[method] and method.startswith("executor.")
+        channels = house.channels[Identity.AGENT if is_agents else Identity.OPERATOR]
+        called = answers(channels, method, (fields,), house.things, ANN)
+        found[method] = "".join([str(answer) async for answer in called])
     return found
