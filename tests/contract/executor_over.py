@@ -12,7 +12,7 @@ from executor_service.journal import Journal
 from executor_service.pools import opening
 from tests.boxes import Yard
 from tests.executors import Executor, executor_settings, serving
-from tests.security.mutants import without
+from tests.replacement import replaced
 
 QUOTA_BYTES = 16 * MIB
 """How large its sandboxes' workspaces may be."""
@@ -31,7 +31,7 @@ async def serving_over(yard: Yard, home: Path) -> AsyncGenerator[Executor]:
         return backend
 
     try:
-        with without(opening, "BACKENDS", {name: make}):
+        with replaced(opening, "BACKENDS", {name: make}):
             settings = await asyncio.to_thread(executor_settings, home, name)
             async with serving(settings) as running:
                 await asyncio.to_thread(_let_pass, home)

@@ -25,7 +25,7 @@ from services.config import Settings
 from services.errors import Reason
 from tests.boxes import Recorder, Yard, odd_seconds, open_console
 from tests.executors import executor_settings, refused, serving
-from tests.security.mutants import without
+from tests.replacement import replaced
 from tests.ssh_server import SshServer, ssh_server
 
 pytestmark = pytest.mark.slow
@@ -338,7 +338,7 @@ async def test_a_stream_that_is_closed_amid_its_output_breaks_no_other(server: S
         os.close(vars(pipe)["_wfd"])
 
     machine = Machine(server.options)
-    with without(PosixPipe, "close", close_slowly):
+    with replaced(PosixPipe, "close", close_slowly):
         kept = await machine.stream("cat")
         for _ in range(10):
             stream = await machine.stream("while :; do echo x; done")

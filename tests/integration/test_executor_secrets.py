@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from executor_service.egress.gate import Gate
-from executor_service.egress.secrets import Secret
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
@@ -20,7 +19,6 @@ from services.public_addresses import AddressVetting
 from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, executor_settings, refused, serving
-from tests.security.mutants import without
 from tests.world import DEADLINES, FRIENDLY, HOSTILE, PUBLIC, World, open_world
 
 ASK = """
@@ -120,22 +118,6 @@ async def test_only_the_hosts_that_it_belongs_to_get_the_value(
         assert value not in str(seen_there)
         assert placeholder in seen_there.headers["authorization"]
         assert placeholder in world.basic(seen_there.headers["x-basic"])
-
-
-async def test_another_host_gets_the_value_where_nobody_asks_whose_it_is(
-    settings: Settings, world: World, value: str
-) -> None:
-    """Mutation: what shows that the test above would notice."""
-    async with serving(settings, world.gate()) as executor, executor.client() as client:
-        lease = (await client.acquire()).lease
-        with without(Secret, "belongs_to", _always):
-            url = world.https("other.good.test")
-            assert await ask(client, lease, world, url) == [HOSTILE]
-    assert world.seen[0].headers["authorization"] == f"Bearer {value}"
-
-
-def _always(*_: object) -> bool:
-    return True
 
 
 async def test_a_placeholder_is_worth_nothing_elsewhere(

@@ -21,13 +21,6 @@ HELD = {
     "workspace_bytes": 4 * MIB,
 }
 """Limits that an attack runs into soon."""
-FREE = {
-    "memory_bytes": 1024 * MIB,
-    "pids": 1024,
-    "tmp_bytes": 128 * MIB,
-    "workspace_bytes": 1024 * MIB,
-}
-"""Limits that an attack of the same size does not reach: the control is off."""
 SAMPLES_A_ROUND = 10
 _SLACK_S = 0.02
 """What a neighbour may be slower on top: by so much some command is late by chance."""

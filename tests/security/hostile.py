@@ -4,7 +4,13 @@ This text is appended to the supervisor module `server`, so that what it says co
 real box, over whatever reaches it.
 """
 
-CODE = r"""
+import io
+import zipfile
+from pathlib import Path
+
+from executor_service.supervisor_zipapp import build_zipapp
+
+_CODE = r"""
 import random as _random
 
 _honest_start = Supervisor._start
@@ -98,3 +104,16 @@ FLOOD = "flood"
 """More than was asked for, which cannot be told where the executor stores it fast enough."""
 ODDITIES = ("odd-text", "long-text")
 """What is odd and allowed."""
+
+
+def zipapp() -> bytes:
+    """The supervisor, taken over."""
+    evil = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(build_zipapp())) as real,
+        zipfile.ZipFile(evil, "w", zipfile.ZIP_STORED) as changed,
+    ):
+        for entry in real.infolist():
+            code = _CODE if Path(entry.filename).stem == "server" else ""
+            changed.writestr(entry, real.read(entry) + f"\n\n{code}\n".encode())
+    return evil.getvalue()

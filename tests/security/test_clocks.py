@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,21 +12,25 @@ from google.protobuf.duration_pb2 import Duration
 
 from executor_service import app
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
+from services.clock import SystemClock
 from services.config import Settings
 from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, serving, until
-from tests.security.mutants import Mutant, WrongClock, clock_is_ahead, clock_is_behind, without
+from tests.executors import end_boxes, executor_settings, serving, until
+from tests.replacement import replaced
 
 SKEWS_S = (600, -600)
 READY = sandbox_pb2.SANDBOX_STATE_READY
 
 
-class WallClock(WrongClock):
-    """One that measures with its wall time: the control is off."""
+class WrongClock(SystemClock):
+    """The machine's clock, with a wall time that is wrong."""
 
-    def monotonic(self) -> float:
-        return self.now().timestamp()
+    def __init__(self, skew_s: float = 0) -> None:
+        self.skew_s = skew_s
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.skew_s)
 
 
 @pytest.fixture(params=BUBBLEWRAP_FIRST)
@@ -41,7 +46,7 @@ async def settings(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 @asynccontextmanager
 async def agent(settings: Settings, clock: WrongClock) -> AsyncGenerator[Client]:
     """An agent of an executor with this clock."""
-    with without(app, "SystemClock", lambda: clock):
+    with replaced(app, "SystemClock", lambda: clock):
         async with serving(settings) as executor, executor.client() as client:
             yield client
 
@@ -85,42 +90,16 @@ async def test_a_clock_that_is_set_changes_no_lease(settings: Settings) -> None:
 
 
 async def test_the_next_executor_s_clock_changes_no_lease(settings: Settings) -> None:
-    async with Process(settings) as process, process.client() as client:
+    async with agent(settings, WrongClock()) as client:
         lease = await acquire(client, "s", 60)
-        await process.kill()
-    for number, wrong in enumerate((clock_is_ahead, clock_is_behind)):
-        async with (
-            Mutant(wrong, settings, f"{number}.sock") as process,
-            process.client() as client,
-        ):
+        old = (await client.acquire("old", max_ttl=Duration(seconds=300))).lease
+    for skew_s in SKEWS_S:
+        async with agent(settings, WrongClock(skew_s)) as client:
             assert not await has_ended(client, lease, 1.5)
             assert await client.output(lease, "echo works") == "works"
-            await process.kill()
-
-
-async def test_the_next_executor_s_clock_makes_no_sandbox_older_or_younger(
-    settings: Settings,
-) -> None:
-    async with Process(settings) as process, process.client() as client:
-        lease = (await client.acquire("s", max_ttl=Duration(seconds=300))).lease
-        await process.kill()
-    for number, wrong in enumerate((clock_is_ahead, clock_is_behind)):
-        async with (
-            Mutant(wrong, settings, f"{number}.sock") as process,
-            process.client() as client,
-        ):
-            renewal = sandbox_pb2.RenewLeaseRequest(lease=lease)
+            renewal = sandbox_pb2.RenewLeaseRequest(lease=old)
             left = (await client.sandboxes.RenewLease(renewal)).expires_in.ToMilliseconds()
             assert 200_000 < left < 300_000
-            await process.kill()
-
-
-async def test_a_lease_that_is_measured_by_the_wall_clock_ends(settings: Settings) -> None:
-    clock = WallClock()
-    async with agent(settings, clock) as client:
-        lease = await acquire(client, "s", 60)
-        clock.skew_s = SKEWS_S[0]
-        assert await has_ended(client, lease, 5)
 
 
 def messages(inside: Descriptor) -> Iterator[Descriptor]:

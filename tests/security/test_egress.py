@@ -1,35 +1,28 @@
-"""Ways past a network policy, tried by commands in real boxes; each succeeds without its control.
+"""Ways past a network policy, tried by commands in real boxes; each is refused.
 
 The world is one of the test's own: two public machines, and one of the host's own addresses behind
 which there is something to be had.
 """
 
-import asyncio
 import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from executor_service.egress import conversation
-from executor_service.egress.conversation import Conversation, copy
-from executor_service.egress.gate import Gate, Upstream
-from executor_service.egress.http_head import RequestHead
 from executor_service.egress.policy import (
     EVERYTHING,
     NetworkMode,
     NetworkPolicy,
     Rule,
-    Target,
 )
 from services.public_addresses import AddressVetting
 from tests.boxes import Yard, open_yard
-from tests.security.mutants import without
+from tests.replacement import replaced
 from tests.world import DIRECT, FRIENDLY, PRIVATE, PUBLIC, World, ask, connect, get, open_world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -67,16 +60,8 @@ def hello_for(name: str | None) -> bytes:
     return outgoing.read()
 
 
-def _always(*_: Any) -> bool:
+def _always(*_: object) -> bool:
     return True
-
-
-def _nothing(*_: Any) -> None:
-    pass
-
-
-async def _check_nothing(*_: Any) -> None:
-    pass
 
 
 # ---- 14: what is never reached
@@ -137,19 +122,6 @@ async def test_addresses_in_other_words_are_no_way(yard: Yard, world: World) -> 
     assert not world.seen
 
 
-async def test_the_executor_s_machine_is_reached_without_the_vetting(
-    yard: Yard, world: World
-) -> None:
-    """Mutation: every address counts as public."""
-    gate = world.gate(vetting=AddressVetting(public=EVERYWHERE))
-    async with world.connected(yard, OPEN, gate) as (console, _):
-        answers = await ask(console, [connect(PRIVATE, world.raw_port), b"x"])
-        assert b"200 Connection established" in answers[0]
-        assert b"hello" in answers[0]
-        assert await world.fetch(console, world.http("inside.test")) == [PRIVATE]
-    assert world.connections == [PRIVATE]
-
-
 async def test_there_is_no_way_past_the_proxy(yard: Yard, world: World) -> None:
     places = [("udp" if port == 53 else "tcp", host.strip("[]"), port) for host, port in (
         *forbidden(world), ("8.8.8.8", 53), ("1.1.1.1", 443), (FRIENDLY, world.http_port))
@@ -190,8 +162,6 @@ async def test_an_address_instead_of_a_name(yard: Yard, world: World) -> None:
         answers = await ask(console, *asked)
         assert all(NOT_LISTED in answer for answer in answers)
         assert world.counted("none", "not_listed") == 2
-        with without(Rule, "matches", _always):
-            assert b" 200 " in (await ask(console, asked[1]))[0]
     async with world.connected(yard, world.allow(FRIENDLY)) as (console, _):
         assert await world.fetch(console, world.http(FRIENDLY)) == [FRIENDLY]
 
@@ -207,11 +177,6 @@ async def test_a_tunnel_for_another_host_than_it_was_asked_for(
         assert world.counted("good.test", "name_refused") == 1
         assert world.passed("good.test", "in") == 0
 
-        with without(Conversation, "_check_hello", _check_nothing):
-            (answer,) = await ask(console, asked)
-            # The server that does not look either goes on with the handshake.
-            assert b"|\x16\x03" in answer, answer
-
 
 async def test_a_hello_in_pieces_is_read_as_one(yard: Yard, world: World) -> None:
     hello = hello_for("evil.test")
@@ -225,7 +190,7 @@ async def test_a_tunnel_that_is_no_tls(yard: Yard, world: World) -> None:
     """On ports that no rule names; these servers have others, so it is said that none is named."""
     asked = [connect("good.test", world.http_port), b"GET /own HTTP/1.1\r\nHost: evil.test\r\n\r\n"]
     async with world.connected(yard, world.allow("good.test")) as (console, _):
-        with without(NetworkPolicy, "requires_tls", _always):
+        with replaced(NetworkPolicy, "requires_tls", _always):
             (answer,) = await ask(console, asked)
             assert answer.endswith((b"|", b"|ConnectionResetError")), answer
             assert not world.seen
@@ -242,45 +207,25 @@ async def test_a_request_that_names_two_hosts(yard: Yard, world: World) -> None:
         answers = await ask(console, plain, tunnel, twice)
         assert [answer[:12] for answer in answers] == [b"HTTP/1.1 403"] * 2 + [b"HTTP/1.1 400"]
         assert not world.seen
-        with without(RequestHead, "check_host", _nothing):
-            assert b" 200 " in (await ask(console, plain))[0]
-        assert [seen.host for seen in world.seen] == ["evil.test"]
 
 
 async def test_a_second_request_behind_the_first(yard: Yard, world: World) -> None:
     first = get("good.test", world.http_port, more="Content-Length: 3\r\n") + b"one"
     hidden = b"GET /hidden HTTP/1.1\r\nHost: evil.test\r\n\r\n"
-
-    async def send_everything(head: bytes, source: Any, _length: Any, sink: Any) -> None:
-        await sink.write(head.replace(b"Connection: close", b"Connection: keep-alive"))
-        await copy(source, sink, lambda: None)
-
     async with world.connected(yard, world.allow("good.test")) as (console, _):
         await ask(console, [first + hidden])
         assert "/hidden" not in [seen.path for seen in world.seen]
-        with without(conversation, "send_request", send_everything):
-            await ask(console, [first + hidden])
-            async with asyncio.timeout(5):
-                while "/hidden" not in [seen.path for seen in world.seen]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
 
 
 async def test_a_name_that_leads_elsewhere_the_next_time(yard: Yard, world: World) -> None:
     url = f"http://rebind.test:{world.http_port}/"
     policy = world.allow("rebind.test")
-
-    async def open_by_name(self: Gate, target: Target, *_: Any) -> Upstream:
-        (address,) = await world.names(target.host)
-        return Upstream(*await asyncio.open_connection(str(address), target.port))
-
     async with world.connected(yard, policy) as (console, _):
-        world.names.turns["rebind.test"] = [(FRIENDLY,), (PRIVATE,), (FRIENDLY,), (PRIVATE,)]
+        world.names.turns["rebind.test"] = [(FRIENDLY,), (PRIVATE,)]
         assert await world.fetch(console, url) == [FRIENDLY]
         assert world.names.asked == ["rebind.test"]
         assert await world.fetch(console, url) == ["403"]
         assert world.counted("rebind.test", "address_refused") == 1
-        with without(Gate, "_open", open_by_name):
-            assert await world.fetch(console, url) == [PRIVATE]
 
 
 async def test_of_several_addresses_only_the_public_ones_are_tried(
@@ -299,9 +244,6 @@ async def test_a_secret_in_the_name_that_is_looked_up(yard: Yard, world: World) 
     async with world.connected(yard, world.allow("good.test")) as (console, _):
         assert all(NOT_LISTED in answer for answer in await ask(console, *asked))
         assert not world.names.asked
-        with without(Rule, "matches", _always):
-            await ask(console, *asked)
-        assert world.names.asked == ["c2vjcmv0.evil.test"] * 2
 
 
 async def test_a_port_that_no_rule_names(yard: Yard, world: World) -> None:

@@ -10,16 +10,11 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
-from executor_service.claims import proofs
-from executor_service.claims.leases import Leases
-from executor_service.claims.proofs import Proof, Proofs, is_token_of
-from executor_service.claims.sandbox import Sandbox
 from hermes.executor.v1 import exec_pb2, file_pb2, network_pb2, pool_pb2, sandbox_pb2, workspace_pb2
-from services.errors import LeaseInvalid, Reason, details_of
+from services.errors import Reason, details_of
 from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
-from tests.security.mutants import without
 from tests.security.places import PLACES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -266,56 +261,6 @@ async def test_who_is_refused_leaves_a_trace(
         assert (row["audit"], row["sandbox_id"]) == ("lease_refused", lease.sandbox_id)
         assert row["reason"] == why
         assert lease.token not in caplog.text
-
-
-def find_anybodys(self: Leases, _profile: str, sandbox_id: str) -> Sandbox:
-    """Finds a sandbox of whichever profile."""
-    return self._sandboxes[sandbox_id]  # pyright: ignore[reportPrivateUsage]
-
-
-def take_any_token(_digests: object, _epoch: int, _token: str) -> bool:
-    """Finds every token right."""
-    return True
-
-
-def take_any_epoch(_self: Proofs, sandbox: Sandbox, proof: Proof) -> None:
-    """Looks at the token alone."""
-    if not is_token_of(sandbox.claim.token_digests, proof.epoch, proof.token):
-        raise LeaseInvalid("the lease token is not valid")
-
-
-async def test_without_the_check_of_profiles_another_one_gets_in(
-    executor: Executor, victim: Victim
-) -> None:
-    guessed = changed(victim.lease, token="0")
-    async with executor.client(profile="ben") as ben:
-        with without(Leases, "find", find_anybodys):
-            assert await ben.output(victim.lease, "cat secret") == "mine"
-            assert (await answer(ben.list(guessed)))[0] is Reason.LEASE_INVALID
-        assert (await answer(ben.list(victim.lease)))[0] is Reason.NOT_FOUND
-
-
-async def test_without_the_check_of_tokens_a_guess_gets_in(
-    executor: Executor, victim: Victim
-) -> None:
-    guessed = changed(victim.lease, token="0")
-    async with executor.client(profile="ben") as ben:
-        with without(proofs, "is_token_of", take_any_token):
-            assert await victim.client.output(guessed, "cat secret") == "mine"
-            assert (await answer(ben.list(guessed)))[0] is Reason.NOT_FOUND
-        assert (await answer(victim.client.list(guessed)))[0] is Reason.LEASE_INVALID
-
-
-async def test_without_the_check_of_epochs_the_owner_before_gets_in(executor: Executor) -> None:
-    async with executor.client() as client:
-        old = (await client.acquire("followed")).lease
-        new = (await client.acquire("followed")).lease
-        with without(Proofs, "check", take_any_epoch):
-            assert await client.output(old, "echo in") == "in"
-            guessed = changed(old, token="0")
-            assert (await answer(client.list(guessed)))[0] is Reason.LEASE_INVALID
-        assert (await answer(client.list(old)))[0] is Reason.STALE_EPOCH
-        await client.release(new)
 
 
 async def test_a_follower_fences_the_owner_before(executor: Executor) -> None:

@@ -11,16 +11,15 @@ import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from executor_service.link import link
 from executor_service.pools import opening
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, reason_of
 from tests.boxes import BUBBLEWRAP_FIRST, USUAL, backends
 from tests.executor_client import Client
 from tests.executors import end_boxes, serving, until
+from tests.replacement import replaced
 from tests.security import hostile
 from tests.security.dens import Lease
-from tests.security.mutants import supervisor_with, without
 from tests.security.places import EVERYTHING_HELD, PLACES
 from tests.security.scale import scale
 
@@ -53,23 +52,21 @@ class Beside:
 @asynccontextmanager
 async def agent(name: str, folder: Path) -> AsyncGenerator[Client]:
     """An agent of an executor whose boxes can be made to say anything."""
-    evil = await asyncio.to_thread(supervisor_with, server=hostile.CODE)
+    evil = await asyncio.to_thread(hostile.zipapp)
     async with PLACES[name](folder) as place:
         settings = await asyncio.to_thread(place.settings, folder / "home")
         try:
-            with without(opening, "build_zipapp", lambda: evil):
+            with replaced(opening, "build_zipapp", lambda: evil):
                 async with serving(settings) as executor, executor.client() as client:
                     yield client
         finally:
             await end_boxes(settings)
 
 
-async def provoke(
-    client: Client, lease: Lease, name: str, within_s: float = TOLD_WITHIN_S
-) -> Reason | None:
+async def provoke(client: Client, lease: Lease, name: str) -> Reason | None:
     """Have a box say something; what its caller hears."""
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(TOLD_WITHIN_S):
             await client.run(lease, "true", exec_id=f"evil-{name}")
     except TimeoutError:
         return None
@@ -83,14 +80,14 @@ async def state(client: Client, lease: Lease) -> "sandbox_pb2.SandboxState.Value
     return (await client.sandboxes.GetSandbox(request)).sandbox.state
 
 
-async def is_lost(client: Client, lease: Lease, within_s: float = TOLD_WITHIN_S) -> bool:
+async def is_lost(client: Client, lease: Lease) -> bool:
     """Whether a sandbox is reported lost soon."""
 
     async def lost() -> bool:
         return await state(client, lease) == LOST
 
     with suppress(TimeoutError):
-        await until(lost, within_s)
+        await until(lost, TOLD_WITHIN_S)
     return await lost()
 
 
@@ -139,19 +136,3 @@ async def test_nothing_that_it_says_at_random_is_heard_elsewhere(
         await client.signal(beside.lease, "counts")
     assert lost >= scale().fuzzed / 4
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-@pytest.mark.parametrize("name", BUBBLEWRAP_FIRST)
-async def test_without_the_checks_it_is_not_noticed(name: str, tmp_path: Path) -> None:
-    async with agent(name, tmp_path) as client:
-        lease = (await client.acquire()).lease
-
-        def believe(_self: link.SupervisorLink, _ident: int, _payload: memoryview) -> None:
-            pass
-
-        with without(link.SupervisorLink, "_on_pong", believe):
-            again = (await client.acquire()).lease
-            await provoke(client, again, "no-ping", within_s=1)
-            assert not await is_lost(client, again, within_s=1)
-        await provoke(client, lease, "no-ping")
-        assert await is_lost(client, lease)

@@ -9,14 +9,12 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from executor_service.pools import boxes
 from hermes.executor.v1 import exec_pb2
 from services.errors import Reason
-from tests.boxes import BUBBLEWRAP_FIRST, backends
+from tests.boxes import backends
 from tests.executor_client import Client, Seen
 from tests.executors import Executor, end_boxes, refused, serving, until
 from tests.security.dens import Lease
-from tests.security.mutants import without
 from tests.security.places import LOSSES, Place
 
 TOLD_WITHIN_S = 5
@@ -87,31 +85,3 @@ async def test_a_loss_is_told_and_nothing_runs_elsewhere(
         assert await client.output(later.lease, "echo new") == "new"
         await client.release(later.lease)
     assert not await asyncio.to_thread(canary.exists)
-
-
-@pytest.mark.parametrize("place", BUBBLEWRAP_FIRST, indirect=True)
-async def test_a_loss_that_nobody_looks_for_is_not_told(
-    place: Place, executor: Executor, canary: Path
-) -> None:
-    class NeverRaised(Exception):
-        """Nothing that a backend says."""
-
-    async with executor.client() as client:
-        lease = (await client.acquire()).lease
-        following = await follow(client, lease, canary)
-        with (
-            without(boxes, "BoxLost", NeverRaised),
-            without(boxes, "_GIVE_UP_AFTER_S", 3600.0),
-        ):
-            await place.lose(executor.home, lease.sandbox_id)
-            await asyncio.wait([following], timeout=TOLD_WITHIN_S)
-            assert not following.done()
-        seen = await following
-        assert seen.exit is not None
-        assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
-
-
-async def test_the_canary_tells_what_runs_beside_the_executor(canary: Path) -> None:
-    beside = await asyncio.create_subprocess_exec("sh", "-c", 'echo ran >"$0"', str(canary))
-    assert await beside.wait() == 0
-    assert await asyncio.to_thread(canary.read_text) == "ran\n"

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.api.client import APIClient
 
-from executor_service.backends.bubblewrap import start as bubblewrap_start
 from hermes.executor.v1.sandbox_pb2 import Sandbox
 from services.auth import Identity
 from tests.docker_engine import docker_client
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
 from tests.security.dens import Lease
-from tests.security.mutants import without
 from tests.security.places import EVERYTHING_HELD
 
 EVERYWHERE = """
@@ -108,25 +105,3 @@ async def test_no_secret_is_found_anywhere(
         assert await found_outside(answer.sandbox, executor.home, hidden) == set()
         await client.release(answer.lease)
     assert {name for name, value in hidden.items() if value in caplog.text} == set()
-
-
-async def test_what_an_executor_hands_on_is_found(executor: Executor, canary: str) -> None:
-    """Both in the box and in what is kept of it."""
-    owner: Any = next(kind for kind in APIClient.__mro__ if "create_container" in vars(kind))
-    create: Any = owner.create_container
-
-    def leak(self: object, *arguments: Any, **options: Any) -> Any:
-        options["environment"] = {**options.get("environment", {}), "KEY": canary}
-        return create(self, *arguments, **options)
-
-    hidden = {"environment": canary}
-    environment = {**bubblewrap_start.ENVIRONMENT, "KEY": canary}
-    with (
-        without(bubblewrap_start, "ENVIRONMENT", environment),
-        without(owner, "create_container", leak),
-    ):
-        async with executor.client() as client:
-            answer = await client.acquire()
-            assert await found_in_box(client, answer.lease, hidden) == set(hidden)
-            assert await found_outside(answer.sandbox, executor.home, hidden) == set(hidden)
-            await client.release(answer.lease)

@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.pools.boxes import LiveBox
-from executor_service.pools.pool import Pool
-from executor_service.records import EndReason
 from hermes.executor.v1 import sandbox_pb2
 from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
 from tests.executors import end_boxes, executor_settings, serving
-from tests.security.mutants import without
 from tests.security.scale import scale
 
 WARM = 2
@@ -83,22 +79,3 @@ async def test_nothing_is_left_for_the_next_owner(tmp_path: Path, backend: str) 
     assert len(left) == claims
     assert not seen & left
     assert warm > 0
-
-
-@pytest.mark.parametrize("backend", BUBBLEWRAP_FIRST)
-async def test_a_box_that_is_used_again_is_noticed(tmp_path: Path, backend: str) -> None:
-    handed_on: dict[LiveBox, Pool] = {}
-
-    def hand_on(self: Pool, live: LiveBox, _reason: EndReason) -> None:
-        handed_on[live] = self
-        self._ready.append(live)  # pyright: ignore[reportPrivateUsage]
-        live.gone.set()
-
-    async with agent(tmp_path, backend) as client:
-        with without(Pool, "end", hand_on):
-            left, seen, _ = await markers(client, WARM + 2)
-        for live, pool in handed_on.items():
-            live.gone.clear()
-            pool.end(live, EndReason.LEASE_EXPIRED)
-            await live.gone.wait()
-    assert seen & left

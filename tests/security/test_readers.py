@@ -3,24 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from google.protobuf.duration_pb2 import Duration
 
-from executor_service.supervisor.frames import WINDOW_BYTES
 from hermes.executor.v1 import exec_pb2
 from tests.boxes import BUBBLEWRAP_FIRST
 from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings
 from tests.memory import Memory
 from tests.security.dens import MIB, Den, Lease, den, fare
-from tests.security.mutants import (
-    Mutant,
-    output_is_kept_in_memory,
-    output_waits_for_its_reader,
-)
 from tests.security.scale import scale
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -78,23 +70,6 @@ async def test_a_flood_that_nobody_reads_is_bounded(at: Den) -> None:
     await at.client.release(lease)
 
 
-async def test_without_the_window_a_flood_is_in_memory(backend: str, tmp_path: Path) -> None:
-    settings = await asyncio.to_thread(executor_settings, tmp_path, backend)
-    try:
-        async with (
-            Mutant(output_is_kept_in_memory, settings) as process,
-            process.client() as client,
-        ):
-            lease = (await client.acquire()).lease
-            memory = await asyncio.to_thread(Memory, process.pid)
-            limit = Duration(seconds=1)
-            await client.start(lease, script=ENDLESS, run_timeout=limit)
-            await asyncio.sleep(1.5)
-            assert await asyncio.to_thread(memory.grown_mib) > 16
-    finally:
-        await end_boxes(settings)
-
-
 @pytest.mark.alone
 async def test_readers_that_sleep_hold_nobody_up(at: Den) -> None:
     lease, neighbour = await at.lease(), await at.lease()
@@ -119,22 +94,3 @@ async def test_readers_that_sleep_hold_nobody_up(at: Den) -> None:
     assert found.is_fair, found
     for done in (lease, neighbour):
         await at.client.release(done)
-
-
-async def test_without_the_store_a_reader_that_sleeps_holds_its_command_up(
-    backend: str, tmp_path: Path
-) -> None:
-    settings = await asyncio.to_thread(executor_settings, tmp_path, backend)
-    try:
-        async with (
-            Mutant(output_waits_for_its_reader, settings) as process,
-            process.client() as client,
-        ):
-            lease = (await client.acquire()).lease
-            started = await client.start(lease, "head", "-c", str(MUCH_BYTES), "/dev/zero")
-            found = await client.wait(lease, started.exec_id, 2)
-            assert found.state == exec_pb2.EXEC_STATE_RUNNING
-            page = await client.read(lease, started.exec_id, 0, MIB)
-            assert page.total_bytes <= 2 * WINDOW_BYTES
-    finally:
-        await end_boxes(settings)
