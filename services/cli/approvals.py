@@ -5,7 +5,7 @@ import getpass
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
 from services.cli.console import print_json, printable, say
 from services.cli.output import Column, describe, local_time
 
@@ -30,6 +30,7 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
+    """What waits for a decision, the oldest first."""
     request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
     if context.given.json:
@@ -46,44 +47,37 @@ async def _list(context: Context) -> None:
             say(printable(f"  {line}"))
 
 
-async def _decide(context: Context) -> None:
-    deny = turn_event_pb2.APPROVAL_DECISION_DENY
+async def _approve(context: Context) -> None:
+    """Allow what is asked."""
+    scope: str = context.given.scope
+    await _decide(context, _FOR[scope], f"Allowed ({scope})")
+
+
+async def _deny(context: Context) -> None:
+    """Do not allow what is asked."""
+    await _decide(context, turn_event_pb2.APPROVAL_DECISION_DENY, "Denied")
+
+
+async def _decide(context: Context, decision: int, word: str) -> None:
     request = context.request(
-        pb.ResolveApprovalRequest,
-        decision=deny if context.given.action == "deny" else _FOR[context.given.scope],
-        decided_by=f"cli:{getpass.getuser()}",
+        pb.ResolveApprovalRequest, decision=decision, decided_by=f"cli:{getpass.getuser()}"
     )
     answer = await context.stub(ApprovalServiceStub).ResolveApproval(request)
-    word = "Denied" if context.given.action == "deny" else f"Allowed ({context.given.scope})"
     told = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
     context.print_one(answer.approval, _COLUMNS, told)
 
 
 _SESSION = arg("--session", dest="session_id", default="", metavar="ID", help="only of this one")
 _ID = arg("approval_id", metavar="ID", help="the approval, as list shows it")
+_HOW_LONG = "once (the default), for the session, or always: the very same command only"
 _ACTIONS = (
-    Action(
-        "list",
-        "what waits for a decision, the oldest first",
-        _list,
-        (_SESSION, JSON_LIST),
+    action(_list, _SESSION, JSON_LIST),
+    action(
+        _approve,
+        _ID,
+        arg("--for", dest="scope", choices=tuple(_FOR), default="once", help=_HOW_LONG),
+        JSON_OBJECT,
     ),
-    Action(
-        "approve",
-        "allow what is asked",
-        _decide,
-        (
-            _ID,
-            arg(
-                "--for",
-                dest="scope",
-                choices=tuple(_FOR),
-                default="once",
-                help="once (the default), for the session, or always: the very same command only",
-            ),
-            JSON_OBJECT,
-        ),
-    ),
-    Action("deny", "do not allow what is asked", _decide, (_ID, JSON_OBJECT)),
+    action(_deny, _ID, JSON_OBJECT),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

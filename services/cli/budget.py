@@ -6,7 +6,7 @@ from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.amounts import dollars
 from services.cli.arguments import MOST, micro_usd, up_to
-from services.cli.command import JSON_LIST, Action, Command, Context, arg, flag
+from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.console import say
 from services.cli.output import Column
 from services.errors import InvalidArgument
@@ -46,6 +46,7 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
 
 
 async def _set(context: Context) -> int:
+    """Change a budget; what is not named of it has no limit."""
     request = change_request(context.given)  # before anything is started for it
 
     async def ask(context: Context) -> None:
@@ -56,6 +57,7 @@ async def _set(context: Context) -> int:
 
 
 async def _show(context: Context) -> None:
+    """The budgets, and how much of each is spent."""
     answer = await context.stub(UsageServiceStub).GetBudget(context.request(pb.GetBudgetRequest))
     nothing = "There is no budget. Set one, such as: hermes budget set day --usd 5"
     context.print_list(answer.budgets, _COLUMNS, nothing)
@@ -81,37 +83,22 @@ _COLUMNS = (
     Column("set_by", "", lambda budget: "budget" if budget.is_set else "config"),
     Column("", "set by", lambda it: "hermes budget" if it.is_set else "config.yaml"),
 )
+_ID = {"default": "", "metavar": "ID"}
 _ACTIONS = (
-    Action(
-        "show",
-        "the budgets, and how much of each is spent",
+    action(
         _show,
-        (
-            arg(
-                "--session",
-                dest="session_id",
-                default="",
-                metavar="ID",
-                help="that of a session too",
-            ),
-            arg(
-                "--job", dest="job_id", default="", metavar="ID", help="that of a scheduled job too"
-            ),
-            JSON_LIST,
-        ),
+        arg("--session", dest="session_id", help="that of a session too", **_ID),
+        arg("--job", dest="job_id", help="that of a scheduled job too", **_ID),
+        JSON_LIST,
     ),
-    Action(
-        "set",
-        "change a budget; what is not named of it has no limit",
+    action(
         _set,
-        (
-            arg("scope", choices=tuple(SCOPES), help="what it is for"),
-            arg("--id", default="", metavar="ID", help="only this session or job (each)"),
-            arg("--usd", type=micro_usd, metavar="AMOUNT", help="US dollars, such as 2.50"),
-            arg("--tokens", type=up_to(MOST, 1), metavar="N", help="tokens sent and received"),
-            flag("--unlimited", "no limit, whatever the config says"),
-            flag("--default", "what config.yaml says holds again"),
-        ),
+        arg("scope", choices=tuple(SCOPES), help="what it is for"),
+        arg("--id", help="only this session or job (each)", **_ID),
+        arg("--usd", type=micro_usd, metavar="AMOUNT", help="US dollars, such as 2.50"),
+        arg("--tokens", type=up_to(MOST, 1), metavar="N", help="tokens sent and received"),
+        flag("--unlimited", "no limit, whatever the config says"),
+        flag("--default", "what config.yaml says holds again"),
         services=(),
     ),
 )

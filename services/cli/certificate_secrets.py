@@ -11,13 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from services.auth import Identity
-from services.certs import init, issue
+from services.certs import files_of, init, issue
 from services.errors import FailedPrecondition, ServiceUnavailable
-from services.tls import TlsInvalid, is_issued_by, load_certificates
+from services.tls import TlsFiles, TlsInvalid, check_files, load_certificates
 
 if TYPE_CHECKING:
     import httpx
-    from cryptography import x509
 
 API_SERVER = "https://kubernetes.default.svc"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -59,27 +58,26 @@ class Secrets:
 
     def get(self, name: str) -> dict[str, Any] | None:
         """A Secret as it is there."""
-        return self._call("GET", f"{self._path}/{name}", absent=HTTPStatus.NOT_FOUND)
+        return self._call("GET", f"{self._path}/{name}")
 
-    def put(self, name: str, there: Mapping[str, Any] | None, files: Mapping[str, Path]) -> bool:
-        """Make a Secret of these files, or replace the one that is there; False when somebody else
-        has done either since.
-        """
-        data = {key: base64.b64encode(path.read_bytes()).decode() for key, path in files.items()}
-        metadata = there["metadata"] if there else {"name": name}
+    def put(self, name: str, there: Mapping[str, Any] | None, files: TlsFiles) -> None:
+        """Make a Secret of these files, or replace the one that is there, as it was read."""
+        paths = {"ca.crt": files.ca, "tls.crt": files.certificate, "tls.key": files.key}
         wanted = {
             "apiVersion": "v1",
             "kind": "Secret",
             "type": "kubernetes.io/tls",
-            "metadata": metadata,
-            "data": data,
+            "metadata": there["metadata"] if there else {"name": name},
+            "data": {
+                key: base64.b64encode(path.read_bytes()).decode() for key, path in paths.items()
+            },
         }
-        method, path = ("PUT", f"{self._path}/{name}") if there else ("POST", self._path)
-        return self._call(method, path, wanted, absent=HTTPStatus.CONFLICT) is not None
+        if there is None:
+            self._call("POST", self._path, wanted)
+        else:
+            self._call("PUT", f"{self._path}/{name}", wanted)
 
-    def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, absent: HTTPStatus
-    ) -> dict[str, Any] | None:
+    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any] | None:
         import httpx
 
         try:
@@ -89,8 +87,10 @@ class Secrets:
                 f"the API server at {self._client.base_url} does not answer: "
                 f"{error or type(error).__name__}"
             ) from error
-        if answer.status_code == absent:
+        if answer.status_code == HTTPStatus.NOT_FOUND and method == "GET":
             return None
+        if answer.status_code == HTTPStatus.CONFLICT:
+            raise FailedPrecondition(f"somebody else has written {path} meanwhile; run this again")
         if answer.is_error:
             # The body of a refusal says why, and never repeats what was sent.
             raise FailedPrecondition(
@@ -112,31 +112,24 @@ def publish(
         yield name, _authority(secrets, name, authority, now)
         for identity, wanted in names.items():
             name = f"{prefix}-{identity}-tls"
-            there = secrets.get(name)
-            why = "is missing" if there is None else _why_replaced(there, authority, wanted, now)
-            if not why:
+            there, files = secrets.get(name), files_of(authority, identity)
+            why = "" if there is None else _why_replaced(there, files, wanted, now)
+            if there is not None and not why:
                 yield name, _UNCHANGED
                 continue
-            files = issue(authority, identity, wanted, now)
-            paths = {"ca.crt": files.ca, "tls.crt": files.certificate, "tls.key": files.key}
-            if not secrets.put(name, there, paths):
-                yield name, "was written by somebody else meanwhile"
-            else:
-                yield name, "was made" if there is None else f"was replaced: it {why}"
+            issue(authority, identity, wanted, now, force=True)
+            secrets.put(name, there, files)
+            yield name, f"was replaced: it {why}" if why else "was made"
 
 
 def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
-    certificate, key = folder / "ca.crt", folder / "ca.key"
+    files = TlsFiles(folder / "ca.crt", folder / "ca.crt", folder / "ca.key")
     if (there := secrets.get(name)) is None:
         init(folder, now)
-        paths = {"ca.crt": certificate, "tls.crt": certificate, "tls.key": key}
-        if secrets.put(name, None, paths):
-            return "was made"
-        there = secrets.get(name)  # another Job was faster
-    certificate.write_bytes(_file(name, there, "tls.crt"))
-    key.touch(0o600)
-    key.write_bytes(_file(name, there, "tls.key"))
-    left = load_certificates(certificate)[0].not_valid_after_utc - now
+        secrets.put(name, None, files)
+        return "was made"
+    _unpack(there, files)
+    left = load_certificates(files.ca)[0].not_valid_after_utc - now
     if left >= RENEW_CA_BEFORE:
         return _UNCHANGED
     return (
@@ -146,32 +139,27 @@ def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
 
 
 def _why_replaced(
-    there: Mapping[str, Any], folder: Path, names: Sequence[str], now: datetime
+    there: Mapping[str, Any], files: TlsFiles, names: Sequence[str], now: datetime
 ) -> str:
     """What is wrong with a certificate that is there; empty when nothing is."""
-    found = folder / "found.crt"
-    try:
-        found.write_bytes(_file("", there, "tls.crt"))
-        certificate = load_certificates(found)[0]
-    except TlsInvalid:
-        return "could not be read"
-    if not is_issued_by(certificate, load_certificates(folder / "ca.crt")[0]):
-        return "was signed by another authority"
-    if certificate.not_valid_after_utc - now < RENEW_BEFORE:
-        return f"would end on {certificate.not_valid_after_utc:%Y-%m-%d}"
-    return "" if _dns_names(certificate) == set(names) else "was for other names"
-
-
-def _dns_names(certificate: "x509.Certificate") -> set[str]:
     from cryptography import x509
 
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    return set(found.value.get_values_for_type(x509.DNSName))
+    try:
+        _unpack(there, files)
+        check_files(files, now + RENEW_BEFORE)
+        found = load_certificates(files.certificate)[0].extensions
+    except TlsInvalid:
+        return "ends soon, or another authority has signed it"
+    alternatives = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    is_for_them = set(alternatives.get_values_for_type(x509.DNSName)) == set(names)
+    return "" if is_for_them else "was for other names"
 
 
-def _file(name: str, secret: Mapping[str, Any] | None, key: str) -> bytes:
-    data: Mapping[str, str] = (secret or {}).get("data") or {}
-    encoded = data.get(key)
-    if encoded is None:
-        raise TlsInvalid(f"the Secret {name} has no {key}; delete it and run this again")
-    return base64.b64decode(encoded)
+def _unpack(secret: Mapping[str, Any], files: TlsFiles) -> None:
+    """Write the certificate and the key of a Secret into files."""
+    data: Mapping[str, str] = secret.get("data") or {}
+    for key, path in (("tls.crt", files.certificate), ("tls.key", files.key)):
+        if key not in data:
+            name = secret["metadata"]["name"]
+            raise TlsInvalid(f"the Secret {name} has no {key}; delete it and run this again")
+        path.write_bytes(base64.b64decode(data[key]))

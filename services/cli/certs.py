@@ -5,7 +5,7 @@ from pathlib import Path
 from services.auth import Identity
 from services.certs import init, issue
 from services.cli.certificate_secrets import ACCOUNT, API_SERVER, publish, secrets_of
-from services.cli.command import Action, Command, Context, arg, flag
+from services.cli.command import Command, Context, action, arg, flag
 from services.cli.console import say
 from services.clock import SystemClock
 from services.errors import InvalidArgument
@@ -27,11 +27,13 @@ that are missing, and replaces those that end soon or are for other names."""
 
 
 def _init(context: Context) -> None:
+    """Make a certificate authority."""
     given = context.given
     say(f"made {init(given.folder, SystemClock().now(), force=given.force)}")
 
 
 def _issue(context: Context) -> None:
+    """Make a certificate for a service or an operator."""
     given = context.given
     names = given.name or ["localhost", "127.0.0.1"]
     identity, now = Identity(given.identity), SystemClock().now()
@@ -40,6 +42,7 @@ def _issue(context: Context) -> None:
 
 
 def _publish(context: Context) -> None:
+    """Keep the certificates of all in Secrets of this cluster."""
     given = context.given
     names, now = _names(given.name), SystemClock().now()
     with secrets_of(given.server, given.account, given.namespace) as secrets:
@@ -61,55 +64,31 @@ _WHERE = (
     arg("--folder", type=Path, default=Path("certs"), help="where (certs)"),
     flag("--force", "replace what is there"),
 )
+_ADDRESS = "a DNS name or IP address under which it is called (localhost and 127.0.0.1)"
+_NAME = "a DNS name under which a service is called"
 COMMAND = Command(
     EXAMPLES,
     has_home=False,
     actions=(
-        Action("init", "make a certificate authority", _init, _WHERE),
-        Action(
-            "issue",
-            "make a certificate for a service or an operator",
+        action(_init, *_WHERE),
+        action(
             _issue,
-            (
-                arg("identity", choices=[str(one) for one in Identity], help="whose it is"),
-                arg(
-                    "--name",
-                    action="append",
-                    default=[],
-                    metavar="NAME",
-                    help="a DNS name or IP address under which it is called (localhost and "
-                    "127.0.0.1)",
-                ),
-                *_WHERE,
-            ),
+            arg("identity", choices=[str(one) for one in Identity], help="whose it is"),
+            arg("--name", action="append", default=[], metavar="NAME", help=_ADDRESS),
+            *_WHERE,
         ),
-        Action(
-            "publish",
-            "keep the certificates of all in Secrets of this cluster",
+        action(
             _publish,
-            (
-                arg("--namespace", required=True, help="namespace of the Secrets"),
-                arg("--prefix", required=True, help="what their names begin with"),
-                arg(
-                    "--name",
-                    action="append",
-                    default=[],
-                    metavar="SERVICE=NAME",
-                    help="a DNS name under which a service is called",
-                ),
-                arg(
-                    "--server",
-                    default=API_SERVER,
-                    metavar="URL",
-                    help=f"the API server ({API_SERVER})",
-                ),
-                arg(
-                    "--account",
-                    type=Path,
-                    default=Path(ACCOUNT),
-                    metavar="FOLDER",
-                    help=f"token and ca.crt ({ACCOUNT})",
-                ),
+            arg("--namespace", required=True, help="namespace of the Secrets"),
+            arg("--prefix", required=True, help="what their names begin with"),
+            arg("--name", action="append", default=[], metavar="SERVICE=NAME", help=_NAME),
+            arg("--server", default=API_SERVER, metavar="URL", help=f"API server ({API_SERVER})"),
+            arg(
+                "--account",
+                type=Path,
+                default=Path(ACCOUNT),
+                metavar="FOLDER",
+                help=f"token and ca.crt ({ACCOUNT})",
             ),
         ),
     ),

@@ -7,8 +7,8 @@ this version, the clocks agree, and nothing is reached that a network policy sho
 import asyncio
 import importlib
 import os
+import re
 from collections.abc import Container, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -62,9 +62,9 @@ def called_from_here(settings: Settings) -> tuple[str, ...]:
 async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Check]:
     """Everything that only shows from inside; those that are silent have been told of."""
     config = settings.load(ServiceConfig)
-    found = [
-        pod_check(await asyncio.to_thread(_status), os.geteuid(), is_read_only=_is_read_only())
-    ]
+    status = await asyncio.to_thread(Path("/proc/self/status").read_text, "ascii", "replace")
+    is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+    found = [pod_check(status, os.geteuid(), is_read_only=is_read_only)]
     if config.tls.files is None:
         what = "there is none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are unset"
         return [*found, Check("certificate", Verdict.FAILED, what)]
@@ -78,36 +78,21 @@ async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Che
             url = config.database.url_of(service, settings.home)
             found.append(await clock_check(url, service, SystemClock()))
     if "executor" in CALLS[identity] and "executor" not in silent:
-        found += await _boxes(settings)
+        found += await _trials(settings)
     return found
 
 
 def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
     """Whether the process has no more rights than the chart gives it."""
-    lines = (line.partition(":") for line in status.splitlines())
-    has = {name: value.strip() for name, _, value in lines}
-    wrong = [
-        f"{name} is {has.get(name)}"
-        for name, value in _RESTRICTED.items()
-        if has.get(name) != value
-    ]
-    wrong += ["it runs as root"] if uid == 0 else []
-    wrong += [] if is_read_only else ["its root file system can be written"]
-    if wrong:
-        return Check(
-            "pod",
-            Verdict.FAILED,
-            f"it may more than it needs: {'; '.join(wrong)}; see the securityContext of its pod",
-        )
+    has = dict(re.findall(r"^(\w+):\s*(.*)$", status, re.MULTILINE))
+    wrong = {
+        f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
+    }
+    wrong |= {"it runs as root": uid == 0, "its root file system can be written": not is_read_only}
+    if told := "; ".join(what for what, is_so in wrong.items() if is_so):
+        what = f"it may more than it needs: {told}; see the securityContext of its pod"
+        return Check("pod", Verdict.FAILED, what)
     return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
-
-
-def _status() -> str:
-    return Path("/proc/self/status").read_text("ascii", "replace")
-
-
-def _is_read_only() -> bool:
-    return bool(os.statvfs("/").f_flag & os.ST_RDONLY)
 
 
 def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity | None]:
@@ -146,18 +131,17 @@ async def network_checks(
         is_needed = leads_back or name in {*CALLS[identity], identity}
         if isinstance(address, TcpAddress) and not is_needed:
             forbidden[name] = address
-    reached = [name for name, address in forbidden.items() if await _connects(address)]
-    if not reached:
-        ways = ", ".join(f"the {name}" for name in forbidden)
-        return [Check("network", Verdict.OK, f"no way to {ways}")]
     advice = "have a network in common only with whom you call: see docs/compose.md"
     if in_cluster:
         advice = "does the cluster's network plugin enforce network policies?"
-    what = "the {} reaches the {} at {}, and never has to; {}"
-    return [
-        Check("network", Verdict.FAILED, what.format(identity, name, forbidden[name], advice))
-        for name in reached
+    reached = [
+        f"the {identity} reaches the {name} at {address}, and never has to; {advice}"
+        for name, address in forbidden.items()
+        if await _connects(address)
     ]
+    ways = ", ".join(f"the {name}" for name in forbidden)
+    well = [Check("network", Verdict.OK, f"no way to {ways}")]
+    return [Check("network", Verdict.FAILED, what) for what in reached] or well
 
 
 async def _connects(address: TcpAddress) -> bool:
@@ -167,8 +151,6 @@ async def _connects(address: TcpAddress) -> bool:
     except (OSError, TimeoutError):
         return False
     writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
     return True
 
 
@@ -195,25 +177,21 @@ async def _clocks_apart_s(database: Database, clock: Clock) -> float:
     """How far this pod's clock is from the database's; SQLite has none of its own."""
     if database.dialect == "sqlite":
         return 0.0
-    theirs = await database.read(_their_time)
+    theirs: datetime = await database.read(
+        lambda conn: conn.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+    )
     return abs((clock.now() - theirs).total_seconds())
 
 
-def _their_time(conn: sa.Connection) -> datetime:
-    return conn.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-
-
-async def _boxes(settings: Settings) -> list[Check]:
+async def _trials(settings: Settings) -> list[Check]:
     """Whether each executor gives a sandbox from which nothing outside is reached."""
     try:
         trials, silent = await trials_of(settings, probe=True)
     except EXPECTED as error:
         return [Check("trial", Verdict.FAILED, explain(error))]
-    found = [
-        Check("trial", Verdict.FAILED, f"the executor at {endpoint} {instead}")
-        for endpoint, instead in silent.items()
-    ]
-    return found + [trial_check(trial) for trial in trials]
+    untold = [f"the executor at {endpoint} {instead}" for endpoint, instead in silent.items()]
+    failed = [Check("trial", Verdict.FAILED, what) for what in untold]
+    return failed + [trial_check(trial) for trial in trials]
 
 
 def trial_check(trial: Trial) -> Check:

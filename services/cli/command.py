@@ -156,6 +156,18 @@ class Action(Struct, frozen=True):
     """The services that it talks to; None: those of the command."""
 
 
+def action(
+    function: Function | PlainFunction,
+    *arguments: Argument | OneOf,
+    name: str = "",
+    services: Sequence[str] | None = None,
+) -> Action:
+    """An action with the name of its function, such as `_list`, and its docstring as help."""
+    told = (inspect.getdoc(function) or "").removesuffix(".")
+    meaning = f"{told[0].lower()}{told[1:]}"
+    return Action(name or function.__name__.strip("_"), meaning, function, arguments, services)
+
+
 class Command(Struct, frozen=True):
     """A command, such as `hermes jobs`; its help begins with the docstring of its module."""
 

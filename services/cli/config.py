@@ -5,7 +5,7 @@ import shlex
 import shutil
 import subprocess
 
-from services.cli.command import DRY_RUN, JSON_LIST, YES, Action, Command, Context, arg, flag
+from services.cli.command import DRY_RUN, JSON_LIST, YES, Command, Context, action, arg, flag
 from services.cli.console import complain, say
 from services.cli.output import Column, print_table
 from services.cli.startup import catalog
@@ -38,6 +38,7 @@ _SHOWN = (
 
 
 def _show(context: Context) -> None:
+    """The settings in effect and what set them."""
     settings = load_settings(vars(context.given))
     rows = [row for row in catalog().show(settings) if context.given.all or row.where != "default"]
     empty = "Nothing is set; everything has its default. See them with: hermes config show --all"
@@ -45,6 +46,7 @@ def _show(context: Context) -> None:
 
 
 def _set(context: Context) -> None:
+    """Change config.yaml, or .env for NAME_IN_CAPITALS."""
     given = context.given
     settings = load_settings(vars(given))
     path = set_value(settings.home, given.key, given.value, catalog().models)
@@ -52,6 +54,7 @@ def _set(context: Context) -> None:
 
 
 def _edit(context: Context) -> int:
+    """Open config.yaml in an editor, and check it afterwards."""
     home, editor = editing(vars(context.given))
     command = shlex.split(editor) or [name for name in EDITORS if shutil.which(name)][:1]
     if not command:
@@ -68,6 +71,7 @@ def _edit(context: Context) -> int:
 
 
 def _migrate(context: Context) -> None:
+    """Give settings that have older names their present ones."""
     settings = load_settings(vars(context.given))
     found = renames(settings, catalog())
     if not found:
@@ -83,6 +87,7 @@ def _migrate(context: Context) -> None:
 
 
 def _check(context: Context) -> int:
+    """Look for mistakes."""
     settings = load_settings(vars(context.given))
     notices = check_settings(settings, catalog())
     for notice in notices:
@@ -95,28 +100,14 @@ def _check(context: Context) -> int:
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        Action(
-            "show",
-            "the settings in effect and what set them",
-            _show,
-            (flag("--all", "also what has its default"), JSON_LIST),
-        ),
-        Action(
-            "set",
-            "change config.yaml, or .env for NAME_IN_CAPITALS",
+        action(_show, flag("--all", "also what has its default"), JSON_LIST),
+        action(
             _set,
-            (
-                arg("key", help="a path such as agent.max_turns, or a variable"),
-                arg("value", help="the new value"),
-            ),
+            arg("key", help="a path such as agent.max_turns, or a variable"),
+            arg("value", help="the new value"),
         ),
-        Action("edit", "open config.yaml in an editor, and check it afterwards", _edit),
-        Action(
-            "migrate",
-            "give settings that have older names their present ones",
-            _migrate,
-            (DRY_RUN, YES),
-        ),
-        Action("check", "look for mistakes", _check),
+        action(_edit),
+        action(_migrate, DRY_RUN, YES),
+        action(_check),
     ),
 )

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-from services.cli.command import JSON_LIST, Action, Command, Context, arg
+from services.cli.command import JSON_LIST, Command, Context, action, arg
 from services.cli.console import print_json, say
 from services.config import Settings
 from services.config_models import ServiceConfig
@@ -29,6 +29,7 @@ SCHEMAS = {
 
 
 async def _upgrade(context: Context) -> None:
+    """Bring the tables to what this version needs."""
     done: list[dict[str, str | None]] = []
     for service in context.given.service or SCHEMAS:
         before, after = await _bring_up(context.settings, service)
@@ -56,14 +57,4 @@ def _service(name: str) -> str:
 
 
 _SERVICES = arg("service", nargs="*", type=_service, metavar="SERVICE", help="whose tables (all)")
-COMMAND = Command(
-    EXAMPLES,
-    actions=(
-        Action(
-            "upgrade",
-            "bring the tables to what this version needs",
-            _upgrade,
-            (_SERVICES, JSON_LIST),
-        ),
-    ),
-)
+COMMAND = Command(EXAMPLES, actions=(action(_upgrade, _SERVICES, JSON_LIST),))

@@ -5,6 +5,7 @@ import platform
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,14 +18,9 @@ from services.checks import Check, Verdict
 from services.cli import process
 from services.cli.cluster_checks import called_from_here, cluster_checks
 from services.cli.command import JSON_LIST, Command, Context, flag
-from services.cli.connection import (
-    at_home,
-    elsewhere,
-    is_running,
-    start_command,
-    unanswered,
-)
+from services.cli.connection import at_home, elsewhere, is_running, start_command, unanswered
 from services.cli.console import print_json
+from services.cli.database import SCHEMAS
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.output import enum_word
@@ -51,9 +47,6 @@ CHECKS = {
 BACKENDS = "executor_service.checks:checks"
 """Where the backends are tried of which a running executor does not tell."""
 
-WITH_DATABASE = ("agent", "gateway", "scheduler")
-"""Services with rows of their own; the executor's journal is a part of its sandboxes."""
-
 _MARKS = {
     Verdict.OK: ("✓", "green"),
     Verdict.NOTE: ("!", "yellow"),
@@ -64,35 +57,30 @@ _MARKS = {
 
 def _check(context: Context) -> int:
     """Check everything; the exit status is 1 when something has failed."""
-    given = context.given
+    found = [Check("python", Verdict.OK, f"{platform.python_version()} on {sys.platform}")]
     try:
-        settings = load_settings(vars(given))
+        settings = load_settings(vars(context.given))
         settings.home.create()
-        found = [_python(), *_config(settings)]
+        found += _config(settings)
         with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            found += asyncio.run(_parts(settings, from_inside=given.cluster))
-    except ConfigError as error:
-        found = [Check("config", Verdict.FAILED, str(error))]
+            found += asyncio.run(_parts(settings, from_inside=context.given.cluster))
     except HermesError as error:
-        found = [Check("home", Verdict.FAILED, str(error))]
-    _show(found, as_json=given.json)
+        name = "config" if isinstance(error, ConfigError) else "home"
+        found = [Check(name, Verdict.FAILED, str(error))]
+    if context.given.json:
+        print_json([{"check": c.name, "verdict": c.verdict, "message": c.message} for c in found])
+    else:
+        _show(found)
     return 1 if any(check.verdict is Verdict.FAILED for check in found) else 0
 
 
-def _show(found: list[Check], *, as_json: bool) -> None:
-    if as_json:
-        print_json([{"check": c.name, "verdict": c.verdict, "message": c.message} for c in found])
-        return
+def _show(found: list[Check]) -> None:
     console = Console()
     for check in found:
         mark, style = _MARKS[check.verdict]
         indented = check.message.replace("\n", "\n" + " " * 17)
         line = Text(f"{mark} {check.name:<14} ", style=style).append(indented, style="default")
         console.print(line, highlight=False, soft_wrap=True)
-
-
-def _python() -> Check:
-    return Check("python", Verdict.OK, f"{platform.python_version()} on {sys.platform}")
 
 
 def _config(settings: Settings) -> list[Check]:
@@ -107,42 +95,35 @@ def _config(settings: Settings) -> list[Check]:
 async def _databases(settings: Settings) -> list[Check]:
     """The databases of the services that run here, each that several share once."""
     config = settings.load(ServiceConfig).database
-    users = {config.url_of(name, settings.home): name for name in at_home(settings, WITH_DATABASE)}
-    found = [await _database(url, name) for url, name in users.items()]
-    return [check for check in found if check is not None]
-
-
-async def _database(url: str, service: str) -> Check | None:
-    try:
-        database = Database(url, service)
+    users = {config.url_of(name, settings.home): name for name in at_home(settings, tuple(SCHEMAS))}
+    found = list[Check]()
+    for url, service in users.items():
         parsed = make_url(url)
-        if database.dialect == "sqlite":
-            return await asyncio.to_thread(_file, Path(parsed.database or ""))
-        async with database:
-            return Check("database", Verdict.OK, parsed.render_as_string(hide_password=True))
-    except HermesError as error:
-        return Check("database", Verdict.FAILED, str(error))
-
-
-def _file(path: Path) -> Check | None:
-    if not path.exists():
-        return None  # made when it is first used
-    try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
+            database = Database(url, service)
+            if database.dialect == "postgresql":
+                async with database:
+                    shown = parsed.render_as_string(hide_password=True)
+                    found.append(Check("database", Verdict.OK, shown))
+            else:
+                found += await asyncio.to_thread(_file, Path(parsed.database or ""))
+        except HermesError as error:
+            found.append(Check("database", Verdict.FAILED, str(error)))
+    return found
+
+
+def _file(path: Path) -> list[Check]:
+    if not path.exists():
+        return []  # it is made when it is first used
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         result = str(error)
     if result == "ok":
-        return Check("database", Verdict.OK, str(path))
-    return Check(
-        "database",
-        Verdict.FAILED,
-        f"{path} is damaged ({result}); stop hermes and restore it from a backup, "
-        "or move it away to begin anew",
-    )
+        return [Check("database", Verdict.OK, str(path))]
+    what = f"{path} is damaged ({result}); stop hermes and restore it from a backup, "
+    return [Check("database", Verdict.FAILED, f"{what}or move it away to begin anew")]
 
 
 async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:

@@ -6,9 +6,9 @@ alone is reached; one that says none is the only one.
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from ipaddress import ip_address
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import wraps
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.addresses import TcpAddress, parse_address
+from services.addresses import TcpAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.cli.command import Context, Function, pick
@@ -157,10 +157,11 @@ class Executors(Struct):
 
 
 def at_executors(
-    function: "Callable[[Context, Executors], Awaitable[int | None]]",
+    function: Callable[[Context, Executors], Awaitable[int | None]],
 ) -> Function:
     """The function of a command that takes the executors of the deployment as well."""
 
+    @wraps(function)
     async def with_executors(context: Context) -> int | None:
         async with executors(context.settings) as deployment:
             return await function(context, deployment)
@@ -182,11 +183,11 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
         return
     places = {str(place): place for place in await places_of(address)}
     async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
-        yield await find(channels, places)
+        yield await _find(channels, tuple(places))
 
 
-async def find(channels: Channels, places: Mapping[str, TcpAddress]) -> Executors:
-    """Those at these places, to which the channels lead by the same names."""
+async def _find(channels: Channels, places: Sequence[str]) -> Executors:
+    """Those that answer at these places, and what the others do."""
     found, silent = dict[str, Executor](), dict[str, str]()
     answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
     for name, answer in zip(places, answers, strict=True):
@@ -195,27 +196,11 @@ async def find(channels: Channels, places: Mapping[str, TcpAddress]) -> Executor
         else:
             endpoint = answer.endpoint
             channel = channels.at(endpoint) if endpoint else channels.to(name)
-            # One may have several addresses, as of IPv4 and IPv6.
             found.setdefault(endpoint, Executor(endpoint, channel, answer))
     if not found:
         each = "; ".join(f"the executor at {name} {why}" for name, why in silent.items())
         raise ServiceUnavailable(f"{each}; {remedy('executor')}")
-    if silent:
-        known = await _hosts(found)
-        silent = {name: why for name, why in silent.items() if places[name].host not in known}
-    if set(found) == {""}:
-        silent = {}  # the only one listens at one of its addresses
     return Executors([found[endpoint] for endpoint in sorted(found)], silent)
-
-
-async def _hosts(endpoints: Iterable[str]) -> set[str]:
-    """The addresses of those who have these endpoints, as far as they can be looked up."""
-    found = set[str]()
-    for address in map(parse_address, filter(None, endpoints)):
-        if isinstance(address, TcpAddress):
-            with suppress(ServiceUnavailable):  # then nobody can say what else leads there
-                found.update(place.host for place in await places_of(address))
-    return found
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
@@ -238,18 +223,21 @@ async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
 
 
 async def places_of(address: TcpAddress) -> list[TcpAddress]:
-    """Where an address leads, each place once; fails with ServiceUnavailable."""
-    with suppress(ValueError):
-        ip_address(address.host)
-        return [address]
+    """Where an address leads, each place once; fails with ServiceUnavailable.
+
+    Places of IPv6 are only those of a name without IPv4: an executor may have an address of each.
+    """
     look_up = asyncio.get_running_loop().getaddrinfo(address.host, None, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(LOOKUP_S):
-            hosts = dict.fromkeys(str(place[0]) for *_, place in await look_up)
+            found = await look_up
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
         raise ServiceUnavailable(
             f"the name {address.host} of the executor cannot be looked up ({why}); "
             f"{remedy('executor')}"
         ) from error
-    return [TcpAddress(host, address.port, server_name=address.host) for host in hosts]
+    of_ipv4 = [place for place in found if place[0] is socket.AF_INET]
+    hosts = dict.fromkeys(str(place[4][0]) for place in of_ipv4 or found)
+    name = "" if address.host in hosts else address.host
+    return [TcpAddress(host, address.port, server_name=name) for host in hosts]

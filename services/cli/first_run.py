@@ -28,16 +28,15 @@ async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
 
     A local server is taken only if a person agrees.
     """
-    choice = await _ask_agent(settings)
+    choice = await _choice(settings)
     if choice.configured:
         return settings
-    if choice.offers and not (may_ask and _sees_questions()):
-        offer = choice.offers[0]
-        raise NoModel(
-            f"no model is set; {_described(offer)}; use it with: HERMES_BASE_URL={offer.base_url}"
-        )
     for offer in choice.offers:
-        if _agrees(f"{_described(offer)}. Use it?"):
+        described = f"{offer.name} runs at {offer.base_url} with {offer.model}"
+        if not (may_ask and _sees_questions()):
+            use = f"use it with: HERMES_BASE_URL={offer.base_url}"
+            raise NoModel(f"no model is set; {described}; {use}")
+        if _agrees(f"{described}. Use it?"):
             return _chosen(settings, offer)
     raise NoModel(f"{choice.advice}\n{DEMO}")
 
@@ -51,10 +50,6 @@ def or_demo(talk: Callable[[], int]) -> int:
     if not _agrees("Start it now?"):
         return 1
     return imported("services.cli.demo:demonstrate")()
-
-
-def _described(offer: ModelOffer) -> str:
-    return f"{offer.name} runs at {offer.base_url} with {offer.model}"
 
 
 def _sees_questions() -> bool:
@@ -81,7 +76,7 @@ def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
     return load_settings(settings.flags, settings.environ)
 
 
-async def _ask_agent(settings: Settings) -> ModelChoice:
+async def _choice(settings: Settings) -> ModelChoice:
     return await imported(MODEL_CHOICE)(settings)
 
 
@@ -92,12 +87,9 @@ async def introduce(
     settings: Settings, channels: Channels, tell: Callable[[str], None] = say
 ) -> None:
     """Say what runs."""
-    choice = await _ask_agent(settings)
-    model, *more = (choice.configured or choice.advice).splitlines()
+    choice, chosen = await _choice(settings), await _backend(channels)
+    model = (choice.configured or choice.advice).replace("\n", "\n         ")
     tell(f"model    {model}")
-    for line in more:
-        tell(f"         {line}")
-    chosen = await _backend(channels)
     tell(f"sandbox  {chosen.name}: {chosen.choice_reason}")
     if message := _remark(settings, chosen):
         tell(f"         {message}")

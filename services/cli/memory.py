@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg, limit
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, limit
 from services.cli.console import print_json, printable, say
 from services.cli.output import Column, describe, field_value, local_time
 
@@ -25,11 +25,13 @@ _CHANGE = (
 
 
 async def _show(context: Context) -> None:
+    """What is remembered now."""
     answer = await context.stub(MemoryServiceStub).GetMemory(context.request(pb.GetMemoryRequest))
     _print(answer.memories, as_json=context.given.json)
 
 
 async def _history(context: Context) -> None:
+    """What was changed, the last change first."""
     request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
     if context.given.json:
@@ -48,6 +50,7 @@ async def _history(context: Context) -> None:
 
 
 async def _undo(context: Context) -> None:
+    """Take a change back, if nothing was changed since."""
     request = context.request(pb.UndoMemoryChangeRequest)
     answer = await context.stub(MemoryServiceStub).UndoMemoryChange(request)
     _print([answer.memory], as_json=context.given.json)
@@ -69,8 +72,8 @@ def _print(memories: Sequence[pb.Memory], *, as_json: bool) -> None:
 
 _ID = arg("change_id", metavar="ID", help="the change, as history shows it")
 _ACTIONS = (
-    Action("show", "what is remembered now", _show, (JSON_OBJECT,)),
-    Action("history", "what was changed, the last change first", _history, (limit(), JSON_LIST)),
-    Action("undo", "take a change back, if nothing was changed since", _undo, (_ID, JSON_OBJECT)),
+    action(_show, JSON_OBJECT),
+    action(_history, limit(), JSON_LIST),
+    action(_undo, _ID, JSON_OBJECT),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

@@ -7,7 +7,7 @@ from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
 from services.amounts import plural
 from services.cli.arguments import INT32, up_to
-from services.cli.command import YES, Action, Argument, Command, Context, arg, flag
+from services.cli.command import YES, Argument, Command, Context, action, arg, flag
 from services.cli.console import say
 from services.cli.executors import TELL_S, Executor, Executors, at_executors
 from services.cli.output import Column, print_list
@@ -30,7 +30,6 @@ LOOK_S = 30.0
 """How long an executor may look through all boxes of its backends."""
 REAP_S = 120.0
 """How long boxes may take to end."""
-_BOX = "lost box"
 NO_ORPHANS = "There is no box that nobody knows."
 
 
@@ -72,6 +71,8 @@ UNDRAINED = (Column("draining", source=lambda _: False),)
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
+    """How many boxes each template has ready, in use and at most."""
+
     async def ask(at: Executor) -> Sequence[pool_pb2.PoolStats]:
         request = pool_pb2.GetPoolStatsRequest()
         return (await PoolServiceStub(at.channel).GetPoolStats(request, timeout=TELL_S)).pools
@@ -82,6 +83,7 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _resize(context: Context, deployment: Executors) -> None:
+    """Keep another number ready, until the executor's next start."""
     at = deployment.one(context.given.executor)
     request = pool_pb2.ResizePoolRequest(
         template=context.given.template,
@@ -98,6 +100,7 @@ async def _resize(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _drain(context: Context, deployment: Executors) -> None:
+    """Take no new sessions; those that have a sandbox go on."""
     at = deployment.one(context.given.executor)
     left = await PoolServiceStub(at.channel).Drain(pool_pb2.DrainRequest(), timeout=TELL_S)
     boxes = plural(left.claimed_count, "sandbox", "sandboxes")
@@ -110,6 +113,7 @@ async def _drain(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _undrain(context: Context, deployment: Executors) -> None:
+    """Take new sessions again."""
     at = deployment.one(context.given.executor)
     done = await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
     context.print_one((at, done), deployment.columns(UNDRAINED), f"{at.name} takes new sessions")
@@ -125,16 +129,20 @@ async def _lost(at: Executor) -> Sequence[pool_pb2.OrphanBox]:
 
 @at_executors
 async def _orphans(context: Context, deployment: Executors) -> None:
+    """The boxes of this installation that nobody knows."""
     chosen = deployment.chosen(context.given.executor)
     chosen.print_list(context, await chosen.ask(_lost), ORPHAN, NO_ORPHANS)
 
 
 @at_executors
 async def _reap(context: Context, deployment: Executors) -> int:
+    """End boxes that nobody knows, as happens by itself in a minute."""
     chosen = deployment.chosen(context.given.executor)
     lost = meant = await chosen.ask(_lost)
     if context.given.boxes:
-        find = partial(chosen.pick, told=lost, ident=_key, what=_BOX, see="hermes pools orphans")
+        find = partial(
+            chosen.pick, told=lost, ident=_key, what="lost box", see="hermes pools orphans"
+        )
         meant = [pair for named in context.given.boxes for pair in find(named)]
     if meant and not context.given.yes:
         print_list(meant, chosen.columns(ORPHAN), as_json=False, empty="")
@@ -169,43 +177,26 @@ def _common(which: str, output: str) -> tuple[Argument, Argument]:
 
 
 _ONE = _common("this one, where there are several", "one JSON object")
+_EACH = _common("only of this one", "one JSON list")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        Action(
-            "list",
-            "how many boxes each template has ready, in use and at most",
-            _list,
-            _common("only of this one", "one JSON list"),
-        ),
-        Action(
-            "resize",
-            "keep another number ready, until the executor's next start",
+        action(_list, *_EACH),
+        action(
             _resize,
-            (
-                arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
-                arg("ready", metavar="N", type=up_to(INT32), help="how many are kept ready"),
-                arg("--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"),
-                *_ONE,
-            ),
+            arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
+            arg("ready", metavar="N", type=up_to(INT32), help="how many are kept ready"),
+            arg("--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"),
+            *_ONE,
         ),
-        Action("drain", "take no new sessions; those that have a sandbox go on", _drain, _ONE),
-        Action("undrain", "take new sessions again", _undrain, _ONE),
-        Action(
-            "orphans",
-            "the boxes of this installation that nobody knows",
-            _orphans,
-            _common("only of this one", "one JSON list"),
-        ),
-        Action(
-            "reap",
-            "end boxes that nobody knows, as happens by itself in a minute",
+        action(_drain, *_ONE),
+        action(_undrain, *_ONE),
+        action(_orphans, *_EACH),
+        action(
             _reap,
-            (
-                arg("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them"),
-                YES,
-                *_common("only of this one", "one JSON list of what was ended"),
-            ),
+            arg("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them"),
+            YES,
+            *_common("only of this one", "one JSON list of what was ended"),
         ),
     ),
 )

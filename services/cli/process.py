@@ -2,13 +2,12 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from services.addresses import Address, UnixAddress
@@ -23,14 +22,7 @@ from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
 from services.in_process import InProcessServer
 from services.lifecycle import Shutdown
-from services.metrics import (
-    Checks,
-    Exposition,
-    GrpcMetrics,
-    Meter,
-    process_registry,
-    serve_metrics,
-)
+from services.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
 from services.server import Listen, serve
 from services.tracing import exporting
 
@@ -94,54 +86,50 @@ async def run(
     shutdown: Shutdown | None = None,
 ) -> None:
     """Runs the services until they are told to stop."""
+    release, config = version("hermes-services"), settings.load(ServiceConfig)
+    stop, serving = shutdown or Shutdown(), asyncio.Event()
+    own, in_process = process_registry(release), InProcessServer()
+    grpc = GrpcMetrics.create(Meter(own))
+    registries = {name: CollectorRegistry() for name in plan.services}
+    channels = {
+        name: _channels(settings, plan, name, in_process, grpc.client) for name in plan.services
+    }
     # In a thread, because importing the services and reading the settings takes its time.
-    assembled = await asyncio.to_thread(_assemble, settings, plan)
-    config, stop, serving = assembled.config, shutdown or Shutdown(), asyncio.Event()
+    components = await asyncio.to_thread(_build, settings, channels, registries)
+    about = {
+        "service.name": f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes",
+        "service.version": release,
+        "service.instance.id": config.instance,
+    }
 
     def serves() -> bool:
         return serving.is_set() and not stop.is_requested
 
+    def leave_token() -> None:
+        if plan.tokens is not None:
+            replace_file(token_file(settings.home), plan.tokens[Identity.OPERATOR], 0o600)
+
+    async def announce(addresses: tuple[Address, ...]) -> None:
+        # What the start has made stays; only what work leaves behind is collected from now on.
+        gc.freeze()
+        gc.set_threshold(OBJECTS_WHILE_SERVING)
+        serving.set()
+        await ready(addresses[0])
+
     async with AsyncExitStack() as stack:
-        exported = exporting(config.tracing, settings.redactor(), assembled.about)
-        await stack.enter_async_context(exported)
-        for channels in assembled.channels:
-            await stack.enter_async_context(channels)
+        await stack.enter_async_context(exporting(config.tracing, settings.redactor(), about))
+        for each in channels.values():
+            await stack.enter_async_context(each)
         if plan.metrics:
-            where = config.metrics
-            await stack.enter_async_context(
-                serve_metrics(
-                    assembled.exposition,
-                    where.host,
-                    where.port,
-                    checks=readiness(assembled.components, serves),
-                )
-            )
-
+            where, checks = config.metrics, readiness(components, serves)
+            exposition = Exposition(own, registries)
+            metrics = serve_metrics(exposition, where.host, where.port, checks=checks)
+            await stack.enter_async_context(metrics)
         if plan.metrics and config.admin.port is not None:
-            policies = [component.policy for component in assembled.components]
+            policies = [component.policy for component in components]
             await stack.enter_async_context(reflecting(config.admin.port, policies))
-
-        def leave_token() -> None:
-            if plan.tokens is not None:
-                token = plan.tokens[Identity.OPERATOR]
-                replace_file(token_file(settings.home), token, 0o600)
-
-        async def announce(addresses: tuple[Address, ...]) -> None:
-            # What the start has made stays; only what work leaves behind is collected from now on.
-            gc.freeze()
-            gc.set_threshold(OBJECTS_WHILE_SERVING)
-            serving.set()
-            await ready(addresses[0])
-
-        await serve(
-            assembled.components,
-            Listen(
-                (plan.address,), config.tls.files, plan.tokens, assembled.in_process, leave_token
-            ),
-            observer=assembled.grpc.server,
-            ready=announce,
-            shutdown=stop,
-        )
+        listen = Listen((plan.address,), config.tls.files, plan.tokens, in_process, leave_token)
+        await serve(components, listen, observer=grpc.server, ready=announce, shutdown=stop)
 
 
 def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Checks:
@@ -154,54 +142,26 @@ def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Ch
     return {"serving": lambda: "" if serves() else "it starts or stops", "platforms": unheard}
 
 
-class _Assembled(Struct, frozen=True):
-    config: ServiceConfig
-    about: dict[str, str]
-    """What spans say of the process, in OpenTelemetry's names."""
-    components: list[Component]
-    channels: list[Channels]
-    exposition: Exposition
-    grpc: GrpcMetrics
-    in_process: InProcessServer
-
-
-def _assemble(settings: Settings, plan: Plan) -> _Assembled:
-    config = settings.load(ServiceConfig)
-    release = version("hermes-services")
-    name = f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes"
-    own = process_registry(release)
-    about = {
-        "service.name": name,
-        "service.version": release,
-        "service.instance.id": config.instance,
-    }
-    grpc, in_process = GrpcMetrics.create(Meter(own)), InProcessServer()
-    assembled = _Assembled(config, about, [], [], Exposition(own), grpc, in_process)
-    registries: dict[str, CollectorRegistry] = {}
-    for name in plan.services:
-        channels = _channels(settings, config, plan, name, in_process, grpc.client)
-        registry = registries[name] = CollectorRegistry()
-        assembled.channels.append(channels)
-        assembled.components.append(imported(BUILDERS[name])(settings, channels, Meter(registry)))
-    return replace(assembled, exposition=Exposition(own, registries))
+def _build(
+    settings: Settings,
+    channels: Mapping[str, Channels],
+    registries: Mapping[str, CollectorRegistry],
+) -> list[Component]:
+    return [
+        imported(BUILDERS[name])(settings, own, Meter(registries[name]))
+        for name, own in channels.items()
+    ]
 
 
 def _channels(
-    settings: Settings,
-    config: ServiceConfig,
-    plan: Plan,
-    name: str,
-    in_process: InProcessServer,
-    observer: CallObserver,
+    settings: Settings, plan: Plan, name: str, in_process: InProcessServer, observer: CallObserver
 ) -> Channels:
-    identity = Identity(name)
-    together = dict.fromkeys(plan.services, in_process)
-    apart = {
-        service: config.addresses.of(service, settings.home)
+    config, identity = settings.load(ServiceConfig), Identity(name)
+    to = {
+        service: in_process
+        if service in plan.services
+        else config.addresses.of(service, settings.home)
         for service in ALL
-        if service not in together
     }
     token = plan.tokens[identity] if plan.tokens is not None else None
-    return Channels(
-        identity, {**together, **apart}, tls=config.tls.files, token=token, observer=observer
-    )
+    return Channels(identity, to, tls=config.tls.files, token=token, observer=observer)

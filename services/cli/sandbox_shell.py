@@ -6,32 +6,30 @@ import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager, nullcontext, suppress
 from typing import Any
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
-from msgspec import Struct, field
+from msgspec import Struct
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.cli.connection import until_told
 from services.cli.console import EXIT_FAILURE, complain
 from services.cli.exec_stream import ExecStream
-from services.cli.failures import EXPECTED
+from services.cli.output import enum_word
 from services.cli.standard_input import typed
 from services.ids import new_id
 from services.lifecycle import Shutdown, Workers
+from services.task_groups import ungrouped
 
 LONGEST_RUN_S = 24 * 3600
 KILL_DEADLINE_S = 15.0
 SHOWN_AGAIN_BYTES = 4096
 """Output that is shown of a program that was left, so that one sees where it is."""
-
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
-
-
 DETACH_KEY = b"\x1d"
 """Ctrl-]; pressed twice it detaches, and before any other key it is a key like all."""
 
@@ -54,36 +52,16 @@ class Place(Struct, frozen=True):
         return {"lease": lease, "profile": self.sandbox.profile}
 
 
-class _DetachKeys:
-    """Finds the keys that detach in what is typed."""
-
-    def __init__(self) -> None:
-        self._held = False
-
-    def pass_on(self, typed: bytes) -> tuple[bytes, bool]:
-        """What goes to the program, and whether the rest was to detach."""
-        passed = bytearray()
-        for key in (bytes([code]) for code in typed):
-            if key != DETACH_KEY:
-                passed += DETACH_KEY * self._held + key
-                self._held = False
-            elif self._held:
-                return bytes(passed), True
-            else:
-                self._held = True
-        return bytes(passed), False
-
-
 class Shell(Struct):
     """One sitting at a program in a sandbox."""
 
     place: Place
     term: str
     """What kind of terminal this is; empty where there is none, and pipes are used."""
-    _keys: _DetachKeys = field(default_factory=_DetachKeys)
+    _held: bytes = b""
+    """A key that detaches when it is pressed again."""
     _exit: exec_pb2.Exit | None = None
     _detached: bool = False
-    _failure: Exception | None = None
 
     async def run(self, command: Sequence[str]) -> int:
         """Start a command, a shell when there is none, and follow it; its exit status.
@@ -139,37 +117,33 @@ class Shell(Struct):
         return _status(self._exit)
 
     async def _drive(self, stream: ExecStream) -> None:
-        resized = asyncio.Event()
-        terminal = _raw_mode(resized.set) if self.term else nullcontext()
-        with terminal:
-            async with Workers() as workers:
-                if self.term:
-                    workers.start("size", _follow_size(stream, resized))
-                reading = workers.start("output", self._noting(self._show(stream)))
-                feeding = workers.start("input", self._noting(self._feed(stream)))
-                await asyncio.wait({feeding, reading}, return_when=asyncio.FIRST_COMPLETED)
-                if not self._detached and self._failure is None:
-                    await reading
-        if self._failure is not None:
-            raise self._failure
+        def resize() -> None:
+            stream.resize(_size())
 
-    async def _noting(self, work: Coroutine[Any, Any, None]) -> None:
-        """A failure is for the person who is here, and not for the log."""
-        try:
-            await work
-        except (*EXPECTED, OSError) as error:
-            self._failure = error
+        with _raw_mode(resize) if self.term else nullcontext(), ungrouped():
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(self._show(stream))
+                feeding = group.create_task(self._feed(stream))
+                await asyncio.wait({feeding, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if not self._detached:
+                    await reading
+                reading.cancel()
+                feeding.cancel()
 
     async def _feed(self, stream: ExecStream) -> None:
         async with aclosing(typed()) as pieces:
             async for piece in pieces:
-                data = piece
-                if self.term:
-                    data, self._detached = self._keys.pass_on(piece)
-                await stream.write(data)
+                await stream.write(self._passed(piece) if self.term else piece)
                 if self._detached:
                     return
         stream.end_input()
+
+    def _passed(self, keys: bytes) -> bytes:
+        """What of the keys that were pressed goes to the program."""
+        passed, twice, _ = (self._held + keys).partition(DETACH_KEY * 2)
+        self._detached = bool(twice)
+        self._held = DETACH_KEY if not twice and passed.endswith(DETACH_KEY) else b""
+        return passed.removesuffix(self._held)
 
     async def _show(self, stream: ExecStream) -> None:
         async with aclosing(stream.happenings()) as happenings:
@@ -187,13 +161,6 @@ class Shell(Struct):
         with suppress(grpc.aio.AioRpcError):  # it never started, or its executor is gone
             stub = ExecServiceStub(self.place.channel)
             await stub.SignalExec(request, timeout=KILL_DEADLINE_S)
-
-
-async def _follow_size(stream: ExecStream, resized: asyncio.Event) -> None:
-    while True:
-        await resized.wait()
-        resized.clear()
-        stream.resize(_size())
 
 
 def _size() -> exec_pb2.TerminalSize:
@@ -220,8 +187,7 @@ def _raw_mode(on_resize: Callable[[], None]) -> Generator[None]:
 def _status(ended: exec_pb2.Exit) -> int:
     """What this command ends with: what the other ended with."""
     if ended.reason not in (exec_pb2.EXIT_REASON_EXITED, exec_pb2.EXIT_REASON_SIGNALED):
-        name = exec_pb2.ExitReason.Name(ended.reason).removeprefix("EXIT_REASON_").lower()
-        complain(f"the command was ended: {name}")
+        complain(f"the command was ended: {enum_word(exec_pb2.ExitReason, ended.reason)}")
     if ended.HasField("code"):
         return ended.code
     return 128 + ended.signal if ended.signal else EXIT_FAILURE

@@ -1,17 +1,18 @@
 """Try whether sandboxes work: acquire one of each executor, run a command, and give it back."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 from msgspec import Struct, structs
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.addresses import TcpAddress, parse_address
 from services.cli.command import Context
 from services.cli.console import complain, print_json, printable, say
+from services.cli.exec_stream import ExecStream
 from services.cli.executors import Executor, executors, places_of
 from services.cli.output import enum_word
 from services.config import Settings
@@ -57,7 +58,7 @@ class Trial(Struct, frozen=True):
 
 
 async def try_sandboxes(context: Context) -> int:
-    """Try each executor in turn; the status is 1 when something is not as it should be."""
+    """Run a command in a new sandbox of each executor, and end it."""
     given = context.given
     trials, silent = await trials_of(
         context.settings,
@@ -116,12 +117,11 @@ async def _trial(
     request.request_id, request.session_id = new_id("acq"), new_id("trial")
     acquired = await sandboxes.AcquireSandbox(request, timeout=ACQUIRE_S)
     named: dict[str, Any] = {"lease": acquired.lease, "profile": request.profile}
-    stub = ExecServiceStub(at.channel)
     try:
-        status, output = await _run(stub, named, command)
+        status, output = await _run(at, named, command)
         reached = []
         if places:
-            probed, found = await _run(stub, named, ["python3", "-c", PROBE, *places])
+            probed, found = await _run(at, named, ["python3", "-c", PROBE, *places])
             # What could not look has seen nothing.
             reached = found.split("\n")[:-1] if probed == 0 else [f"who knows what: {found}"]
     finally:
@@ -138,28 +138,24 @@ async def _trial(
 
 
 async def _run(
-    stub: ExecServiceStub, named: dict[str, Any], command: Sequence[str]
+    at: Executor, named: Mapping[str, Any], command: Sequence[str]
 ) -> tuple[int | None, str]:
-    """The status of a command, and what it wrote."""
-    exec_id = new_id("exc")
+    """The status of a command, and the beginning of what it wrote."""
     request = exec_pb2.StartExecRequest(
         **named,
-        exec_id=exec_id,
+        exec_id=new_id("exc"),
         argv=exec_pb2.Argv(arguments=command),
         run_timeout=Duration(seconds=RUN_S),
     )
-    await stub.StartExec(request)
-    waiting = exec_pb2.WaitExecRequest(**named, exec_id=exec_id, wait=Duration(seconds=RUN_S + 30))
-    ended = (await stub.WaitExec(waiting, timeout=RUN_S + 40)).exec.exit
-    written = ""
-    for stream in (exec_pb2.OUTPUT_STREAM_STDOUT, exec_pb2.OUTPUT_STREAM_STDERR):
-        page = await stub.ReadExecOutput(
-            exec_pb2.ReadExecOutputRequest(
-                **named, exec_id=exec_id, stream=stream, length_bytes=SHOWN_BYTES
-            )
-        )
-        written += page.data.decode(errors="replace")
-    return (ended.code if ended.HasField("code") else None), written
+    stream = ExecStream(at.channel, named, exec_pb2.AttachExecRequest(start=request))
+    status, written = None, b""
+    async with aclosing(stream.happenings()) as happenings:
+        async for happened in happenings:
+            if isinstance(happened, exec_pb2.Exit):
+                status = happened.code if happened.HasField("code") else None
+            else:
+                written = (written + happened.data)[:SHOWN_BYTES]
+    return status, written.decode(errors="replace")
 
 
 async def _places(settings: Settings, each: Sequence[Executor]) -> list[str]:

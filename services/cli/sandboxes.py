@@ -4,20 +4,18 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
-import grpc.aio
-
 from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.amounts import plural
-from services.cli.command import JSON_LIST, YES, Action, Command, Context, arg, flag
+from services.cli.command import JSON_LIST, YES, Command, Context, action, arg, flag
 from services.cli.console import complain, printable, say
 from services.cli.exec_stream import ExecStream
 from services.cli.executors import TELL_S, Executor, Executors, at_executors, executors
 from services.cli.output import Column, age, duration, enum_word, local_time
 from services.cli.sandbox_shell import Place, Shell
 from services.cli.sandbox_trial import try_sandboxes
-from services.errors import InvalidArgument, NotFound, Reason, reason_of
+from services.errors import InvalidArgument, NotFound
 
 EXAMPLES = """\
 examples:
@@ -36,7 +34,6 @@ LEAVE_HINT = "Ctrl-] twice leaves this running; exit ends it"
 TAIL_BYTES = 4096
 PAGE_BYTES = 1024 * 1024
 
-_Told = Sequence[tuple[Executor, sandbox_pb2.Sandbox]]
 _STREAMS = (exec_pb2.OUTPUT_STREAM_STDOUT, exec_pb2.OUTPUT_STREAM_STDERR)
 
 
@@ -70,6 +67,7 @@ SANDBOX = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
+    """The sandboxes that are in use, the oldest first."""
     told = await _in_use(deployment, context.profile, everywhere=context.given.all)
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     empty = "There are no sandboxes; a session has one from its first command on."
@@ -77,6 +75,7 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 
 async def _open(context: Context) -> int:
+    """A shell, or a command, in a sandbox."""
     given = context.given
     if given.exec and given.command:
         raise InvalidArgument("--exec goes back to a command, and takes no other")
@@ -92,6 +91,7 @@ async def _open(context: Context) -> int:
 
 
 async def _kill(context: Context) -> None:
+    """End a sandbox and all that runs in it; its workspace is kept."""
     async with _found(context) as place:
         sandbox, stub = place.sandbox, SandboxServiceStub(place.channel)
         runs = plural(sandbox.running_command_count, "command runs", "commands run")
@@ -105,6 +105,7 @@ async def _kill(context: Context) -> None:
 
 
 async def _logs(context: Context) -> None:
+    """The commands of a sandbox, and the end of what each wrote."""
     async with _found(context, ended=True) as place:
         shown = None
         if context.given.exec:
@@ -183,27 +184,22 @@ async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Pla
     """The sandbox that was named: one in use, or by its whole id one that has ended."""
     named, profile = context.given.sandbox, context.profile
     async with executors(context.settings) as deployment:
-
-        def find(told: _Told) -> _Told:
-            what, see = "sandbox", "hermes sandboxes list --all"
-            return deployment.pick(named, told, _ident, _session, what=what, see=see)
-
+        told = await _in_use(deployment, profile, everywhere=not profile)
         try:
-            found = find(await _in_use(deployment, profile, everywhere=not profile))
+            found = deployment.pick(
+                named,
+                told,
+                lambda one: one.sandbox_id,
+                lambda one: (one.session_id,),
+                what="sandbox",
+                see="hermes sandboxes list --all",
+            )
         except NotFound:
             if not ended:
                 raise
-            found = find(await _known(deployment, named, profile))
+            found = await _known(deployment, named, profile)
         at, one = found[0]
         yield Place(at.channel, one)
-
-
-def _ident(one: sandbox_pb2.Sandbox) -> str:
-    return one.sandbox_id
-
-
-def _session(one: sandbox_pb2.Sandbox) -> Sequence[str]:
-    return (one.session_id,)
 
 
 async def _in_use(
@@ -218,18 +214,14 @@ async def _in_use(
     return await deployment.ask(ask)
 
 
-async def _known(deployment: Executors, sandbox_id: str, profile: str) -> _Told:
-    """The sandbox with an id, wherever it is or was."""
+async def _known(
+    deployment: Executors, sandbox_id: str, profile: str
+) -> list[tuple[Executor, sandbox_pb2.Sandbox]]:
+    """The sandbox with an id, wherever it is or was; fails where no executor knows it."""
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id, profile=profile)
 
     async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
-        try:
-            answer = await SandboxServiceStub(at.channel).GetSandbox(request, timeout=TELL_S)
-        except grpc.aio.AioRpcError as error:
-            if reason_of(error) is Reason.NOT_FOUND:
-                return ()
-            raise
-        return (answer.sandbox,)
+        return ((await SandboxServiceStub(at.channel).GetSandbox(request, timeout=TELL_S)).sandbox,)
 
     return await deployment.ask(ask)
 
@@ -240,48 +232,27 @@ _SANDBOX = arg("sandbox", metavar="SANDBOX", help="the sandbox, as list shows it
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        Action(
-            "list",
-            "the sandboxes that are in use, the oldest first",
-            _list,
-            (flag("--all", "those of all profiles"), JSON_LIST),
-        ),
-        Action(
-            "open",
-            "a shell, or a command, in a sandbox",
+        action(_list, flag("--all", "those of all profiles"), JSON_LIST),
+        action(
             _open,
-            (
-                _SANDBOX,
-                arg("command", metavar="COMMAND", nargs="*", help="what to run, behind --"),
-                arg("--exec", metavar="EXEC", help="go back to this command instead"),
-            ),
+            _SANDBOX,
+            arg("command", metavar="COMMAND", nargs="*", help="what to run, behind --"),
+            arg("--exec", metavar="EXEC", help="go back to this command instead"),
         ),
-        Action(
-            "kill",
-            "end a sandbox and all that runs in it; its workspace is kept",
-            _kill,
-            (_SANDBOX, YES),
-        ),
-        Action(
-            "logs",
-            "the commands of a sandbox, and the end of what each wrote",
+        action(_kill, _SANDBOX, YES),
+        action(
             _logs,
-            (
-                _SANDBOX,
-                arg("exec", metavar="EXEC", nargs="?", help="all that this command wrote"),
-                flag("--follow", "go on until EXEC, or the newest command, has ended"),
-            ),
+            _SANDBOX,
+            arg("exec", metavar="EXEC", nargs="?", help="all that this command wrote"),
+            flag("--follow", "go on until EXEC, or the newest command, has ended"),
         ),
-        Action(
-            "try",
-            "run a command in a new sandbox of each executor, and end it",
+        action(
             try_sandboxes,
-            (
-                arg("command", metavar="COMMAND", nargs="*", help="what to run, behind -- (id)"),
-                arg("--template", metavar="NAME", help="template of the sandboxes (the usual)"),
-                flag("--network-denied", "fail if anything outside is reached from there"),
-                JSON_LIST,
-            ),
+            arg("command", metavar="COMMAND", nargs="*", help="what to run, behind -- (id)"),
+            arg("--template", metavar="NAME", help="template of the sandboxes (the usual)"),
+            flag("--network-denied", "fail if anything outside is reached from there"),
+            JSON_LIST,
+            name="try",
         ),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
-from services.cli.command import Action, Command, Context, flag
+from services.cli.command import Command, Context, action, flag
 from services.cli.console import say
 from services.cli.output import enum_word
 from services.cli.standard_input import arriving_lines
@@ -33,6 +33,7 @@ _Verdicts = Sequence[tuple[str, dict[str, Any]]]
 
 
 async def _classify(context: Context) -> None:
+    """Judge commands, one a line of the input; none is run."""
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
@@ -51,6 +52,7 @@ async def _classify(context: Context) -> None:
 
 
 async def _scan(context: Context) -> None:
+    """Find what tries to give orders in texts, one a line of the input."""
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
@@ -125,17 +127,7 @@ COMMAND = Command(
     EXAMPLES,
     services=("agent",),
     actions=(
-        Action(
-            "classify",
-            "judge commands, one a line of the input; none is run",
-            _classify,
-            (_JSONL,),
-        ),
-        Action(
-            "scan",
-            "find what tries to give orders in texts, one a line of the input",
-            _scan,
-            (_JSONL, flag("--strict", "as for entries of the memory")),
-        ),
+        action(_classify, _JSONL),
+        action(_scan, _JSONL, flag("--strict", "as for entries of the memory")),
     ),
 )

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from services.cli.command import JSON_OBJECT, Action, Command, Context, arg, flag
+from services.cli.command import JSON_OBJECT, Command, Context, action, arg, flag
 from services.cli.connection import is_running
-from services.cli.console import complain, print_json, say
-from services.config import Settings, load_settings
+from services.cli.console import complain, say
+from services.config import load_settings
 from services.errors import FailedPrecondition
 from services.home import DEFAULT_PROFILE, replace_file
 
@@ -30,13 +30,10 @@ examples:
 Each home and each profile has a service of its own."""
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
-USER_UNITS = Path(".config/systemd/user")
-"""In the home folder of the user."""
 READY_S = 30.0
 _PAUSE_S = 0.2
 _SHOWN = ("LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "UnitFileState")
 
-_TIMEOUT_S = 90.0
 _UNIT = """\
 # Written by `hermes service install`, which writes it anew: your own settings belong into
 # `systemctl edit {name}`.
@@ -80,12 +77,19 @@ class Service:
         self.user: str = context.given.run_as or ""
         if self.user:
             _check_user(self.user)
+        usual = Path(f"~{self.user}").expanduser() / ".hermes"
         if self.user and not context.given.home:
-            context.given.home = str(Path(f"~{self.user}").expanduser() / ".hermes")
+            context.given.home = str(usual)
         self.settings = context.settings
-        self.name = _name(self.settings, self.user)
+        profile = {"profile": DEFAULT_PROFILE}
+        self.base = load_settings({**self.settings.flags, **profile}).home.root
+        """The home that the profile is in."""
+        own = "" if self.base == usual else f"-{hashlib.sha256(bytes(self.base)).hexdigest()[:8]}"
+        is_usual = self.settings.profile == DEFAULT_PROFILE
+        self.name = f"hermes{own}" if is_usual else f"hermes{own}-{self.settings.profile}"
+        """`hermes` for the usual home; others are told apart by where they are and the profile."""
         self.is_users = os.geteuid() != 0
-        units = Path.home() / USER_UNITS if self.is_users else SYSTEM_UNITS
+        units = Path("~/.config/systemd/user").expanduser() if self.is_users else SYSTEM_UNITS
         self.file = units / f"{self.name}.service"
         self.journal = f"journalctl {'--user ' if self.is_users else ''}-u {self.name}"
         """How a person reads what it says."""
@@ -107,18 +111,11 @@ class Service:
                 "this machine has no systemd; have whatever starts services here run: "
                 "hermes up --no-chat"
             )
-        scope = ("--user",) if self.is_users else ()
-        argv = (program, *scope, "--no-pager", *words)
-        shown = " ".join(("systemctl", *scope, *words))
-        try:
-            done = subprocess.run(
-                argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise FailedPrecondition(f"{shown} has not ended after {_TIMEOUT_S:.0f} s") from None
+        argv = [program, *(("--user",) if self.is_users else ()), "--no-pager", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
-            raise FailedPrecondition(f"{shown} failed: {said[0]}")
+            raise FailedPrecondition(f"systemctl {' '.join(argv[1:])} failed: {said[0]}")
         return done.stdout
 
 
@@ -129,19 +126,6 @@ def _check_user(name: str) -> None:
         pwd.getpwnam(name)
     except KeyError:
         raise FailedPrecondition(f"this machine has no user {name}") from None
-
-
-def _name(settings: Settings, user: str) -> str:
-    """`hermes` for the usual home; others are told apart by their profile, or by where they are."""
-    usual = Path(f"~{user}").expanduser() / ".hermes"
-    base = _base(settings)
-    name = "hermes" if base == usual else f"hermes-{hashlib.sha256(bytes(base)).hexdigest()[:8]}"
-    return name if settings.profile == DEFAULT_PROFILE else f"{name}-{settings.profile}"
-
-
-def _base(settings: Settings) -> Path:
-    """The home that the profile is in."""
-    return load_settings({**settings.flags, "profile": DEFAULT_PROFILE}).home.root
 
 
 def _installed(context: Context) -> Service:
@@ -157,10 +141,11 @@ def _installed(context: Context) -> Service:
 
 
 def _install(context: Context) -> None:
+    """Write the service, and have it started with the machine."""
     service = Service(context)
     settings = service.settings
     program = Path(sys.argv[0]).absolute()
-    argv = [str(program), "up", "--no-chat", "--home", str(_base(settings))]
+    argv = [str(program), "up", "--no-chat", "--home", str(service.base)]
     argv += ["--profile", settings.profile] if settings.profile != DEFAULT_PROFILE else []
     meaning = f"Hermes, a personal AI agent ({settings.home.root})"
     target = "default.target" if service.is_users else "multi-user.target"
@@ -179,6 +164,7 @@ def _install(context: Context) -> None:
 
 
 def _start(context: Context) -> None:
+    """Start it, and wait until it is ready."""
     service = _installed(context)
     if service.is_active():
         say(f"{service.name} runs already")
@@ -200,12 +186,14 @@ def _start(context: Context) -> None:
 
 
 def _stop(context: Context) -> None:
+    """Stop it; what it does goes on with the next start."""
     service = _installed(context)
     service.tell("stop", service.name)
     say(f"{service.name} is stopped")
 
 
 def _uninstall(context: Context) -> None:
+    """Stop it, and remove the service."""
     service = _installed(context)
     service.tell("disable", "--now", service.name)
     service.file.unlink()
@@ -214,48 +202,38 @@ def _uninstall(context: Context) -> None:
 
 
 def _status(context: Context) -> int:
+    """Say whether it runs."""
     service = Service(context)
     found = service.properties(*_SHOWN)
     is_installed, state = found.get("LoadState") == "loaded", found.get("ActiveState", "unknown")
+    described = {
+        "service": service.name,
+        "installed": is_installed,
+        "enabled": found.get("UnitFileState") == "enabled",
+        "state": state,
+        "pid": int(found.get("MainPID", "0")) or None,
+        "restarts": int(found.get("NRestarts", "0")),
+    }
     if not is_installed:
         sentence = "is not installed; install it with: hermes service install"
     elif state == "active":
-        sentence = f"runs as process {found['MainPID']}, after {found['NRestarts']} restarts"
+        sentence = f"runs as process {described['pid']}, after {described['restarts']} restarts"
     else:
         sentence = f"is {state} ({found['SubState']}); what it said: {service.journal}"
-    if context.given.json:
-        print_json(
-            {
-                "service": service.name,
-                "installed": is_installed,
-                "enabled": found.get("UnitFileState") == "enabled",
-                "state": state,
-                "pid": int(found.get("MainPID", "0")) or None,
-                "restarts": int(found.get("NRestarts", "0")),
-            }
-        )
-    else:
-        say(f"{service.name} {sentence}")
+    context.print_value(described, f"{service.name} {sentence}")
     return 0 if is_installed and state == "active" else 1
 
 
 _RUN_AS = arg("--run-as", metavar="USER", help="the user of its installation")
+_WHOSE = arg("--run-as", metavar="USER", help="whose home and rights it has, for root")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        Action(
-            "install",
-            "write the service, and have it started with the machine",
-            _install,
-            (
-                flag("--now", "start it as well"),
-                arg("--run-as", metavar="USER", help="whose home and rights it has, for root"),
-            ),
-        ),
-        Action("start", "start it, and wait until it is ready", _start, (_RUN_AS,)),
-        Action("stop", "stop it; what it does goes on with the next start", _stop, (_RUN_AS,)),
-        Action("status", "say whether it runs", _status, (JSON_OBJECT, _RUN_AS)),
-        Action("uninstall", "stop it, and remove the service", _uninstall, (_RUN_AS,)),
+        action(_install, flag("--now", "start it as well"), _WHOSE),
+        action(_start, _RUN_AS),
+        action(_stop, _RUN_AS),
+        action(_status, JSON_OBJECT, _RUN_AS),
+        action(_uninstall, _RUN_AS),
     ),
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes.agent.v1 import tool_catalog_pb2 as pb
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
-from services.cli.command import JSON_LIST, Action, Command, Context, arg, flag
+from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.output import Column
 from services.cli.startup import catalog
 from services.config_edit import set_value
@@ -28,11 +28,22 @@ DISABLED = "tools.disabled"
 
 
 async def _list(context: Context) -> None:
+    """The tools, and what is missing."""
     found = await _tools(context, context.given.platform)
     context.print_list(found.tools, _COLUMNS, "There are no tools.")
 
 
-async def _change(context: Context) -> None:
+async def _enable(context: Context) -> None:
+    """Offer models toolsets again."""
+    await _change(context, is_off=False)
+
+
+async def _disable(context: Context) -> None:
+    """Offer models toolsets no more."""
+    await _change(context, is_off=True)
+
+
+async def _change(context: Context, *, is_off: bool) -> None:
     given, settings = context.given, context.settings
     if given.platform:
         raise InvalidArgument(
@@ -44,7 +55,7 @@ async def _change(context: Context) -> None:
         _check(name, found)
     before = _turned_off(settings.yaml.data)
     off = [name for name in before if name not in given.toolsets]
-    if given.action == "disable":
+    if is_off:
         off = list(dict.fromkeys([*before, *given.toolsets]))
     path = set_value(settings.home, DISABLED, f"[{', '.join(off)}]", catalog().models)
     told = (
@@ -101,14 +112,13 @@ _TOOLSETS = arg("toolsets", nargs="+", metavar="TOOLSET", help="its id")
 COMMAND = Command(
     EXAMPLES,
     (
-        Action(
-            "list",
-            "the tools, and what is missing",
+        action(
             _list,
-            (arg("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM), _JSON),
+            arg("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM),
+            _JSON,
         ),
-        Action("enable", "offer models toolsets again", _change, (_TOOLSETS, _JSON)),
-        Action("disable", "offer models toolsets no more", _change, (_TOOLSETS, _JSON)),
+        action(_enable, _TOOLSETS, _JSON),
+        action(_disable, _TOOLSETS, _JSON),
     ),
     function=_list,
     arguments=(JSON_LIST, arg("--platform", metavar="NAME", default="", help=_PLATFORM)),

@@ -10,11 +10,11 @@ from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
     YES,
-    Action,
     Argument,
     Command,
     Context,
     OneOf,
+    action,
     arg,
     flag,
     pages,
@@ -97,6 +97,7 @@ SNAPSHOT = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
+    """The workspaces of a profile, the oldest first."""
     kind: str = context.given.kind or "workspaces"
     told = await deployment.ask(partial(_all, context.profile, kind))
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
@@ -106,6 +107,7 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _fork(context: Context, deployment: Executors) -> None:
+    """Make a workspace with all that another one or a snapshot has."""
     at, source, named = await _source(context, deployment)
     request = workspace_pb2.ForkWorkspaceRequest(source_id=source, **named)
     made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
@@ -115,6 +117,7 @@ async def _fork(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _snapshot(context: Context, deployment: Executors) -> None:
+    """Keep what a workspace has now."""
     at, source, named = await _source(context, deployment)
     request = workspace_pb2.CreateSnapshotRequest(workspace_id=source, **named)
     made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
@@ -133,6 +136,7 @@ async def _source(
 
 @at_executors
 async def _delete(context: Context, deployment: Executors) -> None:
+    """Remove a workspace or snapshot that nobody uses, for good."""
     found = await _find(context, deployment)
     ident = _ident(found[0][1])
     question = f"Delete {ident} and all that is in it?"
@@ -203,49 +207,33 @@ _NAME = arg("--name", default="", help="a name to know it by")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        Action(
-            "list",
-            "the workspaces of a profile, the oldest first",
+        action(
             _list,
-            (
-                OneOf(
-                    (
-                        _kind("--snapshots", "its snapshots instead"),
-                        _kind("--orphans", "those that nobody has, instead"),
-                    )
-                ),
-                JSON_LIST,
+            OneOf(
+                (
+                    _kind("--snapshots", "its snapshots instead"),
+                    _kind("--orphans", "those that nobody has, instead"),
+                )
             ),
+            JSON_LIST,
         ),
-        Action(
-            "fork",
-            "make a workspace with all that another one or a snapshot has",
+        action(
             _fork,
-            (
-                arg("source", metavar="SOURCE", help="the workspace or snapshot to copy"),
-                _NAME,
-                JSON_OBJECT,
-            ),
+            arg("source", metavar="SOURCE", help="the workspace or snapshot to copy"),
+            _NAME,
+            JSON_OBJECT,
         ),
-        Action(
-            "delete",
-            "remove a workspace or snapshot that nobody uses, for good",
+        action(
             _delete,
-            (
-                arg("source", metavar="WORKSPACE", help="the workspace or snapshot"),
-                flag("--orphan", "it is one that nobody has"),
-                YES,
-            ),
+            arg("source", metavar="WORKSPACE", help="the workspace or snapshot"),
+            flag("--orphan", "it is one that nobody has"),
+            YES,
         ),
-        Action(
-            "snapshot",
-            "keep what a workspace has now",
+        action(
             _snapshot,
-            (
-                arg("source", metavar="WORKSPACE", help="the workspace, as list shows it"),
-                _NAME,
-                JSON_OBJECT,
-            ),
+            arg("source", metavar="WORKSPACE", help="the workspace, as list shows it"),
+            _NAME,
+            JSON_OBJECT,
         ),
     ),
 )

@@ -10,7 +10,6 @@ import pytest
 from agent_service.storage import migrations as of_the_agent
 from scheduler_service.storage import migrations as of_the_scheduler
 from services.cli.database import SCHEMAS
-from services.cli.doctor import WITH_DATABASE
 
 
 def upgrade(home: Path, *arguments: str, url: str = "") -> subprocess.CompletedProcess[str]:
@@ -20,10 +19,6 @@ def upgrade(home: Path, *arguments: str, url: str = "") -> subprocess.CompletedP
         environ["HERMES_DATABASE_URL_FILE"] = str(home / "url")
     command = [Path(sys.executable).with_name("hermes"), "database", "upgrade", *arguments]
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-
-
-def test_every_service_with_a_database_has_its_tables_here() -> None:
-    assert set(SCHEMAS) == set(WITH_DATABASE)
 
 
 @pytest.mark.timeout(120)

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from services.cli import doctor, first_run, main, process, startup
+from services.cli import doctor, first_run, process, startup
 
 NAMES = (*process.BUILDERS.values(), *doctor.CHECKS.values(), first_run.MODEL_CHOICE)
 
@@ -18,10 +18,3 @@ def test_what_is_named_can_be_called(name: str) -> None:
 @pytest.mark.parametrize("name", startup.MODEL_MODULES)
 def test_each_service_says_what_can_be_configured(name: str) -> None:
     assert importlib.import_module(name).MODELS
-
-
-@pytest.mark.parametrize("name", main.COMMANDS)
-def test_each_command_has_options_examples_and_a_body(name: str) -> None:
-    parser = main.parser_of(name)
-    assert parser.description
-    assert (parser.epilog or "").startswith("examples:")

@@ -1,14 +1,14 @@
 """The folder that is taken as a home, and the one that a home is written into."""
 
-import asyncio
 import shutil
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
+from hermes.agent.v1 import home_pb2
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home import HomePaths
 from services.home_files import PROFILES, HomeFile, check_path, contents, obstacle, profiles_of
@@ -28,7 +28,7 @@ class Source(Struct, frozen=True):
     """The profile whose home the folder becomes."""
     files: Sequence[HomeFile]
     """By the profile that they come to."""
-    left_out: Sequence[dict[str, str]]
+    left_out: Sequence[home_pb2.HomeFileLeftOut]
 
     @classmethod
     def find(cls, root: Path, own: str, without: Sequence[str]) -> "Source":
@@ -45,7 +45,7 @@ class Source(Struct, frozen=True):
             if not _is_named(located(file.profile, own, file.path), without)
         ]
         left_out = [
-            {"profile": one.profile, "path": one.path, "reason": one.why}
+            home_pb2.HomeFileLeftOut(profile=one.profile, path=one.path, reason=one.why)
             for each in found
             for one in each.left_out
         ]
@@ -70,88 +70,80 @@ class Source(Struct, frozen=True):
         """The zone that a profile's settings name, or those of the home; empty where none do."""
         return zone_of(self.root / located(profile, self.own, "")) or zone_of(self.root)
 
-    async def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
+    def read(self, file: HomeFile) -> Iterator[bytes]:
         """A file in pieces; InvalidArgument where it cannot be read."""
-        path = self.place(file)
         try:
-            stream = await asyncio.to_thread(path.open, "rb")
-            try:
-                while piece := await asyncio.to_thread(stream.read, PIECE_BYTES):
+            with self.place(file).open("rb") as stream:
+                while piece := stream.read(PIECE_BYTES):
                     yield piece
-            finally:
-                await asyncio.to_thread(stream.close)
         except OSError as error:
-            raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+            raise InvalidArgument(f"{self.place(file)} cannot be read: {error.strerror}") from None
 
 
 class Target:
-    """Collects files in a folder beside, and puts them in their places when all are there.
+    """Collects files in a folder beside, and puts them in their places when all are there."""
 
-    Its methods block.
-    """
+    def __init__(self, folder: Path, own: str, without: Sequence[str]) -> None:
+        """Take the folder, the profile whose home it becomes, and what is left out."""
+        self.folder = folder.resolve()
+        self.modes: dict[str, int] = {}
+        """The permissions of each file, by its place in the folder."""
+        self._own = own
+        self._without = without
+        self._beside = self.folder.with_name(f".{self.folder.name}.{new_id('exp')}")
+        self._file: Path | None = None
 
-    def __init__(self, folder: Path, own: str, without: Sequence[str], *, overwrite: bool) -> None:
-        """Refuse a folder that is not empty, unless it may be overwritten."""
+    def check(self, home: Path, *, overwrite: bool) -> None:
+        """Refuse a folder in the home, and unless it may be overwritten one that is not empty."""
+        folder, home = self.folder, home.resolve()
+        if folder == home or home in folder.parents:
+            raise InvalidArgument(f"{folder} is in the home itself; choose a folder outside of it")
         if folder.exists() and not folder.is_dir():
             raise FailedPrecondition(f"{folder} is no folder")
         if not overwrite and folder.is_dir() and any(folder.iterdir()):
             raise FailedPrecondition(
                 f"{folder} is not empty; choose another folder, or say --overwrite"
             )
-        self.files: list[str] = []
-        self._folder = folder
-        self._own = own
-        self._without = without
-        self._beside = folder.with_name(f".{folder.name}.{new_id('exp')}")
-        self._stream: BinaryIO | None = None
 
-    def open(self) -> None:
-        """Make the folder beside."""
+    @contextmanager
+    def written(self) -> Generator[None]:
+        """Write files inside; they are in their places after it, all or none."""
         try:
             self._beside.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise FailedPrecondition(f"{self._beside}: {error.strerror}") from None
+        try:
+            yield
+            self._put_in_place()
+        finally:
+            shutil.rmtree(self._beside, ignore_errors=True)
 
-    def begin(self, profile: str, path: str, mode: int) -> None:
+    def begin(self, file: home_pb2.HomeFile) -> None:
         """Begin a file; the pieces that are written next are its content."""
-        self._end_file()
-        check_path(profile, path)
-        place = located(profile, self._own, path)
-        if _is_named(place, self._without):
-            return
-        target = self._beside / place
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._stream = target.open("xb")
-        target.chmod(mode & 0o777)
-        self.files.append(place)
+        check_path(file.profile, file.path)
+        place = located(file.profile, self._own, file.path)
+        self._file = None if _is_named(place, self._without) else self._beside / place
+        if self._file is not None:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.touch(0o600, exist_ok=False)
+            self.modes[place] = file.mode & 0o777
 
     def write(self, data: bytes) -> None:
         """Add to the file that was begun last."""
-        if self._stream is not None:
-            self._stream.write(data)
+        if self._file is not None:
+            with self._file.open("ab") as stream:
+                stream.write(data)
 
-    def finish(self) -> None:
-        """Put all files in their places."""
-        self._end_file()
-        if not self._folder.exists() or not any(self._folder.iterdir()):
-            self._beside.replace(self._folder)
-            return
-        for path in self.files:
-            if problem := obstacle(self._folder, path):
-                raise FailedPrecondition(f"{path} has no place in {self._folder}: {problem}")
-        for path in self.files:
-            (self._folder / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self._beside / path).replace(self._folder / path)
-
-    def close(self) -> None:
-        """Remove the folder beside."""
-        self._end_file()
-        shutil.rmtree(self._beside, ignore_errors=True)
-
-    def _end_file(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+    def _put_in_place(self) -> None:
+        for path in self.modes:
+            if problem := obstacle(self.folder, path):
+                raise FailedPrecondition(f"{path} has no place in {self.folder}: {problem}")
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        for path, mode in self.modes.items():
+            target = self.folder / path
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._beside / path).chmod(mode)
+            (self._beside / path).replace(target)
 
 
 def located(profile: str, own: str, path: str) -> str:
