@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from agent_service.curation.changes import Done, Kind
 from agent_service.curation.snapshot import Held
 from agent_service.skills.usage import SkillState, Usage
 
@@ -19,18 +20,9 @@ class Ages(Struct, frozen=True):
     archived: timedelta = timedelta(days=90)
 
 
-class Transition(Struct, frozen=True):
-    """A skill that goes from one state to another."""
-
-    name: str
-    to: SkillState
-    why: str
-    """For people."""
-
-
 def transitions(
     skills: Iterable[Held], of_jobs: Collection[str], now: datetime, ages: Ages
-) -> list[Transition]:
+) -> list[Done]:
     """What becomes of which skills, by name; protected skills and those of jobs stay."""
     found = (
         transition(held.skill.name, held.usage, now, ages)
@@ -40,7 +32,7 @@ def transitions(
     return sorted((each for each in found if each is not None), key=lambda each: each.name)
 
 
-def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Transition | None:
+def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Done | None:
     """What becomes of a skill; None where it stays as it is."""
     since = usage.active_time or usage.created_time
     if since is None or usage.state is SkillState.ARCHIVED:
@@ -51,9 +43,9 @@ def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Transition
     # A skill that was never used may not have had the occasion yet.
     may_go = usage.active_time is not None or idle >= NEW
     if idle >= ages.archived and may_go:
-        return Transition(name, SkillState.ARCHIVED, unused)
+        return Done(Kind.ARCHIVED, name, reason=unused)
     wanted = SkillState.STALE if idle >= ages.stale else SkillState.ACTIVE
     if wanted is usage.state:
         return None
     why = unused if wanted is SkillState.STALE else "it was used again"
-    return Transition(name, wanted, why)
+    return Done(Kind(wanted.value), name, reason=why)

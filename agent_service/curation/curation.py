@@ -10,20 +10,18 @@ from msgspec.structs import replace
 
 from agent_service.curation import backups, reports, snapshot, state
 from agent_service.curation.ages import Ages, transitions
-from agent_service.curation.changes import Draft
+from agent_service.curation.changes import Draft, Kind
 from agent_service.curation.drafting import Drafting
 from agent_service.curation.plan import BadPlan, Plan, parsed
-from agent_service.curation.planning import Shown
 from agent_service.curation.reports import Report, report_of
 from agent_service.curation.rollback import Rollback, changed
-from agent_service.curation.snapshot import Snapshot
+from agent_service.curation.snapshot import Held, Snapshot
 from agent_service.curation.state import CuratorState
 from agent_service.skills import journal
-from agent_service.skills.document import split
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.journal import applied
 from agent_service.skills.library import Library
-from agent_service.skills.usage import SkillState, timestamp
+from agent_service.skills.usage import timestamp
 from services.clock import Clock
 from services.errors import NotFound, StaleEpoch
 
@@ -61,36 +59,26 @@ class Curation:
     async def update(self, *, is_paused: bool | None, begins: bool) -> None:
         """Pause or resume it, or note that it was looked at."""
         async with self._files.locked():
-            before = await state.read(self._files)
-            after = before if is_paused is None else before.paused(is_paused=is_paused)
-            after = after.begun(self._clock.now()) if begins else after
-            if after != before:
-                await state.write(self._files, after)
-
-    async def untold(self) -> str:
-        """What a person has not been told of the last run; empty where there is nothing."""
-        found = await state.read(self._files)
-        return "" if found.is_told else found.last_summary
+            now = self._clock.now()
+            await state.change(
+                self._files,
+                lambda found: found.updated(now, is_paused=is_paused, begins=begins),
+            )
 
     async def told(self, summary: str) -> None:
         """Note that a person has been told."""
         async with self._files.locked():
-            before = await state.read(self._files)
-            if not before.is_told and before.last_summary == summary:
-                await state.write(self._files, before.told(self._clock.now()))
+            now = self._clock.now()
+            await state.change(self._files, lambda found: found.told(now, summary))
 
-    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[Shown]:
+    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[Held]:
         """What a model is asked about: neither protected skills nor those that are too old."""
         plain = await snapshot.taken(self._library)
         old = transitions(plain.skills.values(), jobs, self._clock.now(), ages)
-        gone = {each.name for each in old if each.to is SkillState.ARCHIVED}
+        gone = {each.name for each in old if each.kind is Kind.ARCHIVED}
         names = {name for name, held in plain.skills.items() if not held.protection} - gone
         found = await snapshot.taken(self._library, names)
-        return [
-            Shown(name, held.skill.description, split(held.text)[1], held.skill.files, name in jobs)
-            for name, held in sorted(found.skills.items())
-            if held.text
-        ]
+        return [held for _, held in sorted(found.skills.items()) if held.text]
 
     async def apply(self, order: Order) -> Report:
         """Do what the rules allow of it, once for each run."""
@@ -152,8 +140,8 @@ class Curation:
         """
         await journal.recover(self._files, self._finish, JOURNAL)
         before = await state.read(self._files)
-        if before.last_change_id != run_id:
-            if epoch is not None and epoch <= before.epoch:
+        if before.last_run_id != run_id:
+            if epoch is not None and epoch <= before.last_run_epoch:
                 raise StaleEpoch("another run of the curator has changed these skills")
             return None
         return await reports.read(self._reports, before.last_report_path.split("/")[-2])
@@ -187,10 +175,7 @@ class Curation:
     async def _finish(self, stored: Mapping[str, Any]) -> None:
         report = report_of(stored)
         await reports.write(self._reports, report)
-        before = await state.read(self._files)
-        after = before.changed(report.run_id, stored)
-        if after != before:
-            await state.write(self._files, after)
+        await state.change(self._files, lambda found: found.changed(report))
 
 
 def _backup(library: Mapping[str, bytes], draft: Draft) -> backups.Backup:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agent_service.curation.ages import Ages, transitions
 from agent_service.curation.changes import Done, Draft, Kind
-from agent_service.curation.plan import Merge, Plan, Pruning, is_about_content
+from agent_service.curation.plan import Merge, Plan, Pruning
 from agent_service.curation.snapshot import Snapshot
 from agent_service.curation.umbrella import Umbrella
 from agent_service.skills.document import MAX_DESCRIPTION_CHARS, BadSkill, is_name
@@ -41,12 +41,12 @@ class Drafting:
 
     def transitions(self, ages: Ages) -> None:
         """Let skills grow old."""
-        for each in transitions(self._snapshot.skills.values(), self._job_skills, self._now, ages):
-            done = Done(Kind(each.to.value), each.name, reason=each.why)
-            if each.to is SkillState.ARCHIVED:
+        for done in transitions(self._snapshot.skills.values(), self._job_skills, self._now, ages):
+            if done.kind is Kind.ARCHIVED:
                 self._archive(done)
             else:
-                self._usage[each.name] = replace(self._usage_of(each.name), state=each.to)
+                state = SkillState(done.kind.value)
+                self._usage[done.name] = replace(self._usage_of(done.name), state=state)
                 self._done.append(done)
 
     def plan(self, plan: Plan) -> None:
@@ -56,7 +56,7 @@ class Drafting:
         for merge in plan.consolidations:
             done = Done(Kind.MERGED, merge.source, merge.into, merge.reason)
             again = any(merge.source == each.source for group in groups.values() for each in group)
-            problem = "it is named twice" if again else self._unfit(merge.source, merge.reason)
+            problem = "it is named twice" if again else self._unfit(merge.source)
             if merge.source in goals:
                 problem = "others are to become part of it, so that it stays"
             if problem:
@@ -78,18 +78,14 @@ class Drafting:
         changes += self._usage_write()
         return Draft(tuple(changes), tuple(self._done), tuple(self._refused))
 
-    def _unfit(self, name: str, reason: str) -> str:
+    def _unfit(self, name: str) -> str:
         """Why a model may not have a skill merged or put away; empty where it may."""
         held = self._snapshot.skills.get(name)
         if held is None:
             return "there is no such skill, or there are several"
         if name in self._gone:
             return "it is put away already"
-        if held.protection:
-            return held.protection
-        if not is_about_content(reason):
-            return "the reason says nothing about what the skill says"
-        return ""
+        return held.protection
 
     def _merge(self, into: str, merges: Sequence[Merge]) -> None:
         try:
@@ -134,7 +130,7 @@ class Drafting:
 
     def _prune(self, pruning: Pruning, goals: Collection[str]) -> None:
         done = Done(Kind.PRUNED, pruning.name, reason=pruning.reason)
-        problem = self._unfit(pruning.name, pruning.reason)
+        problem = self._unfit(pruning.name)
         if pruning.name in goals:
             problem = "others are to become part of it, so that it stays"
         elif not problem and pruning.name in self._job_skills:

@@ -15,24 +15,6 @@ MAX_REASON_CHARS = 1000
 _BLOCK = re.compile(r"^```(?:yaml|yml)?[ \t]*\n(?P<yaml>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
-_OF_USE = """
-use used uses using usage unused user users view viewed views viewing read reads reading count
-counts counter counters times time never rarely seldom hardly barely often frequently little low
-zero none once twice recent recently old older stale inactive activity active idle long ago last
-since day days week weeks month months year years statistics stats number frequency popular
-unpopular much enough ever yet anymore any more
-"""
-_SMALL = """
-the and but for not has had have was were are been being its this that these those with without
-from into only also very too just all than then there their they can could should would may
-might because skill skills nobody anyone anybody somebody people agent library who what which
-when prune pruned archive archived remove removed delete deleted merge merged keep kept
-"""
-_EMPTY = frozenset(f"{_OF_USE} {_SMALL}".split())
-_MIN_WORDS = 2
-
-
 class BadPlan(Exception):
     """An answer that is no plan; the message says what is wrong with it."""
 
@@ -109,9 +91,3 @@ def _checked(loaded: dict[object, object]) -> Plan:
     if any(len(each.reason) > MAX_REASON_CHARS for each in entries):
         raise BadPlan(f"a reason has more than {MAX_REASON_CHARS:,} characters")
     return plan
-
-
-def is_about_content(reason: str) -> bool:
-    """Whether anything is left of a reason without the words that tell of use."""
-    words = {word.lower() for word in _WORD.findall(reason)}
-    return len(words - _EMPTY) >= _MIN_WORDS

@@ -6,17 +6,18 @@ what it answers is stored by whoever asked. Where the answer is lost it is asked
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from agent_service.curation.snapshot import Held
 from agent_service.errors import BudgetReached
 from agent_service.models.base import Purpose
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.security.threats import ThreatScanner
+from agent_service.skills.document import split
 from agent_service.spending import Spending
 from services.database import Database
 from services.errors import FailedPrecondition
@@ -62,21 +63,13 @@ prunings:
 ```"""
 
 
-class Shown(Struct, frozen=True):
-    """A skill as the model is shown it."""
-
-    name: str
-    description: str
-    text: str
-    files: Sequence[str]
-    is_job: bool
-
-
-def messages(skills: Sequence[Shown]) -> list[dict[str, Any]]:
-    """What is asked about some skills."""
+def messages(
+    skills: Sequence[Held], jobs: Collection[str], clean: Callable[[str], str] = str
+) -> list[dict[str, Any]]:
+    """What is asked about some skills, of which jobs use some; models may see what is `clean`."""
     most = max(MIN_CHARS, MAX_CHARS // max(1, len(skills)))
-    shown = [_one(skill, most) for skill in skills]
-    asked = {"clusters": clusters([skill.name for skill in skills]), "skills": shown}
+    shown = [_one(held, most, clean, is_job=held.skill.name in jobs) for held in skills]
+    asked = {"clusters": clusters([held.skill.name for held in skills]), "skills": shown}
     told = json.dumps(asked, ensure_ascii=False)
     return [
         {"role": "system", "content": INSTRUCTIONS},
@@ -92,11 +85,12 @@ def clusters(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
     return {prefix: members for prefix, members in found.items() if len(members) >= MIN_CLUSTER}
 
 
-def _one(skill: Shown, most: int) -> dict[str, Any]:
-    text = skill.text if len(skill.text) <= most else f"{skill.text[:most]}\n… (there is more)"
-    told = {"name": skill.name, "description": skill.description, "text": text}
+def _one(held: Held, most: int, clean: Callable[[str], str], *, is_job: bool) -> dict[str, Any]:
+    skill, text = held.skill, clean(split(held.text)[1])
+    text = text if len(text) <= most else f"{text[:most]}\n… (there is more)"
+    told = {"name": skill.name, "description": clean(skill.description), "text": text}
     more = {"files": list(skill.files)} if skill.files else {}
-    return {**told, **more, **({"used_by_a_job": True} if skill.is_job else {})}
+    return {**told, **more, **({"used_by_a_job": True} if is_job else {})}
 
 
 TIME_LIMIT_S = 600.0
@@ -131,13 +125,12 @@ class Planning(Struct, frozen=True):
     redact: Callable[[str], str]
     """Takes secrets out of what is sent."""
 
-    async def ask(self, profile: str, skills: Sequence[Shown]) -> str:
+    async def ask(self, profile: str, skills: Sequence[Held], jobs: Collection[str]) -> str:
         """What the model answers; FailedPrecondition says why it does not."""
         charge = Charge(profile)
         try:
-            request = await self.consult.request(
-                self._messages(skills), self.route, Purpose.CURATOR
-            )
+            asked = messages(skills, jobs, self._clean)
+            request = await self.consult.request(asked, self.route, Purpose.CURATOR)
             call_id = await self.spending.hold_outside(charge, request, TIME_LIMIT_S)
         except (NoAnswer, BudgetReached) as error:
             raise FailedPrecondition(str(error)) from None
@@ -148,15 +141,6 @@ class Planning(Struct, frozen=True):
         if given.failure:
             raise FailedPrecondition(given.failure)
         return given.text
-
-    def _messages(self, skills: Sequence[Shown]) -> Sequence[dict[str, object]]:
-        return messages([self._seen(skill) for skill in skills])
-
-    def _seen(self, skill: Shown) -> Shown:
-        """A skill as models may see it."""
-        return replace(
-            skill, description=self._clean(skill.description), text=self._clean(skill.text)
-        )
 
     def _clean(self, text: str) -> str:
         return self.scanner.clean(self.redact(text))[0]

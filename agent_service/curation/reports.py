@@ -30,16 +30,7 @@ _TITLES = {
     Kind.RESTORED: "Restored",
     Kind.REMOVED: "Taken away, as the curator had made them",
 }
-_COUNTED = {
-    Kind.MERGED: "merged",
-    Kind.CREATED: "created",
-    Kind.PRUNED: "pruned",
-    Kind.ARCHIVED: "archived",
-    Kind.STALE: "stale",
-    Kind.ACTIVE: "active again",
-    Kind.RESTORED: "restored",
-    Kind.REMOVED: "removed",
-}
+"""Of the parts of a report, in their order."""
 
 
 class Report(Struct, frozen=True):
@@ -69,11 +60,8 @@ class Report(Struct, frozen=True):
     @property
     def summary(self) -> str:
         """In one line."""
-        counts = [
-            (word, sum(done.kind is kind for done in self.changes))
-            for kind, word in _COUNTED.items()
-        ]
-        told = ", ".join(f"{count} {word}" for word, count in counts if count)
+        counts = [(kind, sum(done.kind is kind for done in self.changes)) for kind in _TITLES]
+        told = ", ".join(f"{count} {_counted(kind)}" for kind, count in counts if count)
         told = f"skills: {told}" if told else "nothing to change"
         return f"{told}; nothing consolidated: {self.plan_failure}" if self.plan_failure else told
 
@@ -105,7 +93,7 @@ async def write(files: SkillFiles, report: Report) -> None:
     """Write both files; the second time changes nothing."""
     folder = report.path.split("/")[-2]
     async with files.locked():
-        await files.write(f"{folder}/{REPORT}", _shown(report).encode())
+        await files.write(f"{folder}/{REPORT}", ("\n".join(_lines(report)) + "\n").encode())
         data = json.dumps(report.stored(), indent=2, ensure_ascii=False) + "\n"
         await files.write(f"{folder}/{RUN}", data.encode())
         for old in (await _folders(files))[KEPT:]:
@@ -134,10 +122,6 @@ async def _folders(files: SkillFiles) -> Sequence[str]:
     return sorted((each[1] for each in found if each), key=stamp_order, reverse=True)
 
 
-def _shown(report: Report) -> str:
-    return "\n".join(_lines(report)) + "\n"
-
-
 def _lines(report: Report) -> Iterator[str]:
     yield "# The curator's report"
     yield ""
@@ -153,7 +137,11 @@ def _lines(report: Report) -> Iterator[str]:
             yield from (_line(done) for done in found)
     if report.refusals:
         yield from ("", "## Not done", "")
-        yield from (f"- {_COUNTED[done.kind]}: {_line(done)[2:]}" for done in report.refusals)
+        yield from (f"- {_counted(done.kind)}: {_line(done)[2:]}" for done in report.refusals)
+
+
+def _counted(kind: Kind) -> str:
+    return "active again" if kind is Kind.ACTIVE else kind.value
 
 
 def _line(done: Done) -> str:

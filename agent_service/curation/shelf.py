@@ -1,16 +1,15 @@
 """The curations of all profiles."""
 
 import logging
-from collections.abc import Awaitable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from msgspec import Struct
 
 from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.curation.ages import Ages
-from agent_service.curation.curation import Curation, Order
+from agent_service.curation.curation import Curation
 from agent_service.curation.planning import MIN_CLUSTER, Planning
-from agent_service.curation.reports import Report
 from agent_service.curation.state import CuratorState
 from agent_service.models.consult import Consult
 from agent_service.security.threats import ThreatScanner
@@ -25,8 +24,6 @@ from services.database import Database
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable, Unavailable
 from services.leases import Fenced
 from services.redact import Redactor
-
-_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -63,33 +60,24 @@ class Curations:
                 _log.info("the skills of %s: %s", name, error)
         return found
 
-    async def update(self, profile: str, *, is_paused: bool | None, begins: bool) -> Standing:
-        """Pause or resume it, or note that it was looked at."""
-        curation = await self._of(profile)
-        await _told(curation.update(is_paused=is_paused, begins=begins))
-        return await self._standing(profile)
+    @asynccontextmanager
+    async def opened(self, profile: str) -> AsyncGenerator[Curation]:
+        """One profile's curation; what is wrong with its library is told to whoever asked."""
+        self._check(profile, await self._stores.homes.profiles())
+        with _telling():
+            yield self._curation(profile)
 
     async def plan(self, profile: str, ages: Ages, jobs: Collection[str]) -> str:
         """What the model wants consolidated; empty where there is too little to ask about."""
-        shown = await _told((await self._of(profile)).shown(ages, jobs))
-        return await self._planning.ask(profile, shown) if len(shown) >= MIN_CLUSTER else ""
-
-    async def apply(self, profile: str, order: Order) -> Report:
-        """Do what the rules allow."""
-        return await _told((await self._of(profile)).apply(order))
-
-    async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
-        """Give the library what a backup holds."""
-        return await _told((await self._of(profile)).restore(run_id, backup_id))
-
-    async def reports(self, profile: str, most: int) -> Sequence[Report]:
-        """What came of earlier runs."""
-        return await _told((await self._of(profile)).reports(most))
+        async with self.opened(profile) as curation:
+            shown = await curation.shown(ages, jobs)
+        return await self._planning.ask(profile, shown, jobs) if len(shown) >= MIN_CLUSTER else ""
 
     async def untold(self, profile: str) -> str:
         """What a person has not been told of the last run; empty where there is nothing."""
         try:
-            return await _told(self._curation(profile).untold())
+            with _telling():
+                return (await self._curation(profile).state())[0].untold
         except FailedPrecondition as error:
             _log.error("nothing is told of the curator: %s", error)
             return ""
@@ -97,7 +85,8 @@ class Curations:
     async def told(self, profile: str, summary: str) -> None:
         """Note that a person has been told; where that cannot be, another one will be as well."""
         try:
-            await _told(self._curation(profile).told(summary))
+            with _telling():
+                await self._curation(profile).told(summary)
         except (FailedPrecondition, ServiceUnavailable) as error:
             _log.warning("what the curator did is told once more: %s", error)
 
@@ -105,20 +94,18 @@ class Curations:
         """Finish in every profile what was decided when a process died."""
         for profile in await self._stores.homes.profiles():
             try:
-                await _told(self._curation(profile).recover())
+                with _telling():
+                    await self._curation(profile).recover()
             except (FailedPrecondition, Unavailable) as error:
                 # The agent is of use without it, and the next run says it again.
                 _log.error("the skills of %s: %s", profile, error)
-
-    async def _of(self, profile: str) -> Curation:
-        self._check(profile, await self._stores.homes.profiles())
-        return self._curation(profile)
 
     def _curation(self, profile: str) -> Curation:
         return Curation(self._stores.skills(profile), self._stores.reports(profile), self._clock)
 
     async def _standing(self, profile: str) -> Standing:
-        state, backup_ids = await _told(self._curation(profile).state())
+        with _telling():
+            state, backup_ids = await self._curation(profile).state()
         database = self._planning.database
         found = await database.read(lambda conn: activity(conn, profile))
         return Standing(profile, state, backup_ids, found)
@@ -128,10 +115,10 @@ class Curations:
             raise NotFound(f"there is no profile {profile}")
 
 
-async def _told(work: Awaitable[_T]) -> _T:
-    """Do it; what is wrong with the library is told to whoever asked."""
+@contextmanager
+def _telling() -> Generator[None]:
     try:
-        return await work
+        yield
     except (LibraryBusy, Fenced) as error:
         # Not the run has a later owner then, but for a moment its files.
         raise ServiceUnavailable(str(error)) from None

@@ -1,15 +1,12 @@
 """A library as a change of it is worked out: read once, while nobody else changes it."""
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused
 from agent_service.skills.library import (
-    HUB,
     MAX_LIST_BYTES,
     USAGE,
     Library,
@@ -57,7 +54,6 @@ class Snapshot(Struct, frozen=True):
 
 async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     """The library as it is, with the texts and the files of some of its skills."""
-    await _check_hub(library)
     catalogue, provenance = await library.catalogue(), await library.provenance()
     counts = Counter(skill.name for skill in catalogue.skills)
     skills: dict[str, Held] = {}
@@ -72,18 +68,6 @@ async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     return Snapshot(
         skills, frozenset(names), frozenset(archive_folders(tree)), UsageFile.parse(data), data
     )
-
-
-async def _check_hub(library: Library) -> None:
-    """BadSkill where nobody can tell which skills are of a hub: they would count as the user's."""
-    data = await library.files.read(HUB, MAX_LIST_BYTES)
-    try:
-        json.loads(data or b"{}")
-    except (ValueError, RecursionError):
-        raise BadSkill(
-            f"{HUB} of the skills is no JSON, so that skills of a hub cannot be told from others; "
-            "move it away, or mend it."
-        ) from None
 
 
 async def _filled(library: Library, held: Held) -> Held:

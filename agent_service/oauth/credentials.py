@@ -9,12 +9,13 @@ from typing import TypeVar
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.oauth.issuer import Asked, Issuer, Wait, not_logged_in
+from agent_service.oauth.issuer import Asked, Issuer, Wait
 from agent_service.oauth.store import LoginStore
 from agent_service.oauth.tokens import (
     NOTHING,
     Login,
     LoginFailed,
+    LoginNeeded,
     LoginUnavailable,
     LoginUsedUp,
     Token,
@@ -64,7 +65,8 @@ class Credentials:
     async def _read(self) -> Login:
         login = await self.stored()
         if login is None:
-            raise not_logged_in(self._issuer.name)
+            name = self._issuer.name
+            raise LoginNeeded(f"There is no login at {PROVIDERS[name]}: run hermes login {name}")
         return login
 
     async def _renewed(self, refused: SecretStr | None) -> Login:

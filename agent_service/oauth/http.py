@@ -11,7 +11,7 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.discovery import is_loopback
-from agent_service.oauth.tokens import NOTHING, LoginUnavailable, text
+from agent_service.oauth.tokens import NOTHING, LoginUnavailable, object_of, text
 from services.redact import Redactor
 
 if TYPE_CHECKING:
@@ -44,16 +44,13 @@ class Answer(Struct, frozen=True):
         """The name of the error, which providers put into different places."""
         error = self.body.get("error")
         if isinstance(error, dict):
-            return text(cast("Mapping[str, Any]", error).get("code"))
+            return text(object_of(cast("object", error)).get("code"))
         return text(error) or text(self.body.get("code"))
 
     @property
     def words(self) -> str:
         """What the server says of the error, as one line without secrets; else its status."""
-        error = self.body.get("error")
-        inner: Mapping[str, Any] = (
-            cast("Mapping[str, Any]", error) if isinstance(error, dict) else {}
-        )
+        inner = object_of(self.body.get("error"))
         said = text(self.body.get("error_description")) or text(inner.get("message")) or self.code
         hidden = Redactor(secret.get_secret_value() for secret in self.sent).redact(said)
         line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
@@ -143,7 +140,7 @@ def _object(body: bytes) -> Mapping[str, Any]:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+    return object_of(found)
 
 
 def fit_for_tokens(url: str) -> bool:

@@ -1,15 +1,14 @@
 """Nous Portal: a device code as RFC 8628 has it, and where it must be a key for models."""
 
 from collections.abc import AsyncGenerator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.oauth.http import Answer, LoginServer, fit_for_tokens
-from agent_service.oauth.issuer import Asked, Wait
-from agent_service.oauth.issuer import refused as no
+from agent_service.oauth.http import Answer, fit_for_tokens
+from agent_service.oauth.issuer import Asked, Issuer, Wait
 from agent_service.oauth.tokens import (
     Login,
     LoginFailed,
@@ -18,11 +17,8 @@ from agent_service.oauth.tokens import (
     claims,
     end_of,
     moment,
-    seconds,
     text,
 )
-from services.clock import Clock
-from services.logins import PROVIDERS, DeviceCode
 
 PORTAL_URL = "https://portal.nousresearch.com"
 MODELS_URL = "https://inference-api.nousresearch.com/v1"
@@ -33,21 +29,16 @@ _INVOKE = "inference:invoke"
 _MINT = "inference:mint_agent_key"
 """With it alone, as in older logins, it only makes the keys that sign them."""
 _SCOPE = f"{_INVOKE} {_MINT}"
-_CODE_S, _INTERVAL_S, _TOKEN_S = 900.0, 5.0, 900.0
+_TOKEN_S = 900.0
 _KEY_S = 30 * 60
 """For how long a key is to be good at least when it is made."""
 
 
-class NousPortal:
+class NousPortal(Issuer):
     """Logins at Nous Portal."""
 
     name = "nous"
     entry = "nous"
-
-    def __init__(self, clock: Clock, portal_url: str = PORTAL_URL) -> None:
-        self._clock = clock
-        self._portal_url = portal_url
-        self._server = LoginServer(PROVIDERS[self.name], portal_url)
 
     async def begin(self) -> Asked:
         """Ask for a code."""
@@ -56,38 +47,18 @@ class NousPortal:
         )
         told = answer.body
         url = text(told.get("verification_uri_complete")) or text(told.get("verification_uri"))
-        code, secret = text(told.get("user_code")), text(told.get("device_code"))
-        if not answer.ok:
-            raise no(self.name, answer)
-        if not (code and secret and fit_for_tokens(url)):
-            raise LoginFailed(f"{PROVIDERS[self.name]} gave no code that could be confirmed")
-        good_for = timedelta(seconds=seconds(told.get("expires_in"), _CODE_S))
-        shown = DeviceCode(code, url, self._clock.now() + good_for)
-        return Asked(shown, SecretStr(secret), seconds(told.get("interval"), _INTERVAL_S))
+        return self._asked(answer, url, text(told.get("device_code")))
 
     async def poll(self, asked: Asked) -> Login | Wait:
         """Ask whether the code has been confirmed."""
+        grant = "urn:ietf:params:oauth:grant-type:device_code"
         answer = await self._server.form(
             "/api/oauth/token",
-            {
-                "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
-                "client_id": _CLIENT,
-                "device_code": asked.secret,
-            },
+            {"grant_type": grant, "client_id": _CLIENT, "device_code": asked.secret},
         )
         if answer.ok:
             return self._granted(answer, Login(Token(), scope=_SCOPE))
-        match answer.code:
-            case "authorization_pending":
-                return Wait.PENDING
-            case "slow_down":
-                return Wait.SLOWER
-            case "access_denied":
-                raise LoginFailed("The login was refused in the browser")
-            case "expired_token":
-                raise LoginFailed("The code is no longer good: begin anew")
-            case _:
-                raise no(self.name, answer)
+        return self._waits(answer, is_pending=answer.code == "authorization_pending")
 
     async def renewals(self, login: Login, *, refused: bool) -> AsyncGenerator[Login]:
         """A new access token where it is due, then a key where one is wanted."""
@@ -118,24 +89,22 @@ class NousPortal:
         access, refresh = text(entry.get("access_token")), text(entry.get("refresh_token"))
         if not (access or refresh):
             return None
-        url = text(entry.get("inference_base_url")).rstrip("/")
         scope = text(entry.get("scope")) or _MINT
+        key = SecretStr(text(entry.get("agent_key")))
         return Login(
             access=Token(SecretStr(access), moment(entry.get("expires_at")) or end_of(access)),
             refresh=SecretStr(refresh),
             scope=scope,
-            key=Token(
-                SecretStr(text(entry.get("agent_key"))), moment(entry.get("agent_key_expires_at"))
-            ),
+            key=Token(key, moment(entry.get("agent_key_expires_at"))),
             wants_key=not _may_invoke(scope, access),
-            base_url=url if fit_for_tokens(url) else MODELS_URL,
+            base_url=_models_url(entry) or MODELS_URL,
         )
 
     def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """The entry with the login in it."""
         return {
             **entry,
-            "portal_base_url": self._portal_url,
+            "portal_base_url": self._url,
             "inference_base_url": login.base_url,
             "client_id": _CLIENT,
             "scope": login.scope,
@@ -149,53 +118,44 @@ class NousPortal:
         }
 
     async def _refreshed(self, login: Login) -> Login:
-        if not login.renewable:
-            raise no(self.name, Answer(401, {}))
+        self._check_renewable(login)
         # The portal wants it as a header; a form may be logged on its way.
         answer = await self._server.form(
             "/api/oauth/token",
             {"grant_type": "refresh_token", "client_id": _CLIENT},
             {"x-nous-refresh-token": login.refresh},
         )
-        if not answer.ok:
-            raise no(self.name, answer)
         return self._granted(answer, login)
 
     def _granted(self, answer: Answer, before: Login) -> Login:
-        told = answer.body
-        access = text(told.get("access_token"))
-        refresh, scope = text(told.get("refresh_token")), text(told.get("scope")) or before.scope
-        if not access:
-            raise LoginFailed(f"{PROVIDERS[self.name]} answered without a token")
-        good_for = timedelta(seconds=seconds(told.get("expires_in"), _TOKEN_S))
-        url = text(told.get("inference_base_url")).rstrip("/")
-        return Login(
-            access=Token(SecretStr(access), self._clock.now() + good_for),
-            refresh=SecretStr(refresh) if refresh else before.refresh,
-            wants_key=not _may_invoke(scope, access),
+        login, told = super()._granted(answer, before), answer.body
+        scope, access = text(told.get("scope")) or before.scope, login.access.value
+        return replace(
+            login,
+            access=Token(access, self._after(told, _TOKEN_S)),
+            key=Token(),
+            wants_key=not _may_invoke(scope, access.get_secret_value()),
             scope=scope,
-            base_url=url if fit_for_tokens(url) else before.base_url or MODELS_URL,
+            base_url=_models_url(told) or before.base_url or MODELS_URL,
         )
 
     async def _with_key(self, login: Login) -> Login:
         answer = await self._server.json(
-            "/api/oauth/agent-key",
-            {"min_ttl_seconds": _KEY_S},
-            login.access.value,
+            "/api/oauth/agent-key", {"min_ttl_seconds": _KEY_S}, login.access.value
         )
-        if not answer.ok:
-            raise no(self.name, answer)
-        told = answer.body
-        key, url = text(told.get("api_key")), text(told.get("inference_base_url")).rstrip("/")
+        told = self._accepted(answer)
+        key = text(told.get("api_key"))
         if not key:
-            raise LoginFailed(f"{PROVIDERS[self.name]} answered without a key")
-        good_for = timedelta(seconds=seconds(told.get("expires_in"), _KEY_S))
-        ends = moment(told.get("expires_at")) or self._clock.now() + good_for
-        return replace(
-            login,
-            key=Token(SecretStr(key), ends),
-            base_url=url if fit_for_tokens(url) else login.base_url,
-        )
+            raise LoginFailed(f"{self._title} answered without a key")
+        ends = moment(told.get("expires_at")) or self._after(told, _KEY_S)
+        base_url = _models_url(told) or login.base_url
+        return replace(login, key=Token(SecretStr(key), ends), base_url=base_url)
+
+
+def _models_url(told: Mapping[str, Any]) -> str:
+    """Where models are, as the portal says it; empty where that is no place for tokens."""
+    url = text(told.get("inference_base_url")).rstrip("/")
+    return url if fit_for_tokens(url) else ""
 
 
 def _may_invoke(scope: str, access: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from agent_service.oauth.issuer import Issuer
-from agent_service.oauth.tokens import Login
+from agent_service.oauth.tokens import Login, object_of
 from services.errors import FailedPrecondition, Unavailable
 from services.home import replace_file
 from services.redact import Redactor
@@ -90,13 +90,11 @@ class LoginStore:
 
 
 def _providers(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = document.get("providers")
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+    return object_of(document.get("providers"))
 
 
 def _entry(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = _providers(document).get(name)
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+    return object_of(_providers(document).get(name))
 
 
 _LOOK_S = 0.02

@@ -108,7 +108,7 @@ def claims(token: str) -> Mapping[str, Any]:
         said: Any = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return {}
-    return cast("Mapping[str, Any]", said) if isinstance(said, dict) else {}
+    return object_of(said)
 
 
 def end_of(token: str) -> datetime | None:
@@ -141,3 +141,8 @@ def seconds(told: object, otherwise: float) -> float:
 def text(told: object) -> str:
     """Text without blanks around it; empty for anything else."""
     return told.strip() if isinstance(told, str) else ""
+
+
+def object_of(told: object) -> Mapping[str, Any]:
+    """An object; an empty one for anything else."""
+    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}

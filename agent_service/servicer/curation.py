@@ -37,11 +37,11 @@ class CurationServicer(CurationServiceServicer):
         self, request: pb.UpdateCurationRequest, context: Context
     ) -> pb.UpdateCurationResponse:
         """Pauses, resumes or begins it."""
-        standing = await self._curations.update(
-            profile_of(request.profile),
-            is_paused=request.is_paused if request.HasField("is_paused") else None,
-            begins=request.begins,
-        )
+        profile = profile_of(request.profile)
+        is_paused = request.is_paused if request.HasField("is_paused") else None
+        async with self._curations.opened(profile) as curation:
+            await curation.update(is_paused=is_paused, begins=request.begins)
+        (standing,) = await self._curations.standings(profile)
         return pb.UpdateCurationResponse(curation=_curation(standing))
 
     async def PlanConsolidation(
@@ -67,7 +67,8 @@ class CurationServicer(CurationServiceServicer):
             job_skills=frozenset(request.job_skills),
             dry_run=request.dry_run,
         )
-        made = await self._curations.apply(profile_of(request.profile), order)
+        async with self._curations.opened(profile_of(request.profile)) as curation:
+            made = await curation.apply(order)
         return pb.ApplyCurationResponse(report=_report(made))
 
     async def RestoreSkills(
@@ -75,9 +76,8 @@ class CurationServicer(CurationServiceServicer):
     ) -> pb.RestoreSkillsResponse:
         """Restores a backup."""
         check_id("run_id", request.run_id)
-        made = await self._curations.restore(
-            profile_of(request.profile), request.run_id, request.backup_id
-        )
+        async with self._curations.opened(profile_of(request.profile)) as curation:
+            made = await curation.restore(request.run_id, request.backup_id)
         return pb.RestoreSkillsResponse(report=_report(made))
 
     async def ListCurationReports(
@@ -85,7 +85,8 @@ class CurationServicer(CurationServiceServicer):
     ) -> pb.ListCurationReportsResponse:
         """Lists reports."""
         most = page_size(request.page_size, REPORTS_PER_PAGE, MAX_REPORTS)
-        found = await self._curations.reports(profile_of(request.profile), most)
+        async with self._curations.opened(profile_of(request.profile)) as curation:
+            found = await curation.reports(most)
         return pb.ListCurationReportsResponse(reports=map(_report, found))
 
 
@@ -93,15 +94,15 @@ def _curation(standing: Standing) -> pb.Curation:
     state = standing.state
     return pb.Curation(
         profile=standing.profile,
-        is_paused=state.is_paused,
-        last_run_time=_time(state.last_run_at),
+        is_paused=state.paused,
+        last_run_time=_time(state.last_run_time),
         run_count=min(state.run_count, 2**63 - 1),
-        last_summary=sendable(state.last_summary),
+        last_summary=sendable(state.last_run_summary),
         last_report_path=sendable(state.last_report_path),
         idle_since=_time(standing.activity.last_at),
         is_busy=standing.activity.is_busy,
         backup_ids=standing.backup_ids,
-        epoch=state.epoch,
+        epoch=state.last_run_epoch,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from agent_service.servicer.fields import Context, profile_of, sendable
 from agent_service.servicer.skills import telling, trust_number
-from agent_service.skills.hub.hubs import Found, Hubs, Silent
+from agent_service.skills.hub.hubs import Found, Hubs, Silent, audited, exported
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
 from agent_service.skills.hub.verdicts import Finding, Verdict
 from agent_service.skills.shelf import SkillShelves
@@ -77,7 +77,8 @@ class SkillHubServicer(SkillHubServiceServicer):
         """Looks at skills again."""
         _check_names(request.names)
         with telling():
-            audit = self._hubs.audit(profile_of(request.profile), request.names)
+            files = self._hubs.files(profile_of(request.profile))
+            audit = audited(files, request.names)
             async with aclosing(audit) as outcomes:
                 async for outcome in outcomes:
                     yield pb.AuditSkillsResponse(outcome=_outcome(outcome))
@@ -91,7 +92,8 @@ class SkillHubServicer(SkillHubServiceServicer):
             raise InvalidArgument("names is missing", fields={"names": "the skills"})
         profile = profile_of(request.profile)
         with telling():
-            files = await self._hubs.export(profile, request.names, as_index=request.as_index)
+            library = self._hubs.files(profile)
+            files = await exported(library, request.names, as_index=request.as_index)
         for path, data in files.items():
             for begin in range(0, len(data) or 1, PIECE_BYTES):
                 piece = data[begin : begin + PIECE_BYTES]

@@ -6,13 +6,16 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Any, cast
 
+import msgspec
 from msgspec import Struct, field
 
-from agent_service.skills.document import Conditions, SkillDocument, read
+from agent_service.skills.document import BadSkill, Conditions, SkillDocument, read
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.names import DESCRIPTION, DOCUMENT, MAX_SUPPORT_BYTES, SUPPORT_FOLDERS
 from agent_service.skills.usage import Usage, UsageFile
+from services.validation import lenient
 
 _log = logging.getLogger(__name__)
 
@@ -68,25 +71,82 @@ class Catalogue(Struct, frozen=True):
         return (self.categories or {}).get(category, "")
 
 
-class HubNote(Struct, frozen=True):
-    """What the lock file of hubs says of a skill."""
+class Installed(Struct, frozen=True):
+    """A skill of a hub; times are ISO 8601 in UTC."""
 
     source: str = ""
-    trust: str = ""
+    """As a source is written; of an entry that another program has made, whatever it says."""
+    identifier: str = ""
+    """Where in the source it is."""
+    trust_level: str = ""
+    scan_verdict: str = ""
+    content_hash: str = ""
+    install_path: str = ""
+    files: Sequence[str] = ()
+    version: str = ""
+    """The version that it says it has."""
+    commit: str = ""
+    """The commit that it is of; empty where the source has none."""
+    accepted: Sequence[str] = ()
+    """The families that a person has accepted."""
+    installed_at: str = ""
+    updated_at: str = ""
+
+
+class LockFile:
+    """The file, with whatever else it has."""
+
+    def __init__(self, kept: Mapping[str, Any]) -> None:
+        self._kept = {"version": 1, **kept}
+        self._installed: dict[str, Any] = dict(kept.get("installed", {}))
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> "LockFile":
+        """The file; BadSkill where nobody can tell which skills are of a hub."""
+        try:
+            loaded = json.loads((data or b"{}").decode("utf-8-sig"))
+            return cls(loaded)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise BadSkill(
+                f"{HUB} of the skills is no JSON object, so that skills of a hub cannot be told "
+                "from others; move it away, or mend it."
+            ) from None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The skills."""
+        return sorted(name for name, value in self._installed.items() if isinstance(value, dict))
+
+    def of(self, name: str) -> Installed | None:
+        """What is known of a skill."""
+        found = self._installed.get(name)
+        return lenient(cast("object", found), Installed) if isinstance(found, dict) else None
+
+    def put(self, name: str, entry: Installed | None) -> None:
+        """Note a skill, with the unknown fields that its entry had, or forget it."""
+        before = self._installed.pop(name, None)
+        if entry is not None:
+            kept = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
+            self._installed[name] = {**kept, **msgspec.to_builtins(entry)}
+
+    def encoded(self) -> bytes:
+        """The file."""
+        whole = {**self._kept, "installed": self._installed}
+        return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 class Provenance(Struct, frozen=True):
     """Whose the skills of a library are."""
 
     bundled: frozenset[str]
-    hub: Mapping[str, HubNote]
+    hub: LockFile
     usage: UsageFile
 
     def of(self, name: str) -> Origin:
         """Where the skill of that name comes from."""
         if name in self.bundled:
             return Origin.BUNDLED
-        if name in self.hub:
+        if self.hub.of(name) is not None:
             return Origin.HUB
         return Origin.AGENT if self.usage.of(name).created_by == "agent" else Origin.USER
 
@@ -124,7 +184,7 @@ class Library:
         bundled = await self.files.read(BUNDLED, MAX_LIST_BYTES)
         hub = await self.files.read(HUB, MAX_LIST_BYTES)
         usage = UsageFile.parse(await self.files.read(USAGE, MAX_LIST_BYTES))
-        return Provenance(_bundled(bundled), _installed(hub), usage)
+        return Provenance(_bundled(bundled), LockFile.parse(hub), usage)
 
     async def document(self, skill: Skill) -> str:
         """The SKILL.md of a skill; FileRefused when it cannot be read."""
@@ -240,19 +300,6 @@ def _bundled(data: bytes | None) -> frozenset[str]:
     return frozenset(line.partition(":")[0].strip() for line in lines if ":" in line)
 
 
-def _installed(data: bytes | None) -> Mapping[str, HubNote]:
-    """The skills in the hub's lock file."""
-    try:
-        found = json.loads(data or b"{}").get("installed", {})
-        return {
-            name: HubNote(str(note.get("source", "")), str(note.get("trust_level", "")))
-            for name, note in found.items()
-        }
-    except (ValueError, AttributeError, RecursionError):
-        _log.warning("%s cannot be read; nothing counts as installed from a hub", HUB)
-        return {}
-
-
 async def change_usage(files: SkillFiles, name: str, change: Callable[[Usage], Usage]) -> None:
     """Change the record of a skill's use; the library has to be held."""
     usage = UsageFile.parse(await files.read(USAGE, MAX_LIST_BYTES))
@@ -273,13 +320,13 @@ class Trust(StrEnum):
     AGENT_CREATED = "agent-created"
 
 
-def trust_of(origin: Origin, note: HubNote) -> str:
+def trust_of(origin: Origin, note: Installed) -> str:
     """Whose word it is; empty where it is the user's own."""
     match origin:
         case Origin.BUNDLED:
             return Trust.BUNDLED
         case Origin.HUB:
-            return Trust.TRUSTED if note.trust == Trust.TRUSTED else Trust.COMMUNITY
+            return Trust.TRUSTED if note.trust_level == Trust.TRUSTED else Trust.COMMUNITY
         case Origin.AGENT:
             return Trust.AGENT_CREATED
         case Origin.USER:

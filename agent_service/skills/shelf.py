@@ -18,7 +18,7 @@ from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.index import SkillIndex, index
 from agent_service.skills.library import (
     Catalogue,
-    HubNote,
+    Installed,
     Library,
     Origin,
     Provenance,
@@ -96,7 +96,7 @@ class SkillRecord(Struct, frozen=True):
     skill: Skill
     origin: Origin
     usage: Usage
-    note: HubNote = HubNote()
+    note: Installed = Installed()
     """What is known of where it was installed from."""
 
     @property
@@ -241,7 +241,7 @@ class ProfileSkills(SkillManager):
 
 
 def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
-    origin, note = provenance.of(skill.name), provenance.hub.get(skill.name, HubNote())
+    origin, note = provenance.of(skill.name), provenance.hub.of(skill.name) or Installed()
     return SkillRecord(skill, origin, provenance.usage.of(skill.name), note)
 
 

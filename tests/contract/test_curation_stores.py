@@ -162,9 +162,11 @@ async def test_who_has_lost_the_files_for_a_moment_may_come_again(opened: Stores
     files.write = late  # type: ignore[method-assign]
     # Not StaleEpoch, after which whoever has the run gives it up.
     with pytest.raises(ServiceUnavailable, match="has another owner"):
-        await curations_of(opened, files).apply("default", ORDER)
+        async with curations_of(opened, files).opened("default") as found:
+            await found.apply(ORDER)
     files.write = original  # type: ignore[method-assign]
-    assert (await curations_of(opened, files).apply("default", ORDER)).changes
+    async with curations_of(opened, files).opened("default") as found:
+        assert (await found.apply(ORDER)).changes
 
 
 async def test_an_earlier_epoch_is_refused_also_by_who_has_just_started(opened: Stores) -> None:
@@ -173,6 +175,6 @@ async def test_an_earlier_epoch_is_refused_also_by_who_has_just_started(opened: 
     for dry_run in (False, True):
         with pytest.raises(StaleEpoch):
             await curation(opened).apply(replace(ORDER, epoch=7, dry_run=dry_run))
-    assert (await curation(opened).state())[0].epoch == 7
+    assert (await curation(opened).state())[0].last_run_epoch == 7
     await curation(opened).apply(Order("two", plan=ORDER.plan, epoch=8))
-    assert (await curation(opened).state())[0].epoch == 8
+    assert (await curation(opened).state())[0].last_run_epoch == 8

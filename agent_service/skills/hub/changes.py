@@ -1,91 +1,27 @@
 """A library as a hub changes it: the lock file, and changes made as a whole or not at all."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from agent_service.skills import journal
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.package import content_digest
-from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.journal import Change, Move, Remove, Write, digest
 from agent_service.skills.library import (
     HUB,
     MAX_LIST_BYTES,
     Catalogue,
+    Installed,
     Library,
+    LockFile,
     Provenance,
     change_usage,
 )
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders, archive_place
 from agent_service.skills.usage import SkillState, Usage, timestamp
-from services.validation import lenient
-
-
-class Installed(Struct, frozen=True):
-    """A skill of a hub; times are ISO 8601 in UTC."""
-
-    source: str = ""
-    """As `source.parsed` reads it; of an entry that another program has made, whatever it says."""
-    identifier: str = ""
-    """Where in the source it is."""
-    trust_level: str = ""
-    scan_verdict: str = ""
-    content_hash: str = ""
-    install_path: str = ""
-    files: Sequence[str] = ()
-    version: str = ""
-    """The version that it says it has."""
-    commit: str = ""
-    """The commit that it is of; empty where the source has none."""
-    accepted: Sequence[str] = ()
-    """The families that a person has accepted."""
-    installed_at: str = ""
-    updated_at: str = ""
-
-
-class LockFile:
-    """The file, with whatever else it has."""
-
-    def __init__(self, kept: Mapping[str, Any]) -> None:
-        self._kept = {"version": 1, **kept}
-        self._installed: dict[str, Any] = dict(kept.get("installed", {}))
-
-    @classmethod
-    def parse(cls, data: bytes | None) -> "LockFile":
-        """The file; HubRefused where it must not be written anew."""
-        try:
-            loaded = json.loads((data or b"{}").decode("utf-8-sig"))
-            return cls(loaded)
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise HubRefused(f"{HUB} of the skills is no JSON object; move it away") from None
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The skills."""
-        return sorted(name for name, value in self._installed.items() if isinstance(value, dict))
-
-    def of(self, name: str) -> Installed | None:
-        """What is known of a skill."""
-        found = self._installed.get(name)
-        return lenient(cast("object", found), Installed) if isinstance(found, dict) else None
-
-    def put(self, name: str, entry: Installed | None) -> None:
-        """Note a skill, with the unknown fields that its entry had, or forget it."""
-        before = self._installed.pop(name, None)
-        if entry is not None:
-            kept = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
-            self._installed[name] = {**kept, **msgspec.to_builtins(entry)}
-
-    def encoded(self) -> bytes:
-        """The file."""
-        whole = {**self._kept, "installed": self._installed}
-        return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode()
-
 
 JOURNAL = ".hub_journal.json"
 
@@ -95,8 +31,12 @@ class Shelf(Struct, frozen=True):
 
     catalogue: Catalogue
     provenance: Provenance
-    lock: LockFile
     paths: Sequence[str]
+
+    @property
+    def lock(self) -> LockFile:
+        """What is installed from hubs."""
+        return self.provenance.hub
 
     def folder(self, name: str) -> str:
         """Where the skill of a hub stands; empty where it is nowhere."""
@@ -131,8 +71,7 @@ class HubShelf:
     async def read(self) -> Shelf:
         """What there is."""
         catalogue, provenance = await self._library.catalogue(), await self._library.provenance()
-        lock = LockFile.parse(await self.files.read(HUB, MAX_LIST_BYTES))
-        return Shelf(catalogue, provenance, lock, sorted(await self.files.tree()))
+        return Shelf(catalogue, provenance, sorted(await self.files.tree()))
 
     async def content(self, shelf: Shelf, folder: str) -> Mapping[str, bytes]:
         """The files of a skill; none where it is nowhere."""
@@ -142,10 +81,6 @@ class HubShelf:
             if data is not None:
                 found[path.removeprefix(f"{folder}/")] = data
         return found
-
-    async def local_digest(self, shelf: Shelf, folder: str) -> str:
-        """The digest of what a skill has here; empty where it is not here."""
-        return content_digest(await self.content(shelf, folder)) if folder else ""
 
     async def put(
         self,

@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator, Sequence
 from msgspec.structs import replace
 
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.changes import HubShelf, Installed, Shelf, noted
+from agent_service.skills.hub.changes import HubShelf, Shelf, noted
 from agent_service.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
-from agent_service.skills.hub.package import Offer, Opened, Package, chosen
+from agent_service.skills.hub.package import Offer, Opened, Package, chosen, content_digest
 from agent_service.skills.hub.scan_worker import looked_through
 from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, parsed
 from agent_service.skills.hub.sources import Sources
 from agent_service.skills.hub.verdicts import Finding, Review, Verdict
-from agent_service.skills.library import Origin
+from agent_service.skills.library import Installed, Origin
 from agent_service.skills.usage import timestamp
 from services.clock import Clock
 
@@ -45,7 +45,7 @@ class Hub:
                 except (HubRefused, HubFailed) as error:
                     yield _not_had(offer.name, opened.source.text, error)
                     continue
-                yield await self._install(candidate, terms)
+                yield await self._put(candidate, terms, is_update=False)
 
     async def update(self, names: Sequence[str], terms: Terms) -> Told:
         """Update skills, all of them where none is named."""
@@ -109,41 +109,6 @@ class Hub:
         at = (opened.source, offer.place, opened.version)
         return Candidate(package, *at, trust, review, is_known)
 
-    async def _install(self, candidate: Candidate, terms: Terms) -> Outcome:
-        name = candidate.package.name
-        async with self._files.locked():
-            await self._shelf.recover()
-            shelf = await self._shelf.read()
-            entry = shelf.lock.of(name)
-            if entry is not None and shelf.folder(name):
-                return await self._again(candidate, shelf, entry)
-            if problem := _conflict(shelf, name):
-                return candidate.outcome(Status.REFUSED, problem)
-            if (stopped := _stopped(candidate, terms, "", "")) is not None:
-                return stopped
-            if terms.dry_run:
-                return candidate.outcome(Status.INSTALLED, "it would be installed")
-            now = self._clock.now()
-            record = self._record(candidate, name, None)
-            note = noted(name, record, now, is_new=True)
-            await self._shelf.put(name, {}, candidate.package.files, "", note)
-        _log.info("installed the skill %s of %s", name, candidate.source.text)
-        return candidate.outcome(Status.INSTALLED)
-
-    async def _again(self, candidate: Candidate, shelf: Shelf, entry: Installed) -> Outcome:
-        """What is told where a skill of the name was installed already."""
-        name = candidate.package.name
-        if entry.source != candidate.source.text:
-            why = (
-                f"{name} is installed from {entry.source}; `hermes skills remove {name}` makes room"
-            )
-            return candidate.outcome(Status.REFUSED, why)
-        there = await self._shelf.local_digest(shelf, shelf.folder(name))
-        if there == candidate.package.digest == entry.content_hash:
-            return candidate.outcome(Status.UNCHANGED, "it is installed already")
-        why = f"{name} is installed already; `hermes skills update {name}` brings what is new"
-        return candidate.outcome(Status.REFUSED, why)
-
     async def _updated(
         self, opened: Opened, offers: Sequence[Offer], name: str, shelf: Shelf, terms: Terms
     ) -> Outcome:
@@ -158,39 +123,45 @@ class Hub:
             candidate = await self._candidate(opened, same[0], known)
         except (HubRefused, HubFailed) as error:
             return _not_had(name, entry.source, error)
-        return await self._update(candidate, terms)
+        return await self._put(candidate, terms, is_update=True)
 
-    async def _update(self, candidate: Candidate, terms: Terms) -> Outcome:
-        name = candidate.package.name
+    async def _put(self, candidate: Candidate, terms: Terms, *, is_update: bool) -> Outcome:
+        name, digest = candidate.package.name, candidate.package.digest
+        done = Status.UPDATED if is_update else Status.INSTALLED
         async with self._files.locked():
             await self._shelf.recover()
             shelf = await self._shelf.read()
-            entry = shelf.lock.of(name)
-            if entry is None:
-                return candidate.outcome(Status.REFUSED, _not_of_a_hub(shelf, name))
-            folder = shelf.folder(name)
+            entry, folder = shelf.lock.of(name), shelf.folder(name)
             there = await self._shelf.content(shelf, folder)
-            here = await self._shelf.local_digest(shelf, folder)
-            is_changed = bool(folder) and here != entry.content_hash
-            is_same = bool(folder) and candidate.package.digest in (entry.content_hash, here)
-            if candidate.is_known or is_same:
-                told = "you have changed it here" if here != candidate.package.digest else ""
+            here = content_digest(there) if folder else ""
+            if is_update:
+                problem = _not_of_a_hub(shelf, name) if entry is None else ""
+            elif entry is not None and folder:
+                return _again(candidate, entry, here)
+            else:
+                problem = _conflict(shelf, name)
+            if problem:
+                return candidate.outcome(Status.REFUSED, problem)
+            before = entry if entry is not None and is_update else Installed()
+            is_changed = bool(folder) and here != before.content_hash
+            if candidate.is_known or (folder and digest in (before.content_hash, here)):
+                told = "you have changed it here" if here != digest else ""
                 return candidate.outcome(Status.UNCHANGED, told)
-            candidate = _compared(candidate, entry)
+            candidate = _compared(candidate, before)
             why = "you have changed it here; what you have is put into the archive first"
             if (stopped := _stopped(candidate, terms, here, why if is_changed else "")) is not None:
                 return stopped
             if terms.dry_run:
-                return candidate.outcome(Status.UPDATED, "it would be updated")
+                return candidate.outcome(done, f"it would be {done}")
             now = self._clock.now()
             kept_at = shelf.archive_for(name, now) if is_changed else ""
-            record = self._record(candidate, folder or name, entry)
+            record = self._record(candidate, folder or name, before)
             note = noted(name, record, now, is_new=not folder)
             await self._shelf.put(folder or name, there, candidate.package.files, kept_at, note)
-        _log.info("updated the skill %s of %s", name, candidate.source.text)
-        return candidate.outcome(Status.UPDATED, f"what you had is in {kept_at}" if kept_at else "")
+        _log.info("%s the skill %s of %s", done, name, candidate.source.text)
+        return candidate.outcome(done, f"what you had is in {kept_at}" if kept_at else "")
 
-    def _record(self, candidate: Candidate, folder: str, before: Installed | None) -> Installed:
+    def _record(self, candidate: Candidate, folder: str, before: Installed) -> Installed:
         now = timestamp(self._clock.now())
         families = {each.family for each in candidate.review.findings}
         return Installed(
@@ -204,7 +175,7 @@ class Hub:
             version=candidate.package.version,
             commit=candidate.commit,
             accepted=sorted(families),
-            installed_at=(before.installed_at if before else "") or now,
+            installed_at=before.installed_at or now,
             updated_at=now,
         )
 
@@ -221,6 +192,18 @@ def _stopped(candidate: Candidate, terms: Terms, there: str, why: str) -> Outcom
     found = "look at what was found" if verdict is Verdict.CAUTION else ""
     told = "; ".join(filter(None, (found, why)))
     return candidate.outcome(Status.ASKS, told, consent)
+
+
+def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
+    """What is told where a skill of the name was installed already; `here` is its digest."""
+    name = candidate.package.name
+    if entry.source != candidate.source.text:
+        why = f"{name} is installed from {entry.source}; `hermes skills remove {name}` makes room"
+        return candidate.outcome(Status.REFUSED, why)
+    if here == candidate.package.digest == entry.content_hash:
+        return candidate.outcome(Status.UNCHANGED, "it is installed already")
+    why = f"{name} is installed already; `hermes skills update {name}` brings what is new"
+    return candidate.outcome(Status.REFUSED, why)
 
 
 def _conflict(shelf: Shelf, name: str) -> str:

@@ -60,14 +60,15 @@ class Hubs:
         sources: Sources,
         clock: Clock,
     ) -> None:
-        self._files = files
+        """`files` gives the library of a profile."""
+        self.files = files
         self._homes = homes
         self._sources = sources
         self._clock = clock
 
     def of(self, profile: str) -> Hub:
         """One profile's hub."""
-        return Hub(self._files(profile), self._sources, self._clock)
+        return Hub(self.files(profile), self._sources, self._clock)
 
     async def search(
         self, words: Sequence[str], source: str, installed: frozenset[str]
@@ -85,16 +86,6 @@ class Hubs:
             for offer in offers:
                 if _is_about(offer, words):
                     yield Found(hub.name, hub.trust, offer, offer.name in installed)
-
-    def audit(self, profile: str, names: Sequence[str]) -> AsyncGenerator[Outcome]:
-        """What is to be said of skills as they are now."""
-        return audited(self._files(profile), names)
-
-    async def export(
-        self, profile: str, names: Sequence[str], *, as_index: bool
-    ) -> Mapping[str, bytes]:
-        """The files by which skills are shared."""
-        return await exported(self._files(profile), names, as_index=as_index)
 
     async def recover(self) -> None:
         """Finish in every profile what was decided when a process died."""

@@ -9,12 +9,11 @@ from skills_ref import validate
 
 from agent_service.curation.changes import Kind
 from agent_service.curation.curation import Order
-from agent_service.curation.plan import BadPlan, is_about_content, parsed
+from agent_service.curation.plan import BadPlan, parsed
 from agent_service.skills.document import BadSkill, checked
 from agent_service.skills.usage import timestamp
 from services.errors import NotFound
 from tests.curation import (
-    CONTENT,
     PROTECTED,
     apply,
     curation,
@@ -102,8 +101,6 @@ def test_a_pruned_skill_is_archived_and_a_job_keeps_its_own(root: Path, tmp_path
         (plan("git-log -> fix-it", "git-rebase -> fix-it"), "no name of a kind of work"),
         (plan("git-log -> dev", "git-rebase -> dev"), "the name of something else"),
         (plan("git-log -> git-rebase", "git-rebase -> mail-read"), "so that it stays"),
-        (plan("mail-read -> oddity").replace(CONTENT, "was never used"), "says nothing about"),
-        (plan("mail-read -> oddity").replace(CONTENT, "0 views in 90 days"), "says nothing about"),
     ],
 )
 def test_what_the_rules_forbid_is_not_done_and_told(
@@ -144,12 +141,6 @@ def test_an_answer_that_is_no_plan_changes_nothing(root: Path, tmp_path: Path, a
     assert {path: data for path, data in after.items() if path != ".usage.json"} == {
         path: data for path, data in before.items() if path != ".usage.json"
     }
-
-
-def test_reasons_say_something_about_content() -> None:
-    assert is_about_content(CONTENT)
-    for reason in ("", "unused", "It was never used, 0 views.", "Nobody has read this for long"):
-        assert not is_about_content(reason), reason
 
 
 def test_skills_grow_old_but_protected_ones_and_those_of_jobs(root: Path, tmp_path: Path) -> None:

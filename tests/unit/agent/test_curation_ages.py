@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_service.curation.ages import Ages, Transition, transition
+from agent_service.curation.ages import Ages, transition
+from agent_service.curation.changes import Done
 from agent_service.skills.usage import SkillState, Usage, timestamp
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -25,7 +26,7 @@ ages = st.tuples(st.integers(1, 60), st.integers(0, 60)).map(
 )
 
 
-def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> Transition | None:
+def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> Done | None:
     return transition("a", usage, now, of)
 
 
@@ -35,7 +36,7 @@ def test_each_state_follows_from_the_time_without_activity(usage: Usage, of: Age
     if usage.state is SkillState.ARCHIVED:
         assert found is None
         return
-    state = found.to if found else usage.state
+    state = SkillState(found.kind.value) if found else usage.state
     since = usage.active_time or usage.created_time
     if since is None:
         assert found is None
@@ -57,12 +58,13 @@ def test_a_skill_that_was_never_used_is_not_archived_in_its_first_30_days(
     is_new = usage.created_time is not None and NOW - usage.created_time < 30 * DAY
     found = only(usage, of=of)
     if usage.active_time is None and is_new:
-        assert found is None or found.to is not SkillState.ARCHIVED
+        assert found is None or found.kind.value != SkillState.ARCHIVED
 
 
 @given(uses, ages)
 def test_what_was_done_once_is_not_to_be_done_again(usage: Usage, of: Ages) -> None:
     found = only(usage, of=of)
     if found is not None:
-        assert found.to is not usage.state
-        assert only(replace(usage, state=found.to), of=of) is None
+        state = SkillState(found.kind.value)
+        assert state is not usage.state
+        assert only(replace(usage, state=state), of=of) is None
