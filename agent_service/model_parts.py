@@ -22,13 +22,11 @@ from agent_service.models.endpoints import (
 )
 from agent_service.models.errors import InvalidEndpoint, RetryPolicy
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
-from agent_service.models.metered import Metered, ModelMetrics
+from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
-from agent_service.models.redacting import Redacting
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginStore
-from agent_service.spans import Traced
 from services.clock import Clock
 from services.config import Settings
 from services.database import Database
@@ -49,7 +47,7 @@ class ModelParts(Struct, frozen=True):
     """All of them, by route."""
     chain: Chain
     catalog: Catalog
-    priced: Metered
+    priced: InstrumentedModel
     """The same as `routed`, without secrets, with what the catalogue knows of them, and counted."""
     consult: Consult
     """Asks the configured one single questions."""
@@ -86,7 +84,7 @@ def model_parts(
         return is_ours or bool(catalog.find(model).source)
 
     metrics = ModelMetrics.create(meter, is_known)
-    priced = Metered(Traced(Redacting(routed, redactor)), catalog, metrics, clock)
+    priced = InstrumentedModel(routed, redactor, catalog, metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes = notes_route(settings, config)
     return ModelParts(first, routed, chain, catalog, priced, consult, notes)

@@ -1,8 +1,16 @@
 """Scripts that read what strangers have made, in processes that may hang, swell or crash."""
 
 import asyncio
+import math
 import sys
 from pathlib import Path
+
+_MEMORY_KIB = 2 * 1024 * 1024
+# Not every system has every limit.
+_LIMITED = (
+    f"ulimit -c 0; ulimit -v {_MEMORY_KIB} 2>/dev/null || :; "
+    'ulimit -t "$1" 2>/dev/null || :; shift; exec "$@"'
+)
 
 
 class ScriptFailed(Exception):
@@ -10,13 +18,14 @@ class ScriptFailed(Exception):
 
 
 async def answer_of(script: Path, said: bytes, limit_s: float, *arguments: str) -> bytes:
-    """What a script writes that is given these bytes; ScriptFailed where it does not end well."""
+    """What a script writes that is given these bytes; ScriptFailed where it does not end well.
+
+    It has 2 GB of memory, and as much time of the processor as it has altogether.
+    """
     # By its path and isolated: it inherits no variables, and no folder to import from.
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        str(script),
-        *arguments,
+        *("/bin/sh", "-c", _LIMITED, "sh", str(math.ceil(limit_s))),
+        *(sys.executable, "-I", str(script), *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

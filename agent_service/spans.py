@@ -1,43 +1,26 @@
-"""What traces say of turns, models and tools, in the names that OpenTelemetry has for them."""
+"""What traces say of turns and tools, in the names that OpenTelemetry has for them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import aclosing, asynccontextmanager, contextmanager
-from time import monotonic
-
-from opentelemetry.trace import SpanKind
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import (
-    Model,
-    ModelEvent,
-    ModelMessage,
-    ModelRequest,
-    ModelRetry,
-    ReasoningDelta,
-    TextDelta,
+from agent_service.models.spans import (
+    CACHED_TOKENS,
+    INPUT_TOKENS,
+    OPERATION,
+    OUTPUT_TOKENS,
+    REQUEST_MODEL,
 )
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolArguments, ToolResult
 from agent_service.tools.clarify import ClarificationRequired
-from services.tracing import CANCELLED, ERROR, Attributes, Span, span
+from services.tracing import CANCELLED, Attributes, Span, span
 
 AGENT = "hermes"
 
-_OPERATION = "gen_ai.operation.name"
 _AGENT_NAME = "gen_ai.agent.name"
 _CONVERSATION = "gen_ai.conversation.id"
-_PROVIDER = "gen_ai.provider.name"
-_REQUEST_MODEL = "gen_ai.request.model"
-_RESPONSE_MODEL = "gen_ai.response.model"
-_MAX_TOKENS = "gen_ai.request.max_tokens"
-_FINISH_REASONS = "gen_ai.response.finish_reasons"
-_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
-_INPUT_TOKENS = "gen_ai.usage.input_tokens"
-_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-_CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
-_INPUT = "gen_ai.input.messages"
-_OUTPUT = "gen_ai.output.messages"
 _TOOL_NAME = "gen_ai.tool.name"
 _TOOL_TYPE = "gen_ai.tool.type"
 _TOOL_CALL = "gen_ai.tool.call.id"
@@ -56,10 +39,10 @@ _COST = "hermes.cost_micro_usd"
 def turn_span(turn: LiveTurn) -> Generator[None]:
     """A turn while it is driven here; below the message that began it, whoever drove it before."""
     about: Attributes = {
-        _OPERATION: "invoke_agent",
+        OPERATION: "invoke_agent",
         _AGENT_NAME: AGENT,
         _CONVERSATION: turn.session_id,
-        _REQUEST_MODEL: turn.model,
+        REQUEST_MODEL: turn.model,
         _TURN: turn.id,
         _TURN_KIND: turn.kind,
         _EPOCH: turn.epoch,
@@ -78,81 +61,17 @@ def turn_span(turn: LiveTurn) -> Generator[None]:
 def _usage_of(turn: LiveTurn) -> Attributes:
     usage = turn.usage
     return {
-        _INPUT_TOKENS: usage.prompt_tokens,
-        _OUTPUT_TOKENS: usage.completion_tokens,
-        _CACHED_TOKENS: usage.cached_tokens,
+        INPUT_TOKENS: usage.prompt_tokens,
+        OUTPUT_TOKENS: usage.completion_tokens,
+        CACHED_TOKENS: usage.cached_tokens,
         _COST: usage.cost_micro_usd,
     }
-
-
-class Traced:
-    """A Model whose calls are spans."""
-
-    def __init__(self, inner: Model) -> None:
-        self._inner = inner
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
-        about: Attributes = {
-            _OPERATION: "chat",
-            _REQUEST_MODEL: request.model,
-            _MAX_TOKENS: request.max_tokens,
-        }
-        with span(f"chat {request.model}", about, kind=SpanKind.CLIENT) as current:
-            async with (
-                self._inner.stream(request) as events,
-                aclosing(_noted(current, request, events)) as noted,
-            ):
-                yield noted
-
-
-async def _noted(
-    current: Span, request: ModelRequest, events: AsyncIterator[ModelEvent]
-) -> AsyncGenerator[ModelEvent]:
-    began, has_begun = monotonic(), False
-    async for event in events:
-        match event:
-            case TextDelta() | ReasoningDelta() if not has_begun:
-                has_begun = True
-                current.set({_FIRST_CHUNK: monotonic() - began})
-            case ModelRetry():
-                current.happened("retry", {ERROR: event.reason})
-            case ModelMessage():
-                _answered(current, request, event)
-            case _:
-                pass
-        yield event
-
-
-def _answered(current: Span, request: ModelRequest, message: ModelMessage) -> None:
-    current.set(
-        {
-            _PROVIDER: message.provider,
-            _RESPONSE_MODEL: message.model,
-            _FINISH_REASONS: [message.finish_reason],
-        }
-    )
-    if (usage := message.usage) is not None:
-        current.set(
-            {
-                _INPUT_TOKENS: usage.prompt_tokens,
-                _OUTPUT_TOKENS: usage.completion_tokens,
-                _CACHED_TOKENS: usage.cached_tokens,
-            }
-        )
-    current.set_text(
-        lambda: {
-            _INPUT: [each.decode() for each in request.messages],
-            _OUTPUT: [message.text, *(call.arguments_json for call in message.tool_calls)],
-        }
-    )
 
 
 @contextmanager
 def tool_span(name: str, key: str, arguments: ToolArguments) -> Generator["ToolSpan"]:
     """A call of a tool; that somebody has to decide first is no failure."""
-    about = {_OPERATION: "execute_tool", _TOOL_NAME: name, _TOOL_TYPE: "function", _TOOL_CALL: key}
+    about = {OPERATION: "execute_tool", _TOOL_NAME: name, _TOOL_TYPE: "function", _TOOL_CALL: key}
     waits = (ApprovalRequired, ClarificationRequired)
     with span(f"execute_tool {name}", about, expected=waits) as current:
         current.set_text(lambda: {_TOOL_ARGUMENTS: arguments.model_dump_json()})

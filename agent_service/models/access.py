@@ -40,25 +40,11 @@ class Access(Protocol):
         ...
 
 
-class OneKey:
-    """A key that is always the same, or none."""
+class Keys:
+    """Keys in their order: one that is refused, or has used up what it may, rests for a while.
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    async def current(self) -> Endpoint:
-        """The endpoint as it is."""
-        return self._endpoint
-
-    async def instead_of(
-        self, refused: Endpoint, error: ModelError, replaced: int
-    ) -> Endpoint | None:
-        """Nothing."""
-        return None
-
-
-class SeveralKeys:
-    """Keys in their order: one that is refused, or has used up what it may, rests for a while."""
+    One alone, or none, is always the same.
+    """
 
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self._clock = clock
@@ -77,7 +63,7 @@ class SeveralKeys:
         self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
         """The next that does not rest, where it is about the key that was refused."""
-        if error.kind not in REST_S:
+        if error.kind not in REST_S or len(self._endpoints) == 1:
             return None
         number = self._endpoints.index(refused)
         rest_s = max(error.rest_s(REST_S[error.kind]), _SHORTEST_REST_S)
@@ -143,4 +129,4 @@ def access_of(
     """The way to an endpoint; `credentials` knows the logins by their providers."""
     if endpoint.login:
         return AtLogin(endpoint, credentials(endpoint.login))
-    return SeveralKeys(endpoint, clock) if endpoint.more_keys else OneKey(endpoint)
+    return Keys(endpoint, clock)

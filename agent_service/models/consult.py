@@ -9,7 +9,7 @@ from msgspec import Struct
 from agent_service.models.base import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
-from agent_service.models.metered import Metered
+from agent_service.models.instrumented import InstrumentedModel
 from services.errors import HermesError
 
 
@@ -50,7 +50,7 @@ class Consult:
     """Makes single questions into requests, and gets their answers."""
 
     def __init__(
-        self, model: Metered, default_name: Callable[[], Awaitable[str]], max_tokens: int
+        self, model: InstrumentedModel, default_name: Callable[[], Awaitable[str]], max_tokens: int
     ) -> None:
         self._model = model
         self._default_name = default_name

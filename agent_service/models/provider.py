@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 from msgspec import Struct
 
-from agent_service.models.access import Access, OneKey
+from agent_service.models.access import Access, Keys
 from agent_service.models.base import (
     ModelEvent,
     ModelMessage,
@@ -29,6 +29,7 @@ from agent_service.models.failures import (
 )
 from agent_service.models.transport import Answer, Timeouts, Transport
 from agent_service.models.wire import Dialect, Json, MalformedChunk, Reading, Wire
+from services.clock import SystemClock
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
@@ -87,7 +88,7 @@ class Provider:
         access: Access | None = None,
     ) -> None:
         """`access` says with what requests are signed, where it is not always the same key."""
-        self._access = access or OneKey(endpoint)
+        self._access = access or Keys(endpoint, SystemClock())
         self._wire = wire
         self._retries = retries or RetryPolicy()
         self._transport = Transport(wire, timeouts)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.storage.schema import session_state, step
 from agent_service.storage.sessions import put_state
-from agent_service.tools.wrapper import MEMORY_KEPT, SKILL_KEPT
+from agent_service.tools.taint import MEMORY_KEPT, SKILL_KEPT
 from services.database import Prepared, is_one_of
 
 COUNTS = "nudges"

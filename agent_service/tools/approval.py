@@ -2,18 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 
 from agent_service.calls import PendingCall
 from agent_service.events import Decision
-from agent_service.tools.base import (
-    Tool,
-    ToolArguments,
-    ToolContext,
-    ToolFailed,
-    ToolResult,
-)
-from agent_service.tools.wrapper import A, Wrapper
+from agent_service.tools.base import ToolArguments, ToolContext, ToolFailed
 
 _DENIED = (
     "The user denied this call. Do not try the same in another form; "
@@ -72,20 +64,6 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
             raise ApprovalRequired(subject, binding)
         return
     check_decision(context.decision, context.decided_on, binding)
-
-
-class RequireApproval(Wrapper[A]):
-    """A tool whose every call waits for a person."""
-
-    def __init__(self, inner: Tool[A], subject: Callable[[A], str]) -> None:
-        super().__init__(inner)
-        self._subject = subject
-
-    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool once a person has allowed it, or has allowed the very same before."""
-        subject, binding = self._subject(arguments), binding_of(arguments)
-        await check_allowed(self.name, subject, binding, context)
-        return await self._inner.run(arguments, context)
 
 
 def binding_of(arguments: ToolArguments, *digests: str) -> str:

@@ -193,7 +193,7 @@ class ToolContext(Struct, frozen=True):
     sandbox: Callable[[], Awaitable[Place]] = _nowhere
     """Where a command would run; claims the sandbox if need be."""
     skills: ProfileSkills | None = None
-    """The library of the caller's profile."""
+    """Of the caller's profile."""
     subagents: Subagents | None = None
     """Who takes work over."""
     ask: Ask = _nobody
@@ -206,6 +206,13 @@ class ToolContext(Struct, frozen=True):
     """Who tells of commands in the background."""
     terminal_timeout_s: float = 180.0
     """After which a command that is waited for is killed, where the model says nothing else."""
+
+    @property
+    def library(self) -> ProfileSkills:
+        """The library of the caller's profile; ToolFailed where there is none."""
+        if self.skills is None:
+            raise ToolFailed("There is no library of skills here.")
+        return self.skills
 
     @property
     def can_ask(self) -> bool:

@@ -13,7 +13,7 @@ from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
 from agent_service.patching.changes import Malformed
 from agent_service.search.past import PastSessions
-from agent_service.tools.base import Tool, ToolArguments, ToolContext
+from agent_service.tools.base import Tool, ToolContext
 from agent_service.tools.clarify import Clarify
 from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
@@ -36,9 +36,11 @@ from agent_service.tools.skill_manage import SkillManage
 from agent_service.tools.skill_view import SkillView
 from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.taint import (
+    MEMORY_KEPT,
+    SKILL_KEPT,
     AskForNewAddresses,
-    AskWhenTainted,
     FromSandbox,
+    Lasting,
     Screen,
     Untrusted,
 )
@@ -48,7 +50,6 @@ from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from agent_service.tools.web_extract import WebExtract, WebExtractArguments
 from agent_service.tools.web_search import WebSearch
-from agent_service.tools.wrapper import MEMORY_KEPT, SKILL_KEPT, Kept
 from agent_service.tools.write_file import WriteFile, WriteFileArguments
 from agent_service.web import pages
 from agent_service.web.search import SETTINGS, Web
@@ -93,6 +94,7 @@ def builtin_tools(
     terminal: Tool[TerminalArguments] = Terminal(cwd)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
+    remembering = () if memories is None else (MemoryTool(memories),)
     commands, screen = asking.commands, reach.screen
     everywhere: list[Tool[Any]] = [
         hinted(FromSandbox(JudgeCommands(terminal, _typed, commands), screen), hints, folders_of),
@@ -104,11 +106,11 @@ def builtin_tools(
         hinted(FromSandbox(ListDirectory(), screen), hints),
         Todo(),
         Clarify(),
-        *(() if memories is None else (_kept(MemoryTool(memories), MEMORY_KEPT, asking),)),
+        *(Lasting(each, MEMORY_KEPT, asks=asking.tainted) for each in remembering),
         *(() if past is None else (SessionSearch(past),)),
         SkillsList(),
         SkillView(),
-        _kept(SkillManage(), SKILL_KEPT, asking),
+        Lasting(SkillManage(), SKILL_KEPT, asks=asking.tainted),
         DelegateTask(),
         FromSandbox(JudgeCommands(program, _code, commands), screen),
     ]
@@ -138,11 +140,6 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
     )
-
-
-def _kept(tool: Tool[Any], noted_as: str, asking: Asking) -> Tool[Any]:
-    """What outlasts the session: asked before where strangers have been read, and noted."""
-    return Kept(AskWhenTainted(tool, _arguments) if asking.tainted else tool, noted_as)
 
 
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
@@ -187,7 +184,3 @@ def _input(arguments: ProcessArguments) -> Typed | None:
 
 def _code(arguments: ExecuteCodeArguments) -> Typed:
     return Typed(f"python3 -c {shlex.quote(arguments.code)}", shown=arguments.code)
-
-
-def _arguments(arguments: ToolArguments) -> str:
-    return arguments.model_dump_json(exclude_defaults=True)

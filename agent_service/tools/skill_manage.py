@@ -15,7 +15,6 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.shelves import skills_of
 
 
 class SkillManageArguments(ToolArguments):
@@ -77,6 +76,6 @@ class SkillManage(UsualTool[SkillManageArguments]):
             **arguments.model_dump(exclude={"action"}),
         )
         try:
-            return ToolResult(await skills_of(context).manage(context.key, wanted, context.state))
+            return ToolResult(await context.library.manage(context.key, wanted, context.state))
         except (BadSkill, FileRefused) as error:
             raise ToolFailed(str(error)) from None

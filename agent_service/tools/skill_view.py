@@ -14,7 +14,6 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.shelves import skills_of
 
 
 class SkillViewArguments(ToolArguments):
@@ -43,7 +42,7 @@ class SkillView(UsualTool[SkillViewArguments]):
     async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
         """Show it."""
         try:
-            skills = skills_of(context)
+            skills = context.library
             skill = await skills.find(arguments.name)
             seen = await view(skills, skill, arguments.file_path, is_placed=True)
             await skills.viewed(skill.name)

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from agent_service.skills.index import UNSORTED, one_line
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.tools.shelves import skills_of
 
 
 class SkillsListArguments(ToolArguments):
@@ -29,7 +28,7 @@ class SkillsList(UsualTool[SkillsListArguments]):
 
     async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
         """List them."""
-        catalogue = await skills_of(context).offered()
+        catalogue = await context.library.offered()
         wanted = arguments.category
         listed = [
             each for each in catalogue.skills if not wanted or wanted == (each.category or UNSORTED)

@@ -15,18 +15,8 @@ from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
-from agent_service.tools.approval import (
-    RequireApproval,
-    binding_of,
-    check_allowed,
-    check_not_denied,
-)
-from agent_service.tools.base import (
-    SessionState,
-    Tool,
-    ToolContext,
-    ToolResult,
-)
+from agent_service.tools.approval import binding_of, check_allowed, check_not_denied
+from agent_service.tools.base import SessionState, Tool, ToolContext, ToolResult
 from agent_service.tools.guard_model import GuardModel
 from agent_service.tools.wrapper import A, Wrapper
 
@@ -235,15 +225,30 @@ class AskForNewAddresses(Wrapper[A]):
         return await self._inner.run(arguments, context)
 
 
-class AskWhenTainted(Wrapper[A]):
-    """A tool that waits for a person where the session has read untrusted data."""
+MEMORY_KEPT = "memory_kept"
+SKILL_KEPT = "skill_kept"
+"""Names of the session's values: the key of the call that did so last."""
 
-    def __init__(self, inner: Tool[A], subject: Callable[[A], str]) -> None:
+
+class Lasting(Wrapper[A]):
+    """A tool that keeps what outlasts the session, each call of which that has done so is noted.
+
+    Where strangers' texts were read a person decides on it.
+    """
+
+    def __init__(self, inner: Tool[A], noted_as: str, *, asks: bool) -> None:
         super().__init__(inner)
-        self._asking = RequireApproval(inner, subject)
+        self._noted_as = noted_as
+        self._asks = asks
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool, once a person has allowed it where that is needed."""
-        check_not_denied(context.decision)
-        asks = await must_ask(context)
-        return await (self._asking if asks else self._inner).run(arguments, context)
+        """Run the inner tool, then note it; a call that is made again notes it again."""
+        if self._asks:
+            check_not_denied(context.decision)
+            if await must_ask(context):
+                shown = arguments.model_dump_json(exclude_defaults=True)
+                await check_allowed(self.name, shown, binding_of(arguments), context)
+        result = await self._inner.run(arguments, context)
+        if not result.is_error:
+            await context.state.put(self._noted_as, context.key)
+        return result

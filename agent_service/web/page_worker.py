@@ -6,20 +6,12 @@ standard library and trafilatura are used, and nothing of this machine but the p
 
 import base64
 import json
-import resource
 import sys
-from contextlib import suppress
 from typing import Any
-
-MEMORY_BYTES = 2_000_000_000
-CPU_S = 20
 
 
 def main() -> None:
     """Read the pages, and say the text of each."""
-    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
-    _limit(resource.RLIMIT_CPU, CPU_S)
-    _limit(resource.RLIMIT_CORE, 0)
     pages: list[dict[str, str]] = json.load(sys.stdin)
     json.dump([_text(page) for page in pages], sys.stdout)
 
@@ -43,12 +35,6 @@ def _text(page: dict[str, str]) -> dict[str, str]:
     # The main text often begins with its title.
     shown = "" if text and text.startswith(f"# {title}") else title
     return {"title": shown, "text": text or trafilatura.html2txt(markup) or ""}
-
-
-def _limit(kind: int, amount: int) -> None:
-    # Not every system has every limit.
-    with suppress(ValueError, OSError):
-        resource.setrlimit(kind, (amount, amount))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.config.endpoints import FallbackModel, fallbacks
-from agent_service.models.access import SeveralKeys
+from agent_service.models.access import Keys
 from agent_service.models.base import ModelMessage
 from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint, EndpointSettings, configured_endpoint
@@ -34,7 +34,7 @@ async def calling(
 ) -> AsyncGenerator[tuple[Provider, FakeModel]]:
     async with fake_model(answers(*replies)) as server:
         endpoint = several(server.url)
-        keys = SeveralKeys(endpoint, clock or ManualClock())
+        keys = Keys(endpoint, clock or ManualClock())
         async with Provider(endpoint, ChatCompletions(), NO_RETRIES, access=keys) as model:
             yield model, server
 

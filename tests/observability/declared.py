@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
-from agent_service.models.metered import ModelMetrics
+from agent_service.models.instrumented import ModelMetrics
 from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics

@@ -10,7 +10,7 @@ from agent_service.facts import ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.metrics import AgentMetrics
 from agent_service.models.base import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
-from agent_service.models.metered import ModelMetrics
+from agent_service.models.instrumented import ModelMetrics
 from agent_service.usage import Usage as TurnUsage
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import Rule

@@ -1,9 +1,7 @@
 """Looks through a skill in a process of its own, which may hang or crash on what it reads."""
 
-import resource
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,24 +13,13 @@ from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.hub.verdicts import Review
 
 LIMIT_S = 120.0
-MEMORY_BYTES = 2_000_000_000
-CPU_S = 110
 
 
 def main() -> None:
     """Read the files, and say what was found in them."""
-    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
-    _limit(resource.RLIMIT_CPU, CPU_S)
-    _limit(resource.RLIMIT_CORE, 0)
     files = msgspec.json.decode(sys.stdin.buffer.read(), type=dict[str, bytes])
     review = SkillScanner(ThreatScanner()).review(files)
     sys.stdout.buffer.write(msgspec.json.encode(review))
-
-
-def _limit(which: int, amount: int) -> None:
-    # Not every system has every limit.
-    with suppress(ValueError, OSError):
-        resource.setrlimit(which, (amount, amount))
 
 
 async def looked_through(name: str, files: Mapping[str, bytes]) -> Review:

@@ -20,10 +20,11 @@ from agent_service.models.catalog import Catalog, ModelInfo
 from agent_service.models.consult import Consult, Given
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.models.fallback import USUAL
-from agent_service.models.metered import Metered, ModelMetrics
+from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
 from agent_service.usage import Usage as Used
 from services.clock import SystemClock
 from services.metrics import Meter
+from services.redact import Redactor
 
 SAID = ModelMessage(" 42 ", "", (), Usage(100, 10), "stop", "m", "p")
 NOTHING = ModelMessage("", "", (), Usage(200, 30), "stop", "m", "p")
@@ -62,7 +63,9 @@ async def asked(model: Scripted, time_limit_s: float | None = None) -> Given:
         return "m"
 
     metrics = ModelMetrics.create(Meter(CollectorRegistry()), bool)
-    metered = Metered(model, Catalog(Path("none.json"), _unasked), metrics, SystemClock())
+    metered = InstrumentedModel(
+        model, Redactor(), Catalog(Path("none.json"), _unasked), metrics, SystemClock()
+    )
     consult = Consult(metered, name, 100)
     request = await consult.request([{"role": "user", "content": "x" * 4000}], USUAL)
     return await consult.answer(request, time_limit_s)

@@ -16,7 +16,7 @@ from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturn
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.sandbox import NOWHERE, Place
-from agent_service.tools.approval import RequireApproval, binding_of
+from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     ToolArguments,
@@ -78,6 +78,15 @@ class Sample(UsualTool[SampleArguments]):
         return ToolResult(f"did {arguments.thing}")
 
 
+class Asking(Sample):
+    """The same where a person is asked first."""
+
+    async def run(self, arguments: SampleArguments, context: ToolContext) -> ToolResult:
+        """Ask about the thing."""
+        await check_allowed(self.name, arguments.thing, binding_of(arguments), context)
+        return await super().run(arguments, context)
+
+
 def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTurn:
     """A turn whose model has asked for these calls, each a tool's name and arguments."""
     live = LiveTurn(
@@ -107,7 +116,7 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
 
 
 def toolbox(
-    tool: Sample | RequireApproval[SampleArguments],
+    tool: Sample,
     place: Place = NOWHERE,
     redactor: Redactor | None = None,
 ) -> Toolbox:
@@ -219,12 +228,11 @@ async def test_an_unsafe_call_that_may_have_run_is_not_run_again() -> None:
 
 
 async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
-    tool = Sample()
-    asking = RequireApproval[SampleArguments](tool, lambda arguments: arguments.thing)
+    tool = Asking()
     live = turn(("sample", '{"thing": "x"}'), ("sample", '{"thing": "y"}'))
     live.decisions["1"] = Decision.ONCE
     live.bindings["1"] = binding_of(SampleArguments(thing="x"))
-    found = await facts(toolbox(asking), live)
+    found = await facts(toolbox(tool), live)
     assert [type(fact) for fact in found] == [ToolReturned, ApprovalNeeded]
     assert isinstance(found[1], ApprovalNeeded)
     assert found[1].subject == "y"
@@ -232,8 +240,7 @@ async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
 
 
 async def test_a_question_shows_no_secret() -> None:
-    asking = RequireApproval[SampleArguments](Sample(), lambda arguments: arguments.thing)
-    box = toolbox(asking, redactor=Redactor(["hunter2hunter2"]))
+    box = toolbox(Asking(), redactor=Redactor(["hunter2hunter2"]))
     (fact,) = await facts(box, turn(("sample", '{"thing": "say hunter2hunter2"}')))
     assert isinstance(fact, ApprovalNeeded)
     assert fact.subject == "say [REDACTED]"

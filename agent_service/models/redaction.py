@@ -1,24 +1,12 @@
-"""A model of which nobody hears a secret: not in what it says, nor in what it wants done."""
+"""Takes secrets out of what a model says and wants done, as it is stored, shown and sent again."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from msgspec.structs import replace
 
-from agent_service.models.base import (
-    Model,
-    ModelEvent,
-    ModelMessage,
-    ModelRequest,
-    ModelRetry,
-    ModelSwitched,
-    ModelWasted,
-    ReasoningDelta,
-    TextDelta,
-    ToolCall,
-)
+from agent_service.models.base import ModelMessage, ReasoningDelta, TextDelta, ToolCall
 from services.redact import Redactor, changed_texts
 from services.redact_stream import RedactedStream
 
@@ -28,44 +16,7 @@ _SIGNED = "thinking"
 _CALLS = frozenset({"tool_use", "function_call"})
 
 
-class Redacting:
-    """A Model whose answers have no secrets, as they are stored, shown, done and sent again."""
-
-    def __init__(self, inner: Model, redactor: Redactor) -> None:
-        self._inner = inner
-        self._redactor = redactor
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
-        async with (
-            self._inner.stream(request) as events,
-            aclosing(self._clean(events)) as cleaned,
-        ):
-            yield cleaned
-
-    async def _clean(self, events: AsyncIterator[ModelEvent]) -> AsyncGenerator[ModelEvent]:
-        said = _Said(self._redactor)
-        async for event in events:
-            match event:
-                case TextDelta() | ReasoningDelta():
-                    for delta in said.more(event):
-                        yield delta
-                case ModelRetry() | ModelSwitched():
-                    said = _Said(self._redactor)
-                    yield event
-                case ModelWasted(message):
-                    said = _Said(self._redactor)
-                    yield ModelWasted(cleaned(message, self._redactor))
-                case ModelMessage():
-                    for delta in said.rest():
-                        yield delta
-                    yield cleaned(event, self._redactor)
-                case _:
-                    yield event
-
-
-class _Said:
+class Said:
     """What an attempt has said so far; what it has held back is void where it fails."""
 
     def __init__(self, redactor: Redactor) -> None:

@@ -1,4 +1,4 @@
-"""A model whose calls are priced by the catalogue, counted and timed."""
+"""A model as all others call it: without secrets, priced by the catalogue, counted and traced."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -15,12 +15,17 @@ from agent_service.models.base import (
     ModelRequest,
     ModelRetry,
     ModelWasted,
+    ReasoningDelta,
+    TextDelta,
 )
 from agent_service.models.catalog import Catalog
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.models.pricing import counted
+from agent_service.models.redaction import Said, cleaned
+from agent_service.models.spans import ModelSpan, model_span
 from services.clock import Clock
 from services.metrics import LabelValues, Meter
+from services.redact import Redactor
 
 _MOST_MODELS = 20
 """With names of their own; each makes some sixty series."""
@@ -108,15 +113,23 @@ class ModelMetrics(Struct, frozen=True):
         return self.models.of(message.model), self.providers.of(message.provider)
 
 
-class Metered:
-    """A Model of which every call is priced by the catalogue, counted and timed.
+class InstrumentedModel:
+    """A Model whose answers have no secrets, and whose calls are priced, counted, timed and traced.
 
     No longer answer is asked of it than it can give, and its answers have their cost and the name
     under which they count.
     """
 
-    def __init__(self, inner: Model, catalog: Catalog, metrics: ModelMetrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        inner: Model,
+        redactor: Redactor,
+        catalog: Catalog,
+        metrics: ModelMetrics,
+        clock: Clock,
+    ) -> None:
         self._inner = inner
+        self._redactor = redactor
         self._catalog = catalog
         self._metrics = metrics
         self._clock = clock
@@ -127,35 +140,51 @@ class Metered:
         began = self._clock.monotonic()
         max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
         request = replace(request, max_tokens=max_tokens)
-        async with (
-            self._inner.stream(request) as events,
-            aclosing(self._watched(request, events, began)) as watched,
-        ):
-            yield watched
+        with model_span(request) as span:
+            async with (
+                self._inner.stream(request) as events,
+                aclosing(self._watched(request, events, span, began)) as watched,
+            ):
+                yield watched
 
     async def _watched(
-        self, request: ModelRequest, events: AsyncIterator[ModelEvent], began: float
+        self,
+        request: ModelRequest,
+        events: AsyncIterator[ModelEvent],
+        span: ModelSpan,
+        began: float,
     ) -> AsyncGenerator[ModelEvent]:
-        metrics, first_chunk_s = self._metrics, None
+        said, first_chunk_s = Said(self._redactor), None
         try:
             async for event in events:
                 match event:
+                    case TextDelta() | ReasoningDelta():
+                        if first_chunk_s is None:
+                            first_chunk_s = self._clock.monotonic() - began
+                            span.begun(first_chunk_s)
+                        for delta in said.more(event):
+                            yield delta
                     case ModelRetry(reason=kind):
-                        metrics.errors.labels(kind).inc()
-                        metrics.retries.inc()
+                        said = Said(self._redactor)
+                        self._metrics.errors.labels(kind).inc()
+                        self._metrics.retries.inc()
+                        span.retried(kind)
                         yield event
                     case ModelWasted(message):
-                        yield ModelWasted(self._paid(request, message))
+                        said = Said(self._redactor)
+                        yield ModelWasted(self._paid(request, cleaned(message, self._redactor)))
                     case ModelMessage():
+                        for delta in said.rest():
+                            yield delta
                         seconds = self._clock.monotonic() - began
-                        answer = self._paid(request, event)
-                        metrics.answered(answer, first_chunk_s or seconds, seconds)
+                        answer = self._paid(request, cleaned(event, self._redactor))
+                        span.answered(answer)
+                        self._metrics.answered(answer, first_chunk_s or seconds, seconds)
                         yield answer
                     case _:
-                        first_chunk_s = first_chunk_s or self._clock.monotonic() - began
                         yield event
         except ModelError as error:
-            metrics.errors.labels(error.kind).inc()
+            self._metrics.errors.labels(error.kind).inc()
             raise
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
