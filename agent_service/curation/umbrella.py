@@ -48,7 +48,7 @@ class Umbrella:
     def new(cls, name: str, description: str, category: str) -> Self:
         """A skill that there will be."""
         fields = {"name": name, "description": description}
-        body = _introduction(name, description)
+        body = f"# {name.replace('-', ' ').capitalize()}\n\n{description}\n"
         folder = f"{category}/{name}" if category else name
         return cls(folder, SkillDocument(name, description, dict(fields), body), None)
 
@@ -73,12 +73,13 @@ class Umbrella:
             self._files[target] = held.files[path]
         moved = {path: target for path, target in paths.items() if path != target}
         body, about = _renamed(source.body, moved), source.description
-        added = _section(name, about, body)
+        label = f"{name}\n\nTaken over from the skill {name}: {about}\n"
+        added = "\n".join([f"## {label}", *_deeper(body.strip()), ""])
         if merge.form is Form.SECTION and len(self._body) + len(added) <= ROOM_CHARS:
             self._body = _with_section(self._body, added)
             return
         path = self._free(f"references/{name}.md", name)
-        self._files[path] = _reference(name, about, body).encode()
+        self._files[path] = f"# {label}\n{body.strip()}\n".encode()
         self._body = _with_pointer(self._body, path, about)
 
     def check(self) -> None:
@@ -109,17 +110,6 @@ class Umbrella:
         raise BadSkill(f"there is no name left for {path} of {name}")
 
 
-def _section(name: str, description: str, body: str) -> str:
-    """A skill's text as a section of another's."""
-    label = f"## {name}\n\nTaken over from the skill {name}: {description}"
-    return f"{label}\n\n{_deeper(body.strip())}\n"
-
-
-def _reference(name: str, description: str, body: str) -> str:
-    """A skill's text as a file of another's."""
-    return f"# {name}\n\nTaken over from the skill {name}: {description}\n\n{body.strip()}\n"
-
-
 def _with_section(body: str, added: str) -> str:
     """A text with a section after all others."""
     return f"{body.rstrip()}\n\n{added}"
@@ -135,11 +125,6 @@ def _with_pointer(body: str, path: str, description: str) -> str:
     return _with_section(body, f"{POINTERS}\n\n{line}")
 
 
-def _introduction(name: str, description: str) -> str:
-    """What a new skill says before its first section."""
-    return f"# {name.replace('-', ' ').capitalize()}\n\n{description}\n"
-
-
 def _renamed(text: str, paths: Mapping[str, str]) -> str:
     """A text in which files are called what they are called now."""
     if not paths:
@@ -148,12 +133,8 @@ def _renamed(text: str, paths: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w/-])(?:\./)?({names})(?![\w-])", lambda at: paths[at[1]], text)
 
 
-def _deeper(body: str) -> str:
-    """A text with its headings two levels down, as far as there are levels."""
-    return "\n".join(_lines_deeper(body))
-
-
-def _lines_deeper(body: str) -> Iterator[str]:
+def _deeper(body: str) -> Iterator[str]:
+    """The lines of a text with its headings two levels down, as far as there are levels."""
     fence = ""
     for line in body.split("\n"):
         found = _FENCE.match(line)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from agent_service.skills.document import MAX_NAME_CHARS, BadSkill, checked, is_name, written
 from agent_service.skills.files import FileRefused
+from agent_service.skills.journal import digest
 from agent_service.skills.library import Catalogue, Library, Protection, Skill, protection
 from agent_service.skills.names import (
     DOCUMENT,
@@ -61,10 +62,14 @@ class Change(Struct, frozen=True):
     path: str
     told: str
     use: Use
-    before: bytes | None = None
-    """What the file holds now; None where there is none."""
+    at: str = ""
+    """When it was asked for."""
+    before: str = ""
+    """Digest of what the file holds now; empty where there is none."""
+    after: str = ""
+    """Digest of what it is to hold; empty removes it."""
     data: bytes | None = None
-    """What it is to hold; None removes it."""
+    """What that is; not kept."""
     target: str = ""
     """Where a folder goes."""
 
@@ -148,7 +153,7 @@ class Changes:
         place = f"{skill.folder}/{path}"
         before = await self._library.files.read(place, MAX_SUPPORT_BYTES * 64)
         told = f"Removed {path} of {skill.name}."
-        return Change(skill.name, place, told, Use.PATCHED, before=before)
+        return Change(skill.name, place, told, Use.PATCHED, before=digest(before))
 
     async def _archived(
         self, skill: Skill, wanted: Wanted, catalogue: Catalogue, now: datetime
@@ -188,7 +193,7 @@ def _created(wanted: Wanted, catalogue: Catalogue) -> Change:
     folder = f"{category}/{name}" if category else name
     told = f"Created the skill {name}. It is listed from the next conversation on."
     data = written(document).encode()
-    return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, data=data)
+    return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, after=digest(data), data=data)
 
 
 def _document(skill: Skill, before: str, after: str) -> Change:
@@ -215,7 +220,8 @@ def _changed(skill: Skill, path: str, before: str | None, after: str) -> Change:
         path=f"{skill.folder}/{path}",
         told=told,
         use=Use.PATCHED,
-        before=None if before is None else before.encode(),
+        before="" if before is None else digest(before.encode()),
+        after=digest(after.encode()),
         data=after.encode(),
     )
 

@@ -1,11 +1,11 @@
 """Changes to a library by tools and by its owner."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from msgspec import Struct
-from msgspec.structs import asdict
+import msgspec
+from msgspec.structs import replace
 
 from agent_service.skills.changes import Change, Changes, Use, Wanted
 from agent_service.skills.document import BadSkill, is_name, own_name
@@ -44,20 +44,6 @@ class Notes(Protocol):
         ...
 
 
-class _Note(Struct, frozen=True):
-    """What a change will do, so that it can be told later whether it was done."""
-
-    name: str
-    path: str
-    target: str
-    before: str
-    """Digests; empty means that there is no such file."""
-    after: str
-    use: str
-    at: str
-    told: str
-
-
 class SkillManager:
     """Changes one library, as tools and as its owner want it."""
 
@@ -71,17 +57,19 @@ class SkillManager:
         """Make a change, or finish it; BadSkill or FileRefused says why not."""
         async with self._files.locked():
             kept: dict[str, Any] = dict(await notes.get(NOTES) or {})
-            note = _Note(**kept[key]) if key in kept else None
-            if note is None or await self._stands_as(note, note.before):
-                change = await self._changes.of(wanted, self._clock.now())
-                if note is None:
-                    note = _noted(change, timestamp(self._clock.now()))
-                    await notes.put(NOTES, _newest({**kept, key: asdict(note)}))
-                await self._apply(change, note)
-            elif not await self._stands_as(note, note.after):
+            known = msgspec.convert(kept[key], Change) if key in kept else None
+            if known is None or await self._stands(known, known.before, known.path):
+                now = self._clock.now()
+                change = await self._changes.of(wanted, now)
+                if known is None:
+                    known = replace(change, at=timestamp(now), data=None)
+                    newest = list({**kept, key: msgspec.to_builtins(known)}.items())[-NOTES_KEPT:]
+                    await notes.put(NOTES, dict(newest))
+                await self._apply(replace(known, data=change.data))
+            elif not await self._stands(known, known.after, known.target):
                 raise BadSkill(_UNSURE)
-            await change_usage(self._files, note.name, lambda usage: _used(usage, note))
-            return note.told
+            await change_usage(self._files, known.name, lambda usage: _used(usage, known))
+            return known.told
 
     async def viewed(self, name: str) -> None:
         """Count that somebody read a skill."""
@@ -96,21 +84,19 @@ class SkillManager:
             at = timestamp(self._clock.now())
             await change_usage(self._files, name, lambda usage: counted(usage, at))
 
-    async def _apply(self, change: Change, note: _Note) -> None:
-        if note.target:
-            await self._files.move(note.path, note.target)
+    async def _apply(self, change: Change) -> None:
+        if change.target:
+            await self._files.move(change.path, change.target)
         elif change.data is None:
-            await self._files.remove(note.path)
+            await self._files.remove(change.path)
         else:
-            await self._files.write(note.path, change.data)
+            await self._files.write(change.path, change.data)
 
-    async def _stands_as(self, note: _Note, expected: str) -> bool:
-        """Whether the file, or the moved folder, is as it was to be."""
-        if not note.target:
-            found = await self._files.read(note.path, MAX_SUPPORT_BYTES * 64)
-            return digest(found) == expected
-        place = note.path if expected == note.before else note.target
-        return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
+    async def _stands(self, change: Change, expected: str, place: str) -> bool:
+        """Whether the file is as a digest says, or the folder that is moved is at a place."""
+        if change.target:
+            return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
+        return digest(await self._files.read(change.path, MAX_SUPPORT_BYTES * 64)) == expected
 
     async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
         """Have a skill stay as it is, or not."""
@@ -172,33 +158,15 @@ class SkillManager:
         return named if is_name(named) and folder.startswith(named) else folder
 
 
-def _used(usage: Usage, note: _Note) -> Usage:
-    at = note.at
-    match Use(note.use):
+def _used(usage: Usage, change: Change) -> Usage:
+    at = change.at
+    match change.use:
         case Use.CREATED:
             return usage if usage.created_at == at else usage.created(at)
         case Use.PATCHED:
             return usage.patched(at)
         case Use.ARCHIVED:
-            return usage.archived(at, note.path, note.target)
-
-
-def _noted(change: Change, at: str) -> _Note:
-    moved = bool(change.target)
-    return _Note(
-        name=change.name,
-        path=change.path,
-        target=change.target,
-        before="there" if moved else digest(change.before),
-        after="moved" if moved else digest(change.data),
-        use=change.use.value,
-        at=at,
-        told=change.told,
-    )
-
-
-def _newest(notes: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(list(notes.items())[-NOTES_KEPT:])
+            return usage.archived(at, change.path, change.target)
 
 
 def _brought_back(usage: Usage, folder: str, at: str) -> Usage:

@@ -90,6 +90,8 @@ _OPAQUE = re.compile(r"[A-Za-z0-9+/=]{400,}|(?:\\x[0-9a-fA-F]{2}){80,}")
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm")
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf", b"\xfd7zXZ", b"Rar!")
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"wOFF", b"wOF2", b"\0\1\0\0")
+_STARTS = {"program": _PROGRAMS, "archive": _ARCHIVES, "picture": _PICTURES}
+"""How files begin that are no text."""
 
 
 class SkillScanner:
@@ -104,9 +106,10 @@ class SkillScanner:
         return reviewed(each for path, data in files.items() for each in self._file(path, data))
 
     def _file(self, path: str, data: bytes) -> Iterator[Finding]:
-        if (kind := _kind(data)) is not None:
-            if kind.family:
-                yield Finding(kind.verdict, kind.family, path, 0)
+        if kind := _kind(data):
+            if kind != "picture":
+                is_bad = kind == "program"
+                yield Finding(Verdict.DANGEROUS if is_bad else Verdict.CAUTION, kind, path, 0)
             return
         text = data.decode()
         kind_of = _language(path, text)
@@ -169,23 +172,15 @@ class SkillScanner:
             yield from scan_shell.of_mention(self._classifier, path, line, match[0])
 
 
-class _Kind(Finding, frozen=True):
-    """What a file is that is no text."""
-
-
-def _kind(data: bytes) -> _Kind | None:
-    """What a file is; None where it is text."""
-    if data.startswith(_PROGRAMS):
-        return _Kind(Verdict.DANGEROUS, "program", "", 0)
-    if data.startswith(_ARCHIVES):
-        return _Kind(Verdict.CAUTION, "archive", "", 0)
-    if data.startswith(_PICTURES):
-        return _Kind(Verdict.SAFE, "", "", 0)
+def _kind(data: bytes) -> str:
+    """The family of a file that is no text, or `picture`; empty for text."""
+    for family, starts in _STARTS.items():
+        if data.startswith(starts):
+            return family
     try:
-        data.decode()
+        return "binary" if "\0" in data.decode() else ""
     except UnicodeDecodeError:
-        return _Kind(Verdict.CAUTION, "binary", "", 0)
-    return _Kind(Verdict.CAUTION, "binary", "", 0) if b"\0" in data else None
+        return "binary"
 
 
 def _language(path: str, text: str) -> str:
