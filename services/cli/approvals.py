@@ -47,18 +47,12 @@ async def _list(context: Context) -> None:
             say(printable(f"  {line}"))
 
 
-async def _approve(context: Context) -> None:
+async def _decide(context: Context) -> None:
     """Allow what is asked."""
-    scope: str = context.given.scope
-    await _decide(context, _FOR[scope], f"Allowed ({scope})")
-
-
-async def _deny(context: Context) -> None:
-    """Do not allow what is asked."""
-    await _decide(context, turn_event_pb2.APPROVAL_DECISION_DENY, "Denied")
-
-
-async def _decide(context: Context, decision: int, word: str) -> None:
+    scope, word = vars(context.given).get("scope"), "Denied"
+    decision = turn_event_pb2.APPROVAL_DECISION_DENY
+    if scope is not None:
+        decision, word = _FOR[scope], f"Allowed ({scope})"
     request = context.request(
         pb.ResolveApprovalRequest, decision=decision, decided_by=f"cli:{getpass.getuser()}"
     )
@@ -73,11 +67,12 @@ _HOW_LONG = "once (the default), for the session, or always: the very same comma
 _ACTIONS = (
     action(_list, _SESSION, JSON_LIST),
     action(
-        _approve,
+        _decide,
         _ID,
         arg("--for", dest="scope", choices=tuple(_FOR), default="once", help=_HOW_LONG),
         JSON_OBJECT,
+        name="approve",
     ),
-    action(_deny, _ID, JSON_OBJECT),
+    action(_decide, _ID, JSON_OBJECT, name="deny", help="Do not allow what is asked."),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

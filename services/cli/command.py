@@ -160,10 +160,11 @@ def action(
     function: Function | PlainFunction,
     *arguments: Argument | OneOf,
     name: str = "",
+    help: str = "",  # noqa: A002 - as argparse calls it
     services: Sequence[str] | None = None,
 ) -> Action:
-    """An action with the name of its function, such as `_list`, and its docstring as help."""
-    told = (inspect.getdoc(function) or "").removesuffix(".")
+    """An action; without others it has its function's name, such as `_list`, and its docstring."""
+    told = (help or inspect.getdoc(function) or "").removesuffix(".")
     meaning = f"{told[0].lower()}{told[1:]}"
     return Action(name or function.__name__.strip("_"), meaning, function, arguments, services)
 

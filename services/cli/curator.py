@@ -6,7 +6,7 @@ from typing import Any
 from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
-from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Action, Command, Context, arg, limit
+from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Command, Context, action, arg, limit
 from services.cli.console import printable, say
 from services.cli.job_home import at_library
 from services.cli.output import NOTHING, Column, describe, local_time, print_table
@@ -91,11 +91,13 @@ _CURATOR = (
 
 
 async def _status(context: Context) -> None:
+    """When it runs, what it did, and which backups there are."""
     request = context.request(pb.GetCuratorRequest)
     _show(context, (await context.stub(CuratorServiceStub).GetCurator(request)).curator)
 
 
 async def _run(context: Context) -> None:
+    """Look after the skills now, and wait for it."""
     stub = context.stub(CuratorServiceStub)
     is_dry = context.given.action == "dry-run"
     request = context.request(pb.RunCuratorRequest, run_id=new_id("cur"), dry_run=is_dry)
@@ -109,6 +111,7 @@ async def _run(context: Context) -> None:
 
 
 async def _pause(context: Context) -> None:
+    """Let it begin by itself no more."""
     stub = context.stub(CuratorServiceStub)
     if context.given.action == "pause":
         found = (await stub.PauseCurator(context.request(pb.PauseCuratorRequest))).curator
@@ -118,6 +121,7 @@ async def _pause(context: Context) -> None:
 
 
 async def _roll_back(context: Context) -> None:
+    """Undo what the curator has changed."""
     stub, backup = context.stub(CuratorServiceStub), context.given.backup_id
     found = (await stub.GetCurator(context.request(pb.GetCuratorRequest))).curator
     if not backup and not found.backup_ids:
@@ -133,6 +137,7 @@ async def _roll_back(context: Context) -> None:
 
 
 async def _reports(context: Context) -> None:
+    """What came of its runs, the latest first."""
     request = context.request(pb.ListReportsRequest)
     found = (await context.stub(CuratorServiceStub).ListReports(request)).reports
     nothing = "The curator has not run yet; try: hermes curator dry-run"
@@ -184,23 +189,13 @@ _BACKUP = arg("backup_id", metavar="BACKUP", nargs="?", default="", help="the la
 COMMAND = Command(
     EXAMPLES,
     (
-        Action("status", "when it runs, what it did, and which backups there are", _status, _ONE),
-        Action("run", "look after the skills now, and wait for it", _run, _ONE),
-        Action("dry-run", "only say what would be done", _run, _ONE),
-        Action("pause", "let it begin by itself no more", _pause, _ONE),
-        Action("resume", "let it begin by itself again", _pause, _ONE),
-        Action(
-            "rollback",
-            "undo what the curator has changed",
-            _roll_back,
-            (_BACKUP, YES, JSON_OBJECT),
-        ),
-        Action(
-            "reports",
-            "what came of its runs, the latest first",
-            _reports,
-            (limit(MAX_REPORTS), JSON_LIST),
-        ),
+        action(_status, *_ONE),
+        action(_run, *_ONE),
+        action(_run, *_ONE, name="dry-run", help="Only say what would be done."),
+        action(_pause, *_ONE),
+        action(_pause, *_ONE, name="resume", help="Let it begin by itself again."),
+        action(_roll_back, _BACKUP, YES, JSON_OBJECT, name="rollback"),
+        action(_reports, limit(MAX_REPORTS), JSON_LIST),
     ),
     services=("scheduler", "agent"),
     locate=at_library,

@@ -45,7 +45,7 @@ def terminal() -> Origin:
 
 
 async def add(context: Context) -> int:
-    """Add a job, or only say when it would be due."""
+    """Add a job."""
     given, settings = context.given, context.settings
     asked = given_fields(given)
     if given.dry_run:
@@ -80,7 +80,7 @@ async def _create(context: Context) -> None:
 
 
 async def edit(context: Context) -> int:
-    """Change what is named of a job."""
+    """Change what is named of a job, and leave the rest as it is."""
     given = context.given
     await _check_template(context.settings, given.sandbox_template)
     # The agent looks through what is asked of it, knows what is named, and holds budgets.
@@ -133,7 +133,7 @@ async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: 
 
 
 async def pause(context: Context) -> int:
-    """Pause or resume a job, or all."""
+    """Let a job run no more until it is resumed."""
     given, pausing = context.given, context.given.action == "pause"
     failed, changed = 0, list[job_pb2.Job]()
     if given.all:
@@ -159,7 +159,7 @@ async def pause(context: Context) -> int:
 
 
 async def remove(context: Context) -> None:
-    """Remove a job."""
+    """Remove a job; a run under way goes on."""
     job = await find_job(context)
     request = job_pb2.DeleteJobRequest(job_id=job.job_id, profile=context.profile)
     await context.stub(JobServiceStub).DeleteJob(request)

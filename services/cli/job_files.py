@@ -7,7 +7,7 @@ from pathlib import Path
 from hermes.scheduler.v1 import job_file_pb2 as pb
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
-from services.cli.command import DRY_RUN, JSON_OBJECT, Action, Context, arg, flag
+from services.cli.command import DRY_RUN, JSON_OBJECT, Context, action, arg, flag
 from services.cli.connection import has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.output import Column, describe
@@ -25,6 +25,7 @@ _CRON = "cron"
 
 
 async def _take(context: Context) -> int:
+    """Take the jobs of a file as homes have it, cron/jobs.json."""
     given, settings = context.given, context.settings
     path: Path = given.file.expanduser()
     document = await asyncio.to_thread(_read, path)
@@ -69,6 +70,7 @@ async def _take(context: Context) -> int:
 
 
 async def _give(context: Context) -> None:
+    """Write all jobs as such a file."""
     given = context.given
     path: Path | None = given.file and given.file.expanduser()
     path = None if path == STANDARD else path
@@ -113,37 +115,27 @@ def _home_of(path: Path) -> Path | None:
     return folder.parent if folder.name == _CRON and path != STANDARD else None
 
 
+_FILE = "the file, left as it is; - is standard input"
 ACTIONS = (
-    Action(
-        "import",
-        "take the jobs of a file as homes have it, cron/jobs.json",
+    action(
         _take,
-        (
-            arg(
-                "file",
-                type=Path,
-                metavar="FILE",
-                help="the file, left as it is; - is standard input",
-            ),
-            arg(
-                "--time-zone",
-                metavar="ZONE",
-                help="of schedules that name none (that of its home)",
-            ),
-            flag("--paused", "all of them run when resumed", dest="is_paused"),
-            DRY_RUN,
-            JSON_OBJECT,
+        arg("file", type=Path, metavar="FILE", help=_FILE),
+        arg(
+            "--time-zone",
+            metavar="ZONE",
+            help="of schedules that name none (that of its home)",
         ),
+        flag("--paused", "all of them run when resumed", dest="is_paused"),
+        DRY_RUN,
+        JSON_OBJECT,
+        name="import",
         services=(),
     ),
-    Action(
-        "export",
-        "write all jobs as such a file",
+    action(
         _give,
-        (
-            arg("file", type=Path, nargs="?", metavar="FILE", help="standard output"),
-            flag("--overwrite", "where there is such a file"),
-            JSON_OBJECT,
-        ),
+        arg("file", type=Path, nargs="?", metavar="FILE", help="standard output"),
+        flag("--overwrite", "where there is such a file"),
+        JSON_OBJECT,
+        name="export",
     ),
 )

@@ -52,7 +52,7 @@ async def find_job(context: Context, named: str = "") -> job_pb2.Job:
 
 
 async def run_job(context: Context) -> int:
-    """Run a job now; unless told otherwise, wait until the run has ended."""
+    """Run a job now, and wait for what comes of it."""
     here = not await has_services(context.settings, ("scheduler",))
     waits = not context.given.no_wait
     start = start_command(context.settings)
@@ -82,7 +82,7 @@ async def run_job(context: Context) -> int:
 
 
 async def show_runs(context: Context) -> None:
-    """The runs of a job, or one of them."""
+    """The runs of a job, or what came of one."""
     given = context.given
     job = await find_job(context)
     most = KEPT_RUNS if given.run else given.page_size

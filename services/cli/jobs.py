@@ -4,10 +4,10 @@ from services.cli import job_changes, job_files, job_runs
 from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
-    Action,
     Command,
     Context,
     OneOf,
+    action,
     arg,
     flag,
     limit,
@@ -45,6 +45,7 @@ Jobs run while hermes up, or the services, are running."""
 
 
 async def _list(context: Context) -> None:
+    """The jobs, the one due next first."""
     found = await job_runs.all_jobs(context)
     nothing = 'There are no jobs yet; add one with: hermes jobs add "every 2h" "…"'
     context.print_list(found, JOB if context.given.json else JOB_LIST, nothing)
@@ -58,6 +59,7 @@ async def _list(context: Context) -> None:
 
 
 async def _show(context: Context) -> None:
+    """All about a job."""
     job = await job_runs.find_job(context)
     if context.given.json:
         context.print_one(job, JOB)
@@ -78,76 +80,57 @@ _PAUSING = (
     ),
     JSON_LIST,
 )
+_RUN = f"the id of a run, or '{job_runs.LATEST}': what came of it"
+_CLEAR = "have the default again; once for each"
 COMMAND = Command(
     EXAMPLES,
     (
-        Action(
-            "add",
-            "add a job",
+        action(
             job_changes.add,
-            (
-                arg("schedule", help=_WHEN),
-                arg("prompt", nargs="?", default="", help=_PROMPT),
-                *OPTIONS,
-                flag("--paused", "it runs when it is resumed"),
-                flag("--dry-run", "only say when it would be due, and store nothing"),
-                JSON_OBJECT,
-            ),
+            arg("schedule", help=_WHEN),
+            arg("prompt", nargs="?", default="", help=_PROMPT),
+            *OPTIONS,
+            flag("--paused", "it runs when it is resumed"),
+            flag("--dry-run", "only say when it would be due, and store nothing"),
+            JSON_OBJECT,
             services=(),
         ),
-        Action("list", "the jobs, the one due next first", _list, (JSON_LIST,)),
-        Action("show", "all about a job", _show, (_JOB, JSON_OBJECT)),
-        Action(
-            "edit",
-            "change what is named of a job, and leave the rest as it is",
+        action(_list, JSON_LIST),
+        action(_show, _JOB, JSON_OBJECT),
+        action(
             job_changes.edit,
-            (
-                _JOB,
-                arg("--schedule", metavar="WHEN", help="a new schedule, counted from now"),
-                arg("--prompt", metavar="TEXT", help=_PROMPT),
-                *OPTIONS,
-                arg(
-                    "--clear",
-                    action="append",
-                    default=[],
-                    choices=tuple(CLEARED),
-                    help="have the default again; once for each",
-                ),
-                JSON_OBJECT,
-            ),
+            _JOB,
+            arg("--schedule", metavar="WHEN", help="a new schedule, counted from now"),
+            arg("--prompt", metavar="TEXT", help=_PROMPT),
+            *OPTIONS,
+            arg("--clear", action="append", default=[], choices=tuple(CLEARED), help=_CLEAR),
+            JSON_OBJECT,
             services=(),
         ),
-        Action("pause", "let a job run no more until it is resumed", job_changes.pause, _PAUSING),
-        Action("resume", "let a paused job run again, from now on", job_changes.pause, _PAUSING),
-        Action(
-            "run",
-            "run a job now, and wait for what comes of it",
+        action(job_changes.pause, *_PAUSING),
+        action(
+            job_changes.pause,
+            *_PAUSING,
+            name="resume",
+            help="Let a paused job run again, from now on.",
+        ),
+        action(
             job_runs.run_job,
-            (_JOB, flag("--no-wait", "only have it begin"), JSON_OBJECT),
+            _JOB,
+            flag("--no-wait", "only have it begin"),
+            JSON_OBJECT,
+            name="run",
             services=(),
         ),
-        Action(
-            "runs",
-            "the runs of a job, or what came of one",
+        action(
             job_runs.show_runs,
-            (
-                _JOB,
-                arg(
-                    "run",
-                    metavar="RUN",
-                    nargs="?",
-                    help=f"the id of a run, or '{job_runs.LATEST}': what came of it",
-                ),
-                limit(job_runs.KEPT_RUNS),
-                flag("--json", "one JSON list, or object of a run"),
-            ),
+            _JOB,
+            arg("run", metavar="RUN", nargs="?", help=_RUN),
+            limit(job_runs.KEPT_RUNS),
+            flag("--json", "one JSON list, or object of a run"),
+            name="runs",
         ),
-        Action(
-            "remove",
-            "remove a job; a run under way goes on",
-            job_changes.remove,
-            (_JOB, JSON_OBJECT),
-        ),
+        action(job_changes.remove, _JOB, JSON_OBJECT),
         *job_files.ACTIONS,
     ),
     services=("scheduler",),

@@ -86,7 +86,8 @@ async def run(
     shutdown: Shutdown | None = None,
 ) -> None:
     """Runs the services until they are told to stop."""
-    release, config = version("hermes-services"), settings.load(ServiceConfig)
+    release = await asyncio.to_thread(version, "hermes-services")
+    config = settings.load(ServiceConfig)
     stop, serving = shutdown or Shutdown(), asyncio.Event()
     own, in_process = process_registry(release), InProcessServer()
     grpc = GrpcMetrics.create(Meter(own))

@@ -11,7 +11,7 @@ import grpc.aio
 from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from services.cli.command import JSON_LIST, Action, Context, arg, flag, pages
+from services.cli.command import JSON_LIST, Context, action, arg, flag, pages
 from services.cli.console import complain
 from services.cli.failures import explain
 from services.cli.output import json_value
@@ -40,6 +40,7 @@ async def find(context: Context) -> pb.Session:
 
 
 async def _export(context: Context) -> None:
+    """Write a session as JSON, to standard output or into a folder."""
     if context.given.all == bool(context.given.session):
         raise InvalidArgument("name a session, or say --all")
     if context.given.all and context.given.to is None:
@@ -75,6 +76,7 @@ async def _all(context: Context) -> list[str]:
 
 
 async def _import(context: Context) -> int:
+    """Take sessions from such files, each once."""
     files = [file for path in context.given.paths for file in await asyncio.to_thread(_in, path)]
     stub = context.stub(SessionServiceStub)
     taken: list[change_pb.ImportSessionResponse] = []
@@ -107,24 +109,16 @@ def _in(path: Path) -> list[Path]:
 
 
 ACTIONS = (
-    Action(
-        "export",
-        "write a session as JSON, to standard output or into a folder",
+    action(
         _export,
-        (
-            arg("session", metavar="SESSION", nargs="?", help="its id or title"),
-            flag("--all", "every session, with --to"),
-            arg("--to", type=Path, metavar="FOLDER", help="a file for each, by its id"),
-            flag("--json", "one JSON list of the files, with --to"),
-        ),
+        arg("session", metavar="SESSION", nargs="?", help="its id or title"),
+        flag("--all", "every session, with --to"),
+        arg("--to", type=Path, metavar="FOLDER", help="a file for each, by its id"),
+        flag("--json", "one JSON list of the files, with --to"),
     ),
-    Action(
-        "import",
-        "take sessions from such files, each once",
+    action(
         _import,
-        (
-            arg("paths", type=Path, nargs="+", metavar="FILE", help="files or folders"),
-            JSON_LIST,
-        ),
+        arg("paths", type=Path, nargs="+", metavar="FILE", help="files or folders"),
+        JSON_LIST,
     ),
 )

@@ -15,9 +15,9 @@ from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
     YES,
-    Action,
     Command,
     Context,
+    action,
     arg,
     flag,
     limit,
@@ -82,6 +82,7 @@ _HIT = (
 
 
 async def _list(context: Context) -> None:
+    """The conversations, the one used last first."""
     request = context.request(pb.ListSessionsRequest)
     found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
     nothing = "There are no sessions yet; hermes chat begins one."
@@ -89,6 +90,7 @@ async def _list(context: Context) -> None:
 
 
 async def _show(context: Context) -> None:
+    """What was said in one of them."""
     session = await find(context)
     messages = [message async for message in _messages(context, session)]
     if context.given.json:
@@ -136,6 +138,7 @@ def _described(message: pb.Message) -> dict[str, object]:
 
 
 async def _search(context: Context) -> None:
+    """Find what was said, in all sessions."""
     if context.given.around_sequence and not context.given.session:
         raise InvalidArgument("--around goes with --session")
     request = context.request(
@@ -162,6 +165,7 @@ async def _search(context: Context) -> None:
 
 
 async def _rename(context: Context) -> None:
+    """Give a session a title, by which it can be resumed."""
     found = await find(context)
     request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
     session = (await context.stub(SessionServiceStub).RenameSession(request)).session
@@ -170,6 +174,7 @@ async def _rename(context: Context) -> None:
 
 
 async def _branch(context: Context) -> None:
+    """Make a new session that begins with what was said in another."""
     found = await find(context)
     request = context.request(
         pb.BranchSessionRequest,
@@ -185,6 +190,7 @@ async def _branch(context: Context) -> None:
 
 
 async def _undo(context: Context) -> None:
+    """Take back the last turns: what was said, not what was done."""
     found = await find(context)
     request = context.request(
         change_pb.UndoTurnsRequest,
@@ -198,6 +204,7 @@ async def _undo(context: Context) -> None:
 
 
 async def _delete(context: Context) -> None:
+    """Delete a session for good."""
     found = await find(context)
     question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
     await context.confirm(question, "delete it with --yes", "nothing was deleted")
@@ -207,6 +214,7 @@ async def _delete(context: Context) -> None:
 
 
 async def _prune(context: Context) -> None:
+    """Delete sessions that were not used for long and have no name."""
     given = context.given
     found = await _pruned(context, dry_run=True)
     if found and not given.dry_run:
@@ -303,31 +311,14 @@ _TURNS = arg(
     "--turns", dest="turn_count", type=up_to(INT32), default=1, metavar="N", help="how many (1)"
 )
 _ACTIONS = (
-    Action("list", "the conversations, the one used last first", _list, (limit(), JSON_LIST)),
-    Action("show", "what was said in one of them", _show, (_NAME, JSON_OBJECT)),
-    Action("search", "find what was said, in all sessions", _search, _SEARCHING),
-    Action(
-        "rename",
-        "give a session a title, by which it can be resumed",
-        _rename,
-        (_NAME, _TITLE, JSON_OBJECT),
-    ),
-    Action(
-        "branch",
-        "make a new session that begins with what was said in another",
-        _branch,
-        _BRANCHING,
-    ),
-    Action(
-        "undo",
-        "take back the last turns: what was said, not what was done",
-        _undo,
-        (_NAME, _TURNS, JSON_OBJECT),
-    ),
+    action(_list, limit(), JSON_LIST),
+    action(_show, _NAME, JSON_OBJECT),
+    action(_search, *_SEARCHING),
+    action(_rename, _NAME, _TITLE, JSON_OBJECT),
+    action(_branch, *_BRANCHING),
+    action(_undo, _NAME, _TURNS, JSON_OBJECT),
     *FILE_ACTIONS,
-    Action("delete", "delete a session for good", _delete, (_NAME, YES)),
-    Action(
-        "prune", "delete sessions that were not used for long and have no name", _prune, _PRUNING
-    ),
+    action(_delete, _NAME, YES),
+    action(_prune, *_PRUNING),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

@@ -11,7 +11,7 @@ from hermes.agent.v1 import skill_hub_pb2 as pb
 from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
 from services.amounts import plural
-from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Action, Context, arg, flag
+from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Context, action, arg, flag
 from services.cli.console import StatusLine, complain, print_json, printable, say
 from services.cli.output import Column, describe, field_value, print_list
 from services.cli.standard_input import agreed
@@ -62,6 +62,7 @@ _OUTCOME = (
 
 
 async def _search(context: Context) -> None:
+    """What the hubs of skills.hubs, or a source, have."""
     given = context.given
     request = context.request(pb.SearchHubRequest, source=await _source(given.source))
     answer = await context.stub(SkillHubServiceStub).SearchHub(request, timeout=300)
@@ -76,12 +77,14 @@ async def _search(context: Context) -> None:
 
 
 async def _install(context: Context) -> int:
+    """Install skills from a hub, a git repository or a site."""
     source = await _source(context.given.source)
     request = context.request(pb.InstallSkillsRequest, source=source)
     return await _settle(context, context.stub(SkillHubServiceStub).InstallSkills, request)
 
 
 async def _update(context: Context) -> int:
+    """Bring installed skills to what their sources have."""
     given = context.given
     if bool(given.names) is given.all:
         raise InvalidArgument("say which skills, or --all")
@@ -90,6 +93,7 @@ async def _update(context: Context) -> int:
 
 
 async def _remove(context: Context) -> None:
+    """Put an installed skill into the archive."""
     name, request = context.given.name, context.request(pb.RemoveSkillRequest)
     message = (await context.stub(SkillHubServiceStub).RemoveSkill(request)).message
     removed = {"name": name, "status": "removed", "message": message}
@@ -97,6 +101,7 @@ async def _remove(context: Context) -> None:
 
 
 async def _audit(context: Context) -> int:
+    """Look again at what is in skills, and whether it has changed."""
     call = context.stub(SkillHubServiceStub).AuditSkills(context.request(pb.AuditSkillsRequest))
     async with open_stream(call):
         outcomes = [answer.outcome async for answer in call]
@@ -113,6 +118,7 @@ async def _audit(context: Context) -> int:
 
 
 async def _export(context: Context) -> None:
+    """Write skills so that others can install them."""
     given = context.given
     folder = await asyncio.to_thread(lambda: given.to.expanduser().resolve())
     await asyncio.to_thread(_check_empty, folder)
@@ -232,65 +238,37 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 _ACCEPT = flag("--yes", "accept what asks, once it was shown")
 _TERMS = (_ACCEPT, DRY_RUN, JSON_LIST)
 _TO = arg("--to", required=True, type=Path, metavar="DIR", help="a folder, new or empty")
+_SOURCE = "HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site"
 ACTIONS = (
-    Action(
-        "search",
-        "what the hubs of skills.hubs, or a source, have",
+    action(
         _search,
-        (
-            arg("words", metavar="WORD", nargs="*", help="what it is about, all of it"),
-            arg("--source", default="", metavar="SOURCE", help="only this one"),
-            JSON_OBJECT,
-        ),
+        arg("words", metavar="WORD", nargs="*", help="what it is about, all of it"),
+        arg("--source", default="", metavar="SOURCE", help="only this one"),
+        JSON_OBJECT,
     ),
-    Action(
-        "install",
-        "install skills from a hub, a git repository or a site",
+    action(
         _install,
-        (
-            arg(
-                "source",
-                metavar="SOURCE",
-                help="HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site",
-            ),
-            arg("names", metavar="SKILL", nargs="*", help="which of its skills"),
-            *_TERMS,
-        ),
+        arg("source", metavar="SOURCE", help=_SOURCE),
+        arg("names", metavar="SKILL", nargs="*", help="which of its skills"),
+        *_TERMS,
     ),
-    Action(
-        "update",
-        "bring installed skills to what their sources have",
+    action(
         _update,
-        (
-            arg("names", metavar="SKILL", nargs="*", help="the skills"),
-            flag("--all", "all that are not pinned"),
-            *_TERMS,
-        ),
+        arg("names", metavar="SKILL", nargs="*", help="the skills"),
+        flag("--all", "all that are not pinned"),
+        *_TERMS,
     ),
-    Action(
-        "remove",
-        "put an installed skill into the archive",
-        _remove,
-        (arg("name", metavar="SKILL", help="the skill"), JSON_OBJECT),
-    ),
-    Action(
-        "audit",
-        "look again at what is in skills, and whether it has changed",
+    action(_remove, arg("name", metavar="SKILL", help="the skill"), JSON_OBJECT),
+    action(
         _audit,
-        (
-            arg("names", metavar="SKILL", nargs="*", help="the skills (default: installed)"),
-            JSON_LIST,
-        ),
+        arg("names", metavar="SKILL", nargs="*", help="the skills (default: installed)"),
+        JSON_LIST,
     ),
-    Action(
-        "export",
-        "write skills so that others can install them",
+    action(
         _export,
-        (
-            arg("names", metavar="SKILL", nargs="+", help="the skills"),
-            _TO,
-            flag("--index", "as a site with an index", dest="as_index"),
-            JSON_OBJECT,
-        ),
+        arg("names", metavar="SKILL", nargs="+", help="the skills"),
+        _TO,
+        flag("--index", "as a site with an index", dest="as_index"),
+        JSON_OBJECT,
     ),
 )

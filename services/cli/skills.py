@@ -2,7 +2,7 @@
 
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
-from services.cli.command import JSON_LIST, JSON_OBJECT, Action, Command, Context, arg
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
 from services.cli.console import print_json, printable, say
 from services.cli.output import Column, describe, field_value
 from services.cli.skill_hub import ACTIONS as HUB_ACTIONS
@@ -61,12 +61,14 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
+    """The skills by category."""
     request = context.request(pb.ListSkillsRequest)
     found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
     context.print_list(found, _COLUMNS, "There are no skills yet.")
 
 
 async def _show(context: Context) -> None:
+    """What a skill says."""
     request = context.request(pb.GetSkillRequest)
     answer = await context.stub(SkillServiceStub).GetSkill(request)
     if context.given.json:
@@ -80,6 +82,7 @@ async def _show(context: Context) -> None:
 
 
 async def _pin(context: Context) -> None:
+    """Have a skill stay as it is, whoever else wants to change it."""
     request = context.request(pb.PinSkillRequest, is_pinned=context.given.action == "pin")
     skill = (await context.stub(SkillServiceStub).PinSkill(request)).skill
     what = "stays as it is" if skill.usage.is_pinned else "may change again"
@@ -87,6 +90,7 @@ async def _pin(context: Context) -> None:
 
 
 async def _archive(context: Context) -> None:
+    """Put a skill away."""
     name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
     path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
     kept = path.rpartition("/")[2]
@@ -95,6 +99,7 @@ async def _archive(context: Context) -> None:
 
 
 async def _restore(context: Context) -> None:
+    """Bring a skill back that was put away."""
     request = context.request(pb.RestoreSkillRequest)
     skill = (await context.stub(SkillServiceStub).RestoreSkill(request)).skill
     context.print_one(skill, _COLUMNS, f"{skill.name} is back")
@@ -107,12 +112,12 @@ _KEPT = (_NAME, JSON_OBJECT)
 COMMAND = Command(
     EXAMPLES,
     (
-        Action("list", "the skills by category", _list, (_CATEGORY, JSON_LIST)),
-        Action("show", "what a skill says", _show, (_NAME, _FILE, JSON_OBJECT)),
-        Action("pin", "have a skill stay as it is, whoever else wants to change it", _pin, _KEPT),
-        Action("unpin", "let a pinned skill change again", _pin, _KEPT),
-        Action("archive", "put a skill away", _archive, _KEPT),
-        Action("restore", "bring a skill back that was put away", _restore, _KEPT),
+        action(_list, _CATEGORY, JSON_LIST),
+        action(_show, _NAME, _FILE, JSON_OBJECT),
+        action(_pin, *_KEPT),
+        action(_pin, *_KEPT, name="unpin", help="Let a pinned skill change again."),
+        action(_archive, *_KEPT),
+        action(_restore, *_KEPT),
         *HUB_ACTIONS,
     ),
     services=("agent",),

@@ -33,17 +33,7 @@ async def _list(context: Context) -> None:
     context.print_list(found.tools, _COLUMNS, "There are no tools.")
 
 
-async def _enable(context: Context) -> None:
-    """Offer models toolsets again."""
-    await _change(context, is_off=False)
-
-
-async def _disable(context: Context) -> None:
-    """Offer models toolsets no more."""
-    await _change(context, is_off=True)
-
-
-async def _change(context: Context, *, is_off: bool) -> None:
+async def _change(context: Context) -> None:
     given, settings = context.given, context.settings
     if given.platform:
         raise InvalidArgument(
@@ -55,7 +45,7 @@ async def _change(context: Context, *, is_off: bool) -> None:
         _check(name, found)
     before = _turned_off(settings.yaml.data)
     off = [name for name in before if name not in given.toolsets]
-    if is_off:
+    if given.action == "disable":
         off = list(dict.fromkeys([*before, *given.toolsets]))
     path = set_value(settings.home, DISABLED, f"[{', '.join(off)}]", catalog().models)
     told = (
@@ -108,7 +98,7 @@ _COLUMNS = (
     Column("summary", "what it does"),
 )
 _JSON = flag("--json", "one JSON list", default=argparse.SUPPRESS)
-_TOOLSETS = arg("toolsets", nargs="+", metavar="TOOLSET", help="its id")
+_CHANGED = (arg("toolsets", nargs="+", metavar="TOOLSET", help="its id"), _JSON)
 COMMAND = Command(
     EXAMPLES,
     (
@@ -117,8 +107,8 @@ COMMAND = Command(
             arg("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM),
             _JSON,
         ),
-        action(_enable, _TOOLSETS, _JSON),
-        action(_disable, _TOOLSETS, _JSON),
+        action(_change, *_CHANGED, name="enable", help="Offer models toolsets again."),
+        action(_change, *_CHANGED, name="disable", help="Offer models toolsets no more."),
     ),
     function=_list,
     arguments=(JSON_LIST, arg("--platform", metavar="NAME", default="", help=_PLATFORM)),
