@@ -66,20 +66,13 @@ class Parts(Struct, frozen=True):
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
     """Puts the gateway together; nothing is opened yet."""
-    configured = builtin_platforms(settings.load(GatewayConfig))
-    return build_with(configured, settings, channels, meter)
-
-
-def build_with(
-    configured: Sequence[Configured], settings: Settings, channels: Channels, meter: Meter
-) -> "GatewayService":
-    """Puts a gateway together that runs these accounts."""
     config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     redactor = settings.redactor(redactions(meter))
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
     database.measure(meter)
     agent = AgentClient(channels.to("agent"))
+    configured = builtin_platforms(config)
     keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)

@@ -6,8 +6,9 @@ import os
 import random
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +27,10 @@ from executor_service.backends.base import (
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.local import LocalBackend, LocalOptions
-from executor_service.backends.modal.account import ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
 from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.ssh.backend import SshBackend
-from executor_service.config import DockerConfig
+from executor_service.config import ExecutorConfig
 from executor_service.errors import ExecutorError
 from executor_service.link import (
     Exit,
@@ -42,11 +42,11 @@ from executor_service.link import (
     open_link,
 )
 from executor_service.supervisor_zipapp import build_zipapp
-from tests import apptainer
-from tests.fakes.modal.service import ModalService, modal_service
-from tests.kubernetes_cluster import backend_of, cluster
+from services.config import load_settings
+from tests.fakes.kubernetes.running import StandIn
+from tests.grounds import Ground, ground
+from tests.kubernetes_cluster import backend_of
 from tests.requirements import require
-from tests.ssh_server import ssh_server
 from tests.users import UID, users_python
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
@@ -55,30 +55,45 @@ Make = Callable[[str, Path], Backend]
 """An owner, and a folder for the backend's own notes."""
 
 
-@asynccontextmanager
-async def _bubblewrap(_folder: Path) -> AsyncGenerator[Make]:
-    yield lambda owner, folder: BubblewrapBackend(owner, folder, build_zipapp())
+BACKENDS = (
+    *("bubblewrap", "docker", "gvisor", "kubernetes", "local", "modal", "singularity", "ssh"),
+)
 
 
-@asynccontextmanager
-async def _docker(_folder: Path) -> AsyncGenerator[Make]:
-    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), DockerConfig())
+def maker(name: str, ground: Ground, folder: Path) -> Make:
+    """What makes backends of a name, on what they stand on."""
+    config = load_settings({}, {"HERMES_HOME": str(folder), **ground.environ}).load(ExecutorConfig)
+    zipapp = build_zipapp()
+    match name:
+        case "bubblewrap":
+            return lambda owner, folder: BubblewrapBackend(owner, folder, zipapp)
+        case "docker" | "gvisor":
+            return lambda owner, folder: DockerBackend(owner, folder, zipapp, config.docker)
+        case "singularity":
+            return lambda owner, folder: SingularityBackend(
+                owner, folder, zipapp, config.singularity
+            )
+        case "modal":
+            return lambda owner, folder: ModalBackend(owner, folder, zipapp, config.modal)
+        case "ssh":
+            return lambda owner, _: SshBackend(owner, zipapp, config.ssh)
+        case "kubernetes":
+            assert isinstance(ground.server, StandIn)
+            return partial(_in_cluster, ground.server)
+        case _:
+            return _local(folder, zipapp)
 
 
-@asynccontextmanager
-async def _gvisor(_folder: Path) -> AsyncGenerator[Make]:
-    options = DockerConfig(runtime="runsc")
-    yield lambda owner, folder: DockerBackend(owner, folder, build_zipapp(), options)
+def _in_cluster(stand_in: StandIn, owner: str, _: Path) -> Backend:
+    return backend_of(stand_in, owner)
 
 
-@asynccontextmanager
-async def _local(folder: Path) -> AsyncGenerator[Make]:
-    python = await asyncio.to_thread(users_python)
-    make = LocalBackend
+def _local(folder: Path, zipapp: bytes) -> Make:
+    make, python = LocalBackend, users_python()
     if os.geteuid() == 0:
-        make, python = _UsersLocal, await asyncio.to_thread(_python_as_user, folder, python)
+        make, python = _UsersLocal, _python_as_user(folder, python)
     options = LocalOptions(is_allowed=True, python=python)
-    yield lambda owner, folder: make(owner, folder, build_zipapp(), options)
+    return lambda owner, folder: make(owner, folder, zipapp, options)
 
 
 class _UsersLocal(LocalBackend):
@@ -111,63 +126,11 @@ def _python_as_user(folder: Path, python: str) -> str:
     return str(path)
 
 
-@asynccontextmanager
-async def _ssh(_folder: Path) -> AsyncGenerator[Make]:
-    with ExitStack() as stack:
-        server = await asyncio.to_thread(stack.enter_context, ssh_server())
-        try:
-            yield lambda owner, _: SshBackend(owner, build_zipapp(), server.options)
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
-async def _singularity(_folder: Path) -> AsyncGenerator[Make]:
-    options = apptainer.options()
-    yield lambda owner, folder: SingularityBackend(owner, folder, build_zipapp(), options)
-
-
-@asynccontextmanager
-async def _kubernetes(folder: Path) -> AsyncGenerator[Make]:
-    with ExitStack() as stack:
-        stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
-        try:
-            yield lambda owner, _: backend_of(stand_in, owner)
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
-async def _modal(folder: Path) -> AsyncGenerator[Make]:
-    async with modal_service(folder / "cloud") as service:
-        require("modal", not service.obstacle, service.obstacle)
-        options = modal_config(service)
-        yield lambda owner, folder: ModalBackend(owner, folder, build_zipapp(), options)
-
-
-def modal_config(service: ModalService, **changes: Any) -> ModalConfig:
-    """The settings of an account of the service."""
-    token_id, token_secret = service.token
-    known = {"token_id": token_id, "token_secret": token_secret, "server_url": service.url}
-    return ModalConfig.model_validate({**known, **changes})
-
-
-BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[Make]]] = {
-    "bubblewrap": _bubblewrap,
-    "docker": _docker,
-    "gvisor": _gvisor,
-    "kubernetes": _kubernetes,
-    "local": _local,
-    "modal": _modal,
-    "singularity": _singularity,
-    "ssh": _ssh,
-}
-"""What each backend is made with, once what it stands on has been started in a folder."""
 USUAL = ("bubblewrap", "docker")
 """Backends that every run of the tests has; the others are for `make test-all`."""
 
 
-def backends(names: Iterable[str] = tuple(BACKENDS), usual: Sequence[str] = USUAL) -> list[Any]:
+def backends(names: Iterable[str] = BACKENDS, usual: Sequence[str] = USUAL) -> list[Any]:
     """Test parameters of these names, each slow unless it is a usual backend's."""
     slow = pytest.mark.slow
     return [name if name in usual else pytest.param(name, marks=slow) for name in names]
@@ -256,7 +219,8 @@ def new_spec(
 @asynccontextmanager
 async def open_yard(name: str, folder: Path) -> AsyncGenerator[Yard]:
     """The backend of that name if it runs here, and at the end no box of it is left."""
-    async with BACKENDS[name](folder) as make:
+    async with ground(name, folder) as found:
+        make = await asyncio.to_thread(maker, name, found, folder)
         yard = await Yard.open(make, f"test-{uuid.uuid4().hex}", folder)
         require(name, yard.capabilities.available, yard.capabilities.reason)
         try:

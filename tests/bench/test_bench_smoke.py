@@ -40,25 +40,6 @@ async def test_the_bench_measures_every_figure(tmp_path: Path) -> None:
     require("bubblewrap", not missing & BUBBLEWRAP, "its figure was not measured")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-async def test_the_bench_of_the_executor_measures_what_is_here(tmp_path: Path) -> None:
-    measured = ("acquire_warm_ms", "exec_docker_ms", "exec_bubblewrap_ms")
-    wanted = [part for key in measured for part in ("--only", key)]
-    file = tmp_path / "figures.json"
-    command = (*("-m", "tests.bench.executor"), "--samples", "1", "--json", str(file), *wanted)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-    figures = json.loads(await asyncio.to_thread(file.read_text))
-    for key in measured:
-        backend = "bubblewrap" if "bubblewrap" in key else "docker"
-        require(backend, figures[key] is not None, "its figures were not measured")
-        assert 0 < figures[key]["p50"] <= figures[key]["p95"], key
-
-
 def test_a_bar_is_met_or_missed() -> None:
     at_most, at_least = Figure("a_ms", "", 10), Figure("b", "", 110, at_least=True)
     assert at_most.met(Spread(9.9, 40.0)) is True

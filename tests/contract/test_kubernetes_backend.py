@@ -1,10 +1,13 @@
-"""What the kubernetes backend promises beyond the seam: lost pods, cut streams, whose boxes."""
+"""What the kubernetes backend promises beyond the seam: lost pods, cut streams, whose boxes.
+
+A pod that is lost is told at once, also where the streams into it stay open.
+"""
 
 import asyncio
 import time
 import uuid
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +21,21 @@ from executor_service.errors import (
     BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
+    BoxOutOfMemory,
     LinkClosed,
 )
 from executor_service.link import RemoteCommand
 from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.execs import V4, V5
-from tests.fakes.kubernetes.faults import Fault, evict
+from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of, cluster, until_lost
+from tests.fakes.kubernetes.server import Cluster
+from tests.kubernetes_cluster import backend_of, until_lost
 
 pytestmark = pytest.mark.slow
 
+SOON_S = 5.0
 EVICTED = "The node was low on resource: memory."
 COUNT = """
 i=0
@@ -37,12 +43,6 @@ while [ $i -lt 40000 ]; do
   echo $i; i=$((i + 1)); [ $((i % 1000)) != 0 ] || sleep 0.05
 done
 """
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_an_evicted_pod_is_lost_at_once(
         await stand_in.do(lambda there: evict(there, pod_name(box.key), EVICTED))
         error, after_s = await until_lost(backend, box, console.link)
     assert f"Evicted: {EVICTED}" in str(error)
-    assert after_s < 5
+    assert after_s < SOON_S
     assert isinstance(recorder.errors[0], LinkClosed)
     # Nobody but the executor removes what is left of it.
     assert await backend.list_boxes() == [box]
@@ -119,7 +119,73 @@ async def test_a_pod_whose_supervisor_has_ended_is_lost(
         await stand_in.do(lambda _: engine.ask("POST", f"/containers/{container}/kill"))
         error, after_s = await until_lost(backend, box, console.link)
     assert "exit code 137" in str(error)
-    assert after_s < 5
+    assert after_s < SOON_S
+
+
+@pytest.fixture
+async def box(backend: KubernetesBackend, spec: BoxSpec) -> Box:
+    return await backend.create(spec)
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (erase, "it has no pod"),
+        (condemn, "its pod is being deleted"),
+        (restart, "its container has ended"),
+    ],
+    ids=["erased", "condemned", "restarted"],
+)
+async def test_a_pod_whose_streams_stay_open_is_lost_soon(
+    backend: KubernetesBackend,
+    stand_in: StandIn,
+    box: Box,
+    happens: Callable[[Cluster, str], None],
+    why: str,
+) -> None:
+    async with open_console(backend, box) as console:
+        assert await console.output("echo here") == "here"
+        await stand_in.tell(lambda there: happens(there, pod_name(box.key)))
+        error, after_s = await until_lost(backend, box, console.link)
+    assert why in str(error)
+    assert not isinstance(error, BoxOutOfMemory)
+    assert after_s < SOON_S
+
+
+async def test_other_pods_are_left_alone(
+    backend: KubernetesBackend, stand_in: StandIn, box: Box, owner: str, tmp_path: Path
+) -> None:
+    other = await backend.create(await asyncio.to_thread(new_spec, owner, tmp_path))
+    async with open_console(backend, box) as console, open_console(backend, other) as second:
+        await stand_in.tell(lambda there: condemn(there, pod_name(other.key)))
+        await until_lost(backend, other, second.link)
+        assert await console.output("echo still here") == "still here"
+
+
+async def test_a_server_that_fails_for_a_moment_loses_nothing(
+    backend: KubernetesBackend, stand_in: StandIn, box: Box
+) -> None:
+    async with open_console(backend, box) as console:
+        stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=1))
+        async with asyncio.timeout(10):
+            while stand_in.cluster.faults:  # noqa: ASYNC110 - it is noticed in another thread
+                await asyncio.sleep(0.01)
+        assert await console.output("echo still here") == "still here"
+        await stand_in.tell(lambda there: erase(there, pod_name(box.key)))
+        _, after_s = await until_lost(backend, box, console.link)
+    assert after_s < SOON_S
+
+
+async def test_memory_is_told_as_the_reason(
+    backend: KubernetesBackend, stand_in: StandIn, box: Box
+) -> None:
+    async with open_console(backend, box) as console:
+        pod = stand_in.cluster.store.get("pods", pod_name(box.key))
+        await stand_in.do(lambda there: there.kubelet.exhaust(pod))
+        error, after_s = await until_lost(backend, box, console.link)
+    assert isinstance(error, BoxOutOfMemory)
+    assert "OOMKilled" in str(error)
+    assert after_s < SOON_S
 
 
 async def hear(

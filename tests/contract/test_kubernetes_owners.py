@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -17,19 +17,13 @@ from executor_service.backends.kubernetes.pods import Abandoned, Pods
 from executor_service.config import KubernetesConfig
 from tests.boxes import new_spec
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import NAMESPACE, backend_of, cluster
+from tests.kubernetes_cluster import NAMESPACE, backend_of
 
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 0.3
 RELEASE = "hermes-sandboxes"
 MINE, OTHER = "executor-mine", "executor-other"
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """When the kubernetes backend says no, and what it then tells to do."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,9 @@ from executor_service.backends.kubernetes.pod import SELECTED
 from executor_service.config import KubernetesConfig
 from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of, cluster
+from tests.kubernetes_cluster import backend_of
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,23 +2,15 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of, cluster
+from tests.kubernetes_cluster import backend_of
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    """A cluster whose one account has the Role and whose every "no" is a 403."""
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 async def test_each_right_of_the_documented_role_is_needed_and_no_other(

@@ -1,6 +1,6 @@
 """Workspaces in a PersistentVolumeClaim, and what there is of them without one."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +12,9 @@ from executor_service.errors import WorkspaceInUse
 from tests.boxes import Yard, open_console
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of, cluster
+from tests.kubernetes_cluster import backend_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    """One cluster for all."""
-    with cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["workspaces"])

@@ -21,7 +21,7 @@ from executor_service.backends.modal.backend import ModalBackend
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
 from executor_service.link import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Recorder, modal_config, new_spec, open_console
+from tests.boxes import Recorder, new_spec, open_console
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.requirements import require
 
@@ -60,7 +60,7 @@ async def make(cloud: ModalService, owner: str, tmp_path: Path) -> AsyncIterator
         lifetime_s: int = LONGEST_LIFE_S,
         **changes: Any,
     ) -> ModalBackend:
-        chosen = modal_config(cloud, **changes)
+        chosen = cloud.config(**changes)
         sent = supervisor or build_zipapp()
         made.append(ModalBackend(whose, folder or tmp_path / "notes", sent, chosen, lifetime_s))
         return made[-1]

@@ -88,7 +88,7 @@ def machine() -> Iterator[SshServer]:
 @pytest.fixture
 async def pair_of_one_machine(tmp_path: Path, machine: SshServer) -> AsyncIterator[Pair]:
     """Two whose sandboxes are at the same account of the same machine."""
-    environ = {**variables_of(machine), "HERMES_WORKSPACES_SHARED": "true"}
+    environ = {**machine.environ, "HERMES_WORKSPACES_SHARED": "true"}
     made = await asyncio.to_thread(partial(Pair, tmp_path, "ssh", **environ))
     async with running(made) as pair:
         yield pair
@@ -104,19 +104,6 @@ async def running(pair: Pair) -> AsyncGenerator[Pair]:
     finally:
         for settings in pair.settings:
             await end_boxes(settings)
-
-
-def variables_of(server: SshServer) -> dict[str, str]:
-    """The settings of an executor whose commands run at a server."""
-    options = server.options
-    return {
-        "HERMES_SSH_HOST": options.host,
-        "HERMES_SSH_PORT": str(options.port),
-        "HERMES_SSH_USER": options.user,
-        "HERMES_SSH_KEY": options.key,
-        "HERMES_SSH_KNOWN_HOSTS": options.known_hosts,
-        "HERMES_SSH_FOLDER": options.folder,
-    }
 
 
 async def boxes_of(executor: Process) -> int:

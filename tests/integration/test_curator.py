@@ -210,20 +210,6 @@ async def test_without_an_answer_of_the_model_skills_still_grow_old(tmp_path: Pa
         assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(skills_of, root)
 
 
-async def test_what_a_job_uses_is_neither_archived_nor_pruned(tmp_path: Path) -> None:
-    root = await asyncio.to_thread(fill, tmp_path)
-    records = {"git-log": {"created_at": "2025-01-01T00:00:00+00:00"}}
-    await asyncio.to_thread((root / ".usage.json").write_text, json.dumps(records))
-    pruning = script(plan(prunings=("oddity",)))
-    async with fake_model(pruning) as model, serving(tmp_path, model) as channels:
-        await JobServiceStub(channels.to("scheduler")).CreateJob(job_using(["git-log", "oddity"]))
-        run = await ran(channels, "one")
-        assert (run.error, list(run.report.changes)) == ("", [])
-        (refused,) = run.report.refusals
-        assert (refused.kind, refused.name, refused.reason) == ("pruned", "oddity", "a job uses it")
-        assert not await asyncio.to_thread((root / ".archive").exists)
-
-
 async def test_profiles_are_apart_and_a_pause_is_kept_in_the_home(tmp_path: Path) -> None:
     root = await asyncio.to_thread(fill, tmp_path)
     ann = await asyncio.to_thread(fill, tmp_path / "profiles/ann")

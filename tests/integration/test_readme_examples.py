@@ -3,40 +3,25 @@
 import asyncio
 import uuid
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from prometheus_client import CollectorRegistry
 
-from agent_service import app as agent_app
 from agent_service.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.toolbox import Toolbox
 from executor_service.backends.base import GIB, MIB, Backend, Limits
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.supervisor_zipapp import build_zipapp
-from gateway_service import app as gateway_app
-from gateway_service.authorization import Access
 from gateway_service.platforms.base import Platform
-from gateway_service.platforms.builtin import Configured
-from services.addresses import Address, UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.component import Component
-from services.config import Settings, load_settings
-from services.lifecycle import Workers
-from services.metrics import Meter
-from services.server import Listen, Server
 from tests.boxes import Console, Yard, open_console
 from tests.contract import test_platforms
 from tests.contract.backend_suite_boxes import BoxSuite
@@ -44,7 +29,6 @@ from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
 from tests.contract.platforms import Failure, World
-from tests.fakes.model import answers, fake_model
 from tests.requirements import require
 from tests.samples.backend import FrugalBackend
 from tests.samples.platform import FolderPlatform
@@ -202,66 +186,8 @@ async def test_the_platform_does_what_every_platform_does(
     await check_promise(FolderWorld(tmp_path))
 
 
-@asynccontextmanager
-async def running(settings: Settings, configured: Configured) -> AsyncGenerator[None]:
-    """The agent, and a gateway that runs an account."""
-    socket, tokens = UnixAddress(settings.home.socket), new_tokens()
-    addresses: dict[str, Address | str] = {"agent": socket, "gateway": socket}
-    async with AsyncExitStack() as stack:
-
-        async def channels(identity: Identity) -> Channels:
-            made = Channels(identity, addresses, token=tokens[identity])
-            return await stack.enter_async_context(made)
-
-        meters = [Meter(CollectorRegistry()) for _ in addresses]
-        agent = agent_app.build(settings, await channels(Identity.AGENT), meters[0])
-        to_agent = await channels(Identity.GATEWAY)
-        gateway = gateway_app.build_with([configured], settings, to_agent, meters[1])
-        components: list[Component] = [agent, gateway]
-        server = await stack.enter_async_context(
-            Server(components, Listen((socket,), tokens=tokens))
-        )
-        for component in components:
-            await stack.enter_async_context(component)
-        workers = await stack.enter_async_context(Workers())
-        await server.start()
-        for component in components:
-            workers.start(component.name, component.run())
-        yield
-        for component in components:
-            await component.drain()
-
-
 async def put(path: Path, text: str) -> None:
     """Put a message there, as a whole."""
     draft = path.with_suffix(".draft")
     await asyncio.to_thread(draft.write_text, text)
     await asyncio.to_thread(draft.rename, path)
-
-
-async def written(path: Path, text: str) -> None:
-    """Return once a file holds the text."""
-    for _ in range(400):
-        if await asyncio.to_thread(lambda: path.exists() and path.read_text() == text):
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail(f"{path} does not say {text!r}")
-
-
-async def test_the_platform_answers_those_who_may_talk(tmp_path: Path) -> None:
-    chats = tmp_path / "chats"
-    await asyncio.to_thread((chats / "in").mkdir, parents=True)
-    configured = Configured(FolderPlatform(chats), Access(frozenset({"ann"})))
-    async with fake_model(answers({"text": "Hello, Ann!"}, {"text": "Still here."})) as model:
-        environ = {"HERMES_HOME": f"{tmp_path}/home", "HERMES_BASE_URL": model.url}
-        settings = load_settings({}, {**environ, "HERMES_MODEL": "m"})
-        await asyncio.to_thread(settings.home.create)
-        async with running(settings, configured):
-            await put(chats / "in" / "1-eve.txt", "let me in")
-            await put(chats / "in" / "2-ann.txt", "hi")
-            await written(chats / "out" / "ann-1.md", "Hello, Ann!")
-            await put(chats / "in" / "3-ann.txt", "are you there?")
-            await written(chats / "out" / "ann-2.md", "Still here.")
-    assert len(model.requests) == 2
-    names = await asyncio.to_thread(lambda: sorted(path.name for path in chats.glob("out/*")))
-    assert names == ["ann-1.md", "ann-2.md"]

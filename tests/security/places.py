@@ -5,23 +5,23 @@ import json
 import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import docker
 
 from executor_service.backends.kubernetes.pod import pod_name
 from services.config import Settings
-from tests import apptainer
-from tests.boxes import open_yard
-from tests.docker_engine import docker_client, own_engine
+from tests.boxes import BACKENDS, open_yard
+from tests.docker_engine import OwnEngine, docker_client
 from tests.executors import executor_settings
 from tests.fakes.kubernetes.faults import evict
-from tests.fakes.modal.service import ModalService, modal_service
-from tests.kubernetes_cluster import cluster
-from tests.requirements import require
-from tests.ssh_server import ssh_server
+from tests.fakes.kubernetes.running import StandIn
+from tests.fakes.modal.service import ModalService
+from tests.grounds import OWN_ENGINE, Ground, ground
+from tests.ssh_server import SshServer
 
 Lose = Callable[[Path, str], Awaitable[object]]
 """Makes a sandbox vanish: takes the executor's home and the sandbox's id."""
@@ -68,134 +68,67 @@ async def _remove(_home: Path, sandbox_id: str) -> None:
     await asyncio.to_thread(remove)
 
 
-@asynccontextmanager
-async def _bubblewrap(_folder: Path) -> AsyncGenerator[Place]:
-    yield Place("bubblewrap", _kill("bubblewrap"), is_slow=False)
-
-
-@asynccontextmanager
-async def _docker(_folder: Path) -> AsyncGenerator[Place]:
-    await asyncio.to_thread(lambda: docker_client().close())
-    yield Place("docker", _remove, is_slow=False)
-
-
-@asynccontextmanager
-async def _gvisor(folder: Path) -> AsyncGenerator[Place]:
-    async with open_yard("gvisor", folder), _docker(folder) as place:
-        yield replace(place, environ={"HERMES_DOCKER_RUNTIME": "runsc"}, is_slow=True)
-
-
-@asynccontextmanager
-async def _singularity(_folder: Path) -> AsyncGenerator[Place]:
-    options = apptainer.options()
-    environ = {
-        "HERMES_SINGULARITY_IMAGE": options.image,
-        "HERMES_SINGULARITY_PROGRAM": options.program,
-    }
-    yield Place("singularity", _kill("singularity"), environ=environ)
-
-
-@asynccontextmanager
-async def _ssh(_folder: Path) -> AsyncGenerator[Place]:
-    with ExitStack() as stack:
-        server = await asyncio.to_thread(stack.enter_context, ssh_server())
-        environ = server.environ
-        try:
-            yield Place(
-                "ssh",
-                lambda _home, _sandbox_id: asyncio.to_thread(server.stop),
-                lambda: asyncio.to_thread(server.start),
-                environ,
-            )
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
-async def _kubernetes(folder: Path) -> AsyncGenerator[Place]:
-    with ExitStack() as stack:
-        stand_in = await asyncio.to_thread(stack.enter_context, cluster(folder / "cluster"))
-
-        def lose(_home: Path, sandbox_id: str) -> Awaitable[object]:
-            why = "The node was low on resource: memory."
-            return stand_in.do(lambda there: evict(there, pod_name(sandbox_id), why))
-
-        environ = {"HERMES_KUBERNETES_KUBECONFIG": str(stand_in.kubeconfig)}
-        try:
-            yield Place("kubernetes", lose, environ=environ)
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
-async def _modal(folder: Path) -> AsyncGenerator[Place]:
-    async with modal_service(folder / "cloud") as service:
-        require("modal", not service.obstacle, service.obstacle)
-
-        async def end(_home: Path, sandbox_id: str) -> None:
-            living = await service.living()
-            (found,) = [ident for ident, tags in living.items() if sandbox_id in tags.values()]
-            await service.ask(end=found)
-
-        yield Place("modal", end, environ=_modal_environ(service))
-
-
-def _modal_environ(service: ModalService) -> dict[str, str]:
-    token_id, token_secret = service.token
-    return {
-        "MODAL_TOKEN_ID": token_id,
-        "MODAL_TOKEN_SECRET": token_secret,
-        "HERMES_MODAL_SERVER_URL": service.url,
-    }
-
-
-@asynccontextmanager
-async def _engine(_folder: Path) -> AsyncGenerator[Place]:
-    with ExitStack() as stack:
-        engine = await asyncio.to_thread(stack.enter_context, own_engine())
-        try:
-            yield Place(
-                "docker",
-                lambda _home, _sandbox_id: asyncio.to_thread(engine.stop),
-                lambda: asyncio.to_thread(engine.start),
-                {"DOCKER_HOST": engine.host},
-            )
-        finally:
-            await asyncio.to_thread(stack.close)
-
-
-@asynccontextmanager
-async def _failing_modal(folder: Path) -> AsyncGenerator[Place]:
-    """Its API answers with errors only, and streams break."""
-    async with modal_service(folder / "cloud") as service:
-        require("modal", not service.obstacle, service.obstacle)
-
-        async def fail(times: int) -> None:
-            for call in ("TaskExecStart", "SandboxGetTaskId", "TaskGetCommandRouterAccess"):
-                await service.fail(call, "INTERNAL", times)
-
-        async def lose(_home: Path, _sandbox_id: str) -> None:
-            await fail(1000)
-            await service.ask(kill_commands=True)
-
-        yield Place("modal", lose, lambda: fail(0), _modal_environ(service))
-
-
-PLACES: Mapping[str, Callable[[Path], AbstractAsyncContextManager[Place]]] = {
-    "bubblewrap": _bubblewrap,
-    "docker": _docker,
-    "gvisor": _gvisor,
-    "kubernetes": _kubernetes,
-    "modal": _modal,
-    "singularity": _singularity,
-    "ssh": _ssh,
-}
-"""Every backend's but `local`, which refuses to be root's; made in a folder."""
-LOSSES = {
-    **PLACES,
-    "docker engine restarted": _engine,
-    "modal answering with errors": _failing_modal,
-}
-"""Every way in which sandboxes get lost."""
 EVERYTHING_HELD = ("bubblewrap", "docker")
 """Backends that all attacks are made on; the others isolate less, or leave it to who runs them."""
+PLACES = tuple(name for name in BACKENDS if name != "local")
+"""Every backend's but `local`, which refuses to be root's."""
+ERRORS = "modal answering with errors"
+LOSSES = (*PLACES, OWN_ENGINE, ERRORS)
+"""Every way in which sandboxes get lost."""
+
+
+@asynccontextmanager
+async def open_place(name: str, folder: Path) -> AsyncGenerator[Place]:
+    """Where a backend makes sandboxes, or one of the ways in which they get lost."""
+    if name in ("docker", "gvisor"):
+        await asyncio.to_thread(lambda: docker_client().close())
+    if name == "gvisor":
+        async with open_yard(name, folder):
+            pass  # skips where it cannot be had
+    async with ground("modal" if name == ERRORS else name, folder) as found:
+        yield replace(
+            _place(name, found), environ=found.environ, is_slow=name not in EVERYTHING_HELD
+        )
+
+
+def _place(name: str, found: Ground) -> Place:
+    server = found.server
+    match server:
+        case ModalService():
+            return _failing(server) if name == ERRORS else Place("modal", partial(_end, server))
+        case StandIn():
+
+            def lose(_home: Path, sandbox_id: str) -> Awaitable[object]:
+                why = "The node was low on resource: memory."
+                return server.do(lambda there: evict(there, pod_name(sandbox_id), why))
+
+            return Place("kubernetes", lose)
+        case OwnEngine() | SshServer():
+            return Place(
+                "ssh" if isinstance(server, SshServer) else "docker",
+                lambda _home, _sandbox_id: asyncio.to_thread(server.stop),
+                lambda: asyncio.to_thread(server.start),
+            )
+        case None:
+            is_docker = name in ("docker", "gvisor")
+            return Place("docker", _remove) if is_docker else Place(name, _kill(name))
+
+
+async def _end(service: ModalService, _home: Path, sandbox_id: str) -> None:
+    living = await service.living()
+    (ident,) = [one for one, tags in living.items() if sandbox_id in tags.values()]
+    await service.ask(end=ident)
+
+
+def _failing(service: ModalService) -> Place:
+    """Its API answers with errors only, and streams break."""
+
+    async def fail(times: int) -> None:
+        for call in ("TaskExecStart", "SandboxGetTaskId", "TaskGetCommandRouterAccess"):
+            await service.fail(call, "INTERNAL", times)
+
+    async def lose(_home: Path, _sandbox_id: str) -> None:
+        await fail(1000)
+        await service.ask(kill_commands=True)
+
+    return Place("modal", lose, lambda: fail(0))

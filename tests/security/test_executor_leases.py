@@ -15,7 +15,7 @@ from services.errors import Reason, details_of
 from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
-from tests.security.places import PLACES
+from tests.security.places import PLACES, open_place
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -143,7 +143,7 @@ async def executor(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Executor]:
     """One of each backend in turn."""
-    async with PLACES[request.param](tmp_path_factory.mktemp("place")) as place:
+    async with open_place(request.param, tmp_path_factory.mktemp("place")) as place:
         settings = place.settings(tmp_path_factory.mktemp("home"))
         async with serving(settings) as running:
             yield running

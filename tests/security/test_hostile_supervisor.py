@@ -20,7 +20,7 @@ from tests.executors import end_boxes, serving, until
 from tests.replacement import replaced
 from tests.security import hostile
 from tests.security.dens import Lease
-from tests.security.places import EVERYTHING_HELD, PLACES
+from tests.security.places import EVERYTHING_HELD, PLACES, open_place
 from tests.security.scale import scale
 
 LOST = sandbox_pb2.SANDBOX_STATE_LOST
@@ -53,7 +53,7 @@ class Beside:
 async def agent(name: str, folder: Path) -> AsyncGenerator[Client]:
     """An agent of an executor whose boxes can be made to say anything."""
     evil = await asyncio.to_thread(hostile.zipapp)
-    async with PLACES[name](folder) as place:
+    async with open_place(name, folder) as place:
         settings = await asyncio.to_thread(place.settings, folder / "home")
         try:
             with replaced(opening, "build_zipapp", lambda: evil):

@@ -23,7 +23,7 @@ from tests.boxes import USUAL, backends
 from tests.executor_client import Client
 from tests.executors import Process, end_boxes, until
 from tests.security.dens import Lease
-from tests.security.places import PLACES, Place
+from tests.security.places import PLACES, Place, open_place
 from tests.security.scale import scale
 
 SANDBOXES, COMMANDS_EACH = 4, 5
@@ -39,7 +39,7 @@ LOST = exec_pb2.EXIT_REASON_SANDBOX_LOST
 
 @pytest.fixture
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with PLACES[request.param](tmp_path) as made:
+    async with open_place(request.param, tmp_path) as made:
         yield made
 
 

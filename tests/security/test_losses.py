@@ -15,7 +15,7 @@ from tests.boxes import backends
 from tests.executor_client import Client, Seen
 from tests.executors import Executor, end_boxes, refused, serving, until
 from tests.security.dens import Lease
-from tests.security.places import LOSSES, Place
+from tests.security.places import LOSSES, Place, open_place
 
 TOLD_WITHIN_S = 5
 LEAVE_CANARY = 'echo ran >"$0"; echo begun; sleep 600'
@@ -23,7 +23,7 @@ LEAVE_CANARY = 'echo ran >"$0"; echo begun; sleep 600'
 
 @pytest.fixture
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with LOSSES[request.param](tmp_path) as made:
+    async with open_place(request.param, tmp_path) as made:
         yield made
 
 

@@ -1,6 +1,6 @@
 """Ways out of a box, tried from inside, and once where there are no walls.
 
-What the system call filter refuses call by call is in test_docker_seccomp and test_process_boxes.
+What the system call filter refuses call by call is in test_docker_seccomp and test_inside_boxes.
 """
 
 import asyncio

@@ -1,19 +1,16 @@
 """Commands in sandboxes of each backend."""
 
-import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tests import apptainer
 from tests.bench.executor.process import Executor, executor
 from tests.bench.figures import BenchError, Missing, Plan, Reading, Spread
 from tests.bench.sandboxes import Acquired, Commands, engine_at_rest
-from tests.kubernetes_cluster import cluster
+from tests.grounds import ground
 from tests.requirements import Skipped
-from tests.ssh_server import ssh_server
 
 _WARM_UP = 5
 
@@ -30,42 +27,27 @@ async def bubblewrap(plan: Plan) -> list[Reading]:
 
 async def ssh(plan: Plan) -> list[Reading]:
     """Measure commands of another account, through a real SSH server on this machine."""
-    with ExitStack() as stack:
-        try:
-            server = await asyncio.to_thread(stack.enter_context, ssh_server())
-        except Skipped as skipped:
-            raise Missing(str(skipped)) from None
-        settings = server.environ
-        try:
-            return [await _alone(plan, "ssh", settings)]
-        finally:
-            await asyncio.to_thread(stack.close)
+    return [await _on_ground(plan, "ssh")]
 
 
 async def singularity(plan: Plan) -> list[Reading]:
     """Measure commands in a sandbox of Apptainer."""
-    options = apptainer.options()
-    settings = {
-        "HERMES_SINGULARITY_IMAGE": options.image,
-        "HERMES_SINGULARITY_PROGRAM": options.program,
-    }
     # The Apptainer of the tests has a file system of its own, in which only /tmp is this machine's.
     with tempfile.TemporaryDirectory(prefix="hermes-bench-", dir="/tmp") as folder:
-        return [await _alone(replace(plan, folder=Path(folder)), "singularity", settings)]
+        return [await _on_ground(replace(plan, folder=Path(folder)), "singularity")]
 
 
 async def kubernetes(plan: Plan) -> list[Reading]:
     """Measure commands in a pod of the stand-in cluster."""
-    with ExitStack() as stack:
-        try:
-            made = await asyncio.to_thread(stack.enter_context, cluster(plan.folder / "cluster"))
-        except Skipped as skipped:
-            raise Missing(str(skipped)) from None
-        settings = {"HERMES_KUBERNETES_KUBECONFIG": str(made.kubeconfig)}
-        try:
-            return [await _alone(plan, "kubernetes", settings)]
-        finally:
-            await asyncio.to_thread(stack.close)
+    return [await _on_ground(plan, "kubernetes")]
+
+
+async def _on_ground(plan: Plan, backend: str) -> Reading:
+    try:
+        async with ground(backend, plan.folder) as found:
+            return await _alone(plan, backend, found.environ)
+    except Skipped as skipped:
+        raise Missing(str(skipped)) from None
 
 
 async def _alone(plan: Plan, backend: str, settings: Mapping[str, str]) -> Reading:

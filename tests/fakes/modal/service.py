@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from executor_service.config import ModalConfig
 from tests.architecture.source import ROOT
 from tests.fakes.modal.cloud import TOKEN
 
@@ -27,6 +28,20 @@ class ModalService:
     """Its id and its secret."""
     _process: Process
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The settings of an executor that has an account of it."""
+        return {
+            "MODAL_TOKEN_ID": self.token[0],
+            "MODAL_TOKEN_SECRET": self.token[1],
+            "HERMES_MODAL_SERVER_URL": self.url,
+        }
+
+    def config(self, **changes: Any) -> ModalConfig:
+        """The settings of its account."""
+        known = {"token_id": self.token[0], "token_secret": self.token[1], "server_url": self.url}
+        return ModalConfig.model_validate({**known, **changes})
 
     async def ask(self, **wish: object) -> dict[str, Any]:
         """Have it do something; what it has then."""

@@ -1,4 +1,4 @@
-"""What a command can see, change and use up in a box made of processes, tried in real ones."""
+"""What a command can see, change and use up in a box, tried in real ones."""
 
 import asyncio
 import json
@@ -9,13 +9,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from executor_service.backends.base import Box
-from tests.boxes import Console, Yard, backends, open_console, open_yard
+from tests.boxes import SMALL, Console, Yard, backends, open_console, open_yard
+from tests.docker_engine import docker_client
 from tests.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -71,7 +74,7 @@ print(tempfile.NamedTemporaryFile().name.startswith("/tmp"))
 """
 
 
-@pytest.fixture(scope="module", params=backends(["bubblewrap", "singularity"]))
+@pytest.fixture(scope="module", params=backends(["bubblewrap", "docker", "singularity"]))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -94,25 +97,41 @@ async def console(yard: Yard, box: Box) -> AsyncIterator[Console]:
         yield opened
 
 
+def container(box: Box) -> Any:
+    """What the engine knows of a box of the docker backend."""
+    client = docker_client()
+    with closing(client):
+        return client.containers.get(box.native_id).attrs
+
+
+def first_process(name: str, box: Box) -> int:
+    """The supervisor, as this machine knows it."""
+    return container(box)["State"]["Pid"] if name == "docker" else int(box.native_id)
+
+
 def status_of(pid: int | str) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-async def test_nobody_in_the_box_is_root_on_the_host(console: Console, box: Box) -> None:
+async def test_nobody_in_the_box_is_root_on_the_host(name: str, console: Console, box: Box) -> None:
     assert await console.output("id -u; id -g; id -G") == "1000\n1000\n1000"
-    seen_outside = await asyncio.to_thread(status_of, box.native_id)
+    pid = await asyncio.to_thread(first_process, name, box)
+    seen_outside = await asyncio.to_thread(status_of, pid)
     expected = str(os.geteuid() or 1000)
     assert seen_outside["Uid"].split() == [expected] * 4
     assert seen_outside["Gid"].split() == [str(os.getegid() or 1000)] * 4
 
 
-async def test_there_is_no_privilege_to_gain(console: Console) -> None:
+async def test_there_is_no_privilege_to_gain(name: str, console: Console) -> None:
     status = await console.output("cat /proc/self/status")
     found = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-        assert int(found[name], 16) == 0, name
+    for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(found[capabilities], 16) == 0, capabilities
     assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+    assert await console.output("find / -xdev -perm /6000 -type f 2>/dev/null; true") == ""
+    if name == "docker":
+        return  # whose workspace is on a file system of the engine's
     recorder = await console.run("cp /usr/bin/su . && chmod 4755 su; ls -l su; mount")
     assert "nosuid" in recorder.stdout
     assert all(
@@ -226,6 +245,7 @@ async def test_the_supervisor_is_out_of_reach(console: Console) -> None:
     assert await console.output("echo on") == "on"
 
 
+@pytest.mark.parametrize("name", backends(["bubblewrap", "singularity"]), indirect=True)
 async def test_the_supervisor_holds_nothing_of_the_host(box: Box) -> None:
     """What its descriptors are, seen from outside; commands inherit none of them."""
     require("root", os.geteuid() == 0, "only root sees the descriptors of a box")
@@ -247,6 +267,7 @@ async def test_everyday_work_passes_the_filter(console: Console) -> None:
     assert printed == ["20 ran", "45", "b'x'", "loopback", "0", "True"]
 
 
+@pytest.mark.parametrize("name", backends(["bubblewrap", "singularity"]), indirect=True)
 async def test_a_box_that_died_is_no_longer_listed_and_leaves_nothing(yard: Yard) -> None:
     spec = await asyncio.to_thread(yard.spec)
     box = await yard.backend.create(spec)
@@ -267,6 +288,41 @@ async def test_a_destroyed_box_leaves_nothing(yard: Yard) -> None:
     assert before
     assert await asyncio.to_thread(traces_of, yard, box.key) == []
     assert await asyncio.to_thread(box.workspace.is_dir)
+
+
+@pytest.mark.parametrize("name", ["docker"], indirect=True)
+async def test_programs_run_from_tmp_the_skills_and_the_workspace_alone(
+    console: Console,
+) -> None:
+    places = ("/workspace", "/tmp", "/skills", "/var/tmp", "/run", "/dev/shm")
+    ran = [await console.run(f"cp /bin/true {place}/t && {place}/t") for place in places]
+    ended = {place: (await each.exit()).code for place, each in zip(places, ran, strict=True)}
+    assert {place for place in places if ended[place] == 0} == set(places[:3])
+
+
+@pytest.mark.parametrize("name", ["docker"], indirect=True)
+async def test_no_device_of_the_host_is_there(console: Console) -> None:
+    assert await console.output("hostname") == "sandbox"
+    devices = {"full", "mqueue", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero"}
+    links = {"core", "fd", "stderr", "stdin", "stdout"}
+    assert set((await console.output("ls /dev")).split()) - links == devices
+
+
+@pytest.mark.parametrize("name", ["docker"], indirect=True)
+async def test_what_the_engine_keeps_of_a_box(box: Box) -> None:
+    facts = await asyncio.to_thread(container, box)
+    host = facts["HostConfig"]
+    assert host["LogConfig"]["Type"] == "none"
+    assert host["Memory"] == host["MemorySwap"] == SMALL.memory_bytes
+    assert (host["PidsLimit"], host["NanoCpus"]) == (SMALL.pids, 1_000_000_000)
+    assert not any(host[name] for name in ("Privileged", "Devices", "CapAdd", "Binds"))
+    assert not any(host[name] for name in ("PidMode", "UTSMode", "UsernsMode"))
+    assert {(mount["Destination"], mount["RW"]) for mount in facts["Mounts"]} == {
+        ("/workspace", True),
+        ("/opt/hermes", False),
+        ("/opt/hermes-birth", False),
+    }
+    assert {entry.partition("=")[0] for entry in facts["Config"]["Env"]} == {"HOME", "LANG", "PATH"}
 
 
 def traces_of(yard: Yard, key: str) -> list[str]:
