@@ -116,7 +116,7 @@ def build(
     reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.create(meter, tools)
+    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
     most, learning = config.delegation.max_concurrent, config.learning.policy(frozenset(toolsets))
     delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)

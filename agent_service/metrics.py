@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self
 
-from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from agent_service.calls import SCRIPT
@@ -17,7 +16,15 @@ from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage.activity import Waiting
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.tools.base import Tool
-from services.metrics import LONG_SECONDS, LabelValues, Meter
+from services.metrics import (
+    LONG_SECONDS,
+    LabelValues,
+    Meter,
+    Metrics,
+    counter,
+    gauge,
+    histogram,
+)
 
 _MOST_PLATFORMS = 30
 """With names of their own: those that there are, and what else callers say."""
@@ -38,70 +45,58 @@ def counting_scanner(meter: Meter) -> ThreatScanner:
     return ThreatScanner(count)
 
 
-class AgentMetrics(Struct, frozen=True):
+class AgentMetrics(Metrics, frozen=True):
     """Turns, tools and approvals."""
 
-    turns: Counter
-    turn_seconds: Histogram
-    active: Gauge
-    subagents: Gauge
-    resumes: Counter
-    uncertain: Counter
-    compressions: Counter
-    reviews: Counter
-    tool_seconds: Histogram
-    approvals: Counter
-    approval_wait: Histogram
-    asked: Counter
     tools: LabelValues
     platforms: LabelValues
+    turns: Counter = counter("hermes_turns_total", "Turns ended.", "platform", "outcome")
+    turn_seconds: Histogram = histogram(
+        "hermes_turn_duration_seconds", "From message to end.", buckets=LONG_SECONDS
+    )
+    active: Gauge = gauge("hermes_turns_active", "Turns that run here now.")
+    subagents: Gauge = gauge(
+        "hermes_subagents_active", "Turns among them that others have handed over."
+    )
+    resumes: Counter = counter("hermes_turn_resumes_total", "Turns taken over.")
+    uncertain: Counter = counter(
+        "hermes_steps_uncertain_total", "Steps of which nobody knows whether they happened."
+    )
+    compressions: Counter = counter(
+        "hermes_compressions_total",
+        "Conversations made shorter, by whether they are short enough now.",
+        "outcome",
+    )
+    reviews: Counter = counter(
+        "hermes_reviews_total",
+        "Looks back at a conversation, by what they may change.",
+        *("kind", "outcome"),
+    )
+    tool_seconds: Histogram = histogram(
+        "hermes_tool_duration_seconds",
+        "Time that a tool call took.",
+        *("tool", "outcome"),
+        buckets=LONG_SECONDS,
+    )
+    approvals: Counter = counter(
+        "hermes_approvals_total",
+        "Decisions.",
+        "decision",
+        known=set(Decision) - {Decision.ANSWERED},
+    )
+    approval_wait: Histogram = histogram(
+        "hermes_approval_wait_seconds",
+        "From a question to a person until its decision.",
+        buckets=LONG_SECONDS,
+    )
+    asked: Counter = counter("hermes_approvals_asked_total", "Questions to a person.")
 
     @classmethod
-    def create(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
+    def make(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
         """The metrics, registered; calls of what is no tool share one name."""
         known = frozenset((*(tool.name for tool in tools), SCRIPT))
-        metrics = cls(
-            turns=meter.counter("hermes_turns_total", "Turns ended.", "platform", "outcome"),
-            turn_seconds=meter.histogram(
-                "hermes_turn_duration_seconds", "From message to end.", buckets=LONG_SECONDS
-            ),
-            active=meter.gauge("hermes_turns_active", "Turns that run here now."),
-            subagents=meter.gauge(
-                "hermes_subagents_active", "Turns among them that others have handed over."
-            ),
-            resumes=meter.counter("hermes_turn_resumes_total", "Turns taken over."),
-            uncertain=meter.counter(
-                "hermes_steps_uncertain_total", "Steps of which nobody knows whether they happened."
-            ),
-            compressions=meter.counter(
-                "hermes_compressions_total",
-                "Conversations made shorter, by whether they are short enough now.",
-                "outcome",
-            ),
-            reviews=meter.counter(
-                "hermes_reviews_total",
-                "Looks back at a conversation, by what they may change.",
-                *("kind", "outcome"),
-            ),
-            tool_seconds=meter.histogram(
-                "hermes_tool_duration_seconds",
-                "Time that a tool call took.",
-                *("tool", "outcome"),
-                buckets=LONG_SECONDS,
-            ),
-            approvals=meter.counter("hermes_approvals_total", "Decisions.", "decision"),
-            approval_wait=meter.histogram(
-                "hermes_approval_wait_seconds",
-                "From a question to a person until its decision.",
-                buckets=LONG_SECONDS,
-            ),
-            asked=meter.counter("hermes_approvals_asked_total", "Questions to a person."),
-            tools=LabelValues(len(known), known.__contains__),
-            platforms=LabelValues(_MOST_PLATFORMS),
-        )
-        for decision in set(Decision) - {Decision.ANSWERED}:
-            metrics.approvals.labels(decision)
-        return metrics
+        names = LabelValues(len(known), known.__contains__)
+        return cls.create(meter, tools=names, platforms=LabelValues(_MOST_PLATFORMS))
 
     def began(self, turn: LiveTurn) -> None:
         """Count a turn that is driven here from now on."""
@@ -141,38 +136,26 @@ class AgentMetrics(Struct, frozen=True):
             self.approval_wait.observe(max(0.0, (now - approval.create_time).total_seconds()))
 
 
-class Gauges(Struct, frozen=True):
+class Gauges(Metrics, frozen=True):
     """Where is shown what has to be looked up."""
 
-    queue_oldest: Gauge
-    approvals: Gauge
-    approvals_oldest: Gauge
-    budgets: Gauge
-    memories: Gauge
-    skills: Gauge
-
-    @classmethod
-    def create(cls, meter: Meter) -> Self:
-        """The metrics, registered."""
-        return cls(
-            meter.gauge(
-                "hermes_turn_queue_oldest_seconds",
-                "How long the oldest turn has waited that has not begun.",
-            ),
-            meter.gauge("hermes_approvals_pending", "Questions that wait for a person."),
-            meter.gauge(
-                "hermes_approvals_oldest_seconds", "How long the oldest of them has waited."
-            ),
-            meter.gauge(
-                "hermes_budget_used_ratio",
-                "How much is spent of the budget that is nearest to its limit.",
-                "scope",
-            ),
-            meter.gauge(
-                "hermes_memory_used_ratio", "How full the fullest memory of a profile is.", "store"
-            ),
-            meter.gauge("hermes_skills", "Skills of all profiles.", "state"),
-        )
+    queue_oldest: Gauge = gauge(
+        "hermes_turn_queue_oldest_seconds",
+        "How long the oldest turn has waited that has not begun.",
+    )
+    approvals: Gauge = gauge("hermes_approvals_pending", "Questions that wait for a person.")
+    approvals_oldest: Gauge = gauge(
+        "hermes_approvals_oldest_seconds", "How long the oldest of them has waited."
+    )
+    budgets: Gauge = gauge(
+        "hermes_budget_used_ratio",
+        "How much is spent of the budget that is nearest to its limit.",
+        "scope",
+    )
+    memories: Gauge = gauge(
+        "hermes_memory_used_ratio", "How full the fullest memory of a profile is.", "store"
+    )
+    skills: Gauge = gauge("hermes_skills", "Skills of all profiles.", "state")
 
     def waits(self, found: Waiting, now: datetime) -> None:
         """Show what waits, and for how long by now."""

@@ -83,7 +83,7 @@ def model_parts(
         is_ours = model in configured or model == first.configured_name
         return is_ours or bool(catalog.find(model).source)
 
-    metrics = ModelMetrics.create(meter, is_known)
+    metrics = ModelMetrics.make(meter, is_known)
     priced = InstrumentedModel(routed, redactor, catalog, metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes = notes_route(settings, config)

@@ -35,17 +35,14 @@ def init(folder: Path, now: datetime, *, force: bool = False) -> Path:
     """Makes a CA and returns where its certificate is; with `force` replaces one that is there, and
     then everything that it has issued is void.
     """
-    from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
     certificate_path, key_path = folder / "ca.crt", folder / "ca.key"
     _refuse_overwriting(force, certificate_path, key_path)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _common_name("Hermes CA")
-    builder = _builder(name, name, key, _Period(now, now + CA_LIFETIME))
-    builder = builder.add_extension(x509.BasicConstraints(True, 0), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
-    _write_pair(_signed(builder, key), certificate_path, key, key_path)
+    lifetime = (now - CLOCK_SKEW, now + CA_LIFETIME)
+    certificate = make_certificate(common_name("Hermes CA"), key, lifetime)
+    _write_pair(certificate, certificate_path, key, key_path)
     return certificate_path
 
 
@@ -68,50 +65,70 @@ def issue(
     _refuse_overwriting(force, files.certificate, files.key)
     ca, ca_key = _load_ca(folder, now)
     key = ec.generate_private_key(ec.SECP256R1())
-    period = _Period(now, min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc))
     spiffe = x509.UniformResourceIdentifier(f"{SPIFFE_PREFIX}{identity}")
     alternatives = x509.SubjectAlternativeName([spiffe, *(_general_name(name) for name in names)])
     both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    builder = _builder(_common_name(f"hermes {identity}"), ca.subject, key, period)
-    builder = builder.add_extension(
-        x509.BasicConstraints(ca=False, path_length=None), critical=True
+    certificate = make_certificate(
+        common_name(f"hermes {identity}"),
+        key,
+        (now - CLOCK_SKEW, min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc)),
+        [(x509.ExtendedKeyUsage(both), False), (alternatives, False)],
+        Issuer(ca.subject, ca_key),
     )
-    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
-    builder = builder.add_extension(alternatives, critical=False)
-    builder = builder.add_extension(authority, critical=False)
-    _write_pair(_signed(builder, ca_key), files.certificate, key, files.key)
+    _write_pair(certificate, files.certificate, key, files.key)
     return files
 
 
-class _Period(Struct, frozen=True):
-    start: datetime
-    end: datetime
+class Issuer(Struct, frozen=True):
+    """An authority that signs certificates."""
+
+    name: "x509.Name"
+    key: "ec.EllipticCurvePrivateKey"
 
 
-def _common_name(text: str) -> "x509.Name":
+def make_certificate(
+    subject: "x509.Name",
+    key: "ec.EllipticCurvePrivateKey",
+    lifetime: tuple[datetime, datetime],
+    extensions: "Sequence[tuple[x509.ExtensionType, bool]]" = (),
+    issuer: Issuer | None = None,
+) -> "x509.Certificate":
+    """A certificate with these extensions, each with whether it is critical.
+
+    Without an issuer it is that of an authority, which signs itself.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    by, public, is_authority = issuer or Issuer(subject, key), key.public_key(), issuer is None
+    every: list[tuple[x509.ExtensionType, bool]] = [
+        (x509.SubjectKeyIdentifier.from_public_key(public), False),
+        (x509.BasicConstraints(is_authority, 0 if is_authority else None), True),
+        (_key_usage(signs_certificates=is_authority), True),
+        *extensions,
+    ]
+    if not is_authority:
+        of_issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.key.public_key())
+        every.append((of_issuer, False))
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(by.name)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(lifetime[0])
+        .not_valid_after(lifetime[1])
+    )
+    for extension, is_critical in every:
+        builder = builder.add_extension(extension, critical=is_critical)
+    return builder.sign(by.key, hashes.SHA256())
+
+
+def common_name(text: str) -> "x509.Name":
+    """The name of a certificate's subject."""
     from cryptography import x509
 
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
-
-
-def _builder(
-    subject: "x509.Name", issuer: "x509.Name", key: "ec.EllipticCurvePrivateKey", period: _Period
-) -> "x509.CertificateBuilder":
-    from cryptography import x509
-
-    public = key.public_key()
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(period.start - CLOCK_SKEW)
-        .not_valid_after(period.end)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-    )
 
 
 def _key_usage(*, signs_certificates: bool) -> "x509.KeyUsage":
@@ -141,14 +158,6 @@ def _general_name(name: str) -> "x509.GeneralName":
         return x509.DNSName(name)
     except ValueError as error:
         raise InvalidArgument(f"{name!r} is neither a DNS name nor an IP address") from error
-
-
-def _signed(
-    builder: "x509.CertificateBuilder", key: "ec.EllipticCurvePrivateKey"
-) -> "x509.Certificate":
-    from cryptography.hazmat.primitives import hashes
-
-    return builder.sign(key, hashes.SHA256())
 
 
 def _load_ca(folder: Path, now: datetime) -> "tuple[x509.Certificate, ec.EllipticCurvePrivateKey]":

@@ -1,13 +1,9 @@
 """What a process tells Prometheus and probes, and the port on which it does.
 
-Each service declares its metrics as a frozen Struct that is made with a `Meter`:
+Each service declares its metrics in a class, which `create` makes with a `Meter`:
 
-    class TurnMetrics(Struct, frozen=True):
-        turns: Counter
-
-        @classmethod
-        def create(cls, meter: Meter) -> Self:
-            return cls(meter.counter("hermes_turns_total", "Turns ended.", "platform", "outcome"))
+    class TurnMetrics(Metrics, frozen=True):
+        turns: Counter = counter("hermes_turns_total", "Turns ended.", "platform", "outcome")
 """
 
 import asyncio
@@ -18,10 +14,11 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qs
 
 from msgspec import Struct, field
+from msgspec.structs import fields
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -68,6 +65,56 @@ class Meter:
         return Histogram(
             _checked(name, labels), meaning, labels, registry=self._registry, buckets=buckets
         )
+
+
+class _Declared(Struct, frozen=True):
+    """How a metric of a class is made."""
+
+    make: Callable[[Meter], Any]
+
+
+def counter(name: str, meaning: str, *labels: str, known: Iterable[str] = ()) -> Any:
+    """Declare a field's counter; the `known` values of its label are shown before they occur, so
+    that the first time is seen as a change.
+    """
+
+    def make(meter: Meter) -> Counter:
+        made = meter.counter(name, meaning, *labels)
+        for value in known:
+            made.labels(value)
+        return made
+
+    return _Declared(make)
+
+
+def gauge(name: str, meaning: str, *labels: str) -> Any:
+    """Declare a field's gauge."""
+    return _Declared(lambda meter: meter.gauge(name, meaning, *labels))
+
+
+def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Any:
+    """Declare a field's histogram."""
+    return _Declared(lambda meter: meter.histogram(name, meaning, *labels, buckets=buckets))
+
+
+def nested(kind: "type[Metrics]") -> Any:
+    """Declare a field with the metrics of a part."""
+    return _Declared(kind.create)
+
+
+class Metrics(Struct, frozen=True, kw_only=True):
+    """Metrics of a service, each of them a field that is declared by its default."""
+
+    @classmethod
+    def create(cls, meter: Meter, **others: Any) -> Self:
+        """The metrics, registered; `others` are the fields that are not declared."""
+        declared = {each.name: each.default for each in fields(cls)}
+        made = {
+            name: default.make(meter)
+            for name, default in declared.items()
+            if isinstance(default, _Declared)
+        }
+        return cls(**made, **others)
 
 
 class LabelValues:

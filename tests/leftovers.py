@@ -19,7 +19,7 @@ import docker
 import pytest
 from docker.errors import DockerException
 
-from executor_service.backends.docker.container import OWNER
+from executor_service.backends.base import OWNER
 from executor_service.backends.docker.supervisor_volume import HOLDER, ROLE
 from tests.docker_engine import engine_answers
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -24,7 +23,7 @@ from agent_service.models.pricing import counted
 from agent_service.models.redaction import Said, cleaned
 from agent_service.models.spans import ModelSpan, model_span
 from services.clock import Clock
-from services.metrics import LabelValues, Meter
+from services.metrics import LabelValues, Meter, Metrics, counter, histogram
 from services.redact import Redactor
 
 _MOST_MODELS = 20
@@ -36,59 +35,50 @@ _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
 """Both are the bounds that OpenTelemetry's conventions for generative models give."""
 
 
-class ModelMetrics(Struct, frozen=True):
+class ModelMetrics(Metrics, frozen=True):
     """Model calls, and what they take."""
 
-    tokens: Histogram
-    seconds: Histogram
-    first_chunk_seconds: Histogram
-    cost_usd: Counter
-    cache_read: Counter
-    errors: Counter
-    retries: Counter
     models: LabelValues
     providers: LabelValues
+    tokens: Histogram = histogram(
+        "gen_ai_client_token_usage",
+        "Tokens of a model call.",
+        *("gen_ai_token_type", *_MODEL),
+        buckets=_TOKENS,
+    )
+    seconds: Histogram = histogram(
+        "gen_ai_client_operation_duration_seconds",
+        "Time until a model's answer was whole, with the attempts before it.",
+        *_MODEL,
+        buckets=_SECONDS,
+    )
+    first_chunk_seconds: Histogram = histogram(
+        "gen_ai_client_operation_time_to_first_chunk_seconds",
+        "Time until something of a model's answer was there.",
+        *_MODEL,
+        buckets=_SECONDS,
+    )
+    cost_usd: Counter = counter(
+        "hermes_llm_cost_usd_total", "Cost in US dollars.", "provider", "model", "purpose"
+    )
+    cache_read: Counter = counter(
+        "hermes_prompt_cache_read_tokens_total", "Prompt tokens that were cached."
+    )
+    errors: Counter = counter(
+        "hermes_llm_errors_total",
+        "Attempts of model calls that failed.",
+        "kind",
+        known=ModelErrorKind,
+    )
+    retries: Counter = counter(
+        "hermes_llm_retries_total", "Attempts that followed one that failed."
+    )
 
     @classmethod
-    def create(cls, meter: Meter, is_known: Callable[[str], bool]) -> Self:
+    def make(cls, meter: Meter, is_known: Callable[[str], bool]) -> Self:
         """The metrics, registered; models that are not known share one name."""
-        metrics = cls(
-            tokens=meter.histogram(
-                "gen_ai_client_token_usage",
-                "Tokens of a model call.",
-                *("gen_ai_token_type", *_MODEL),
-                buckets=_TOKENS,
-            ),
-            seconds=meter.histogram(
-                "gen_ai_client_operation_duration_seconds",
-                "Time until a model's answer was whole, with the attempts before it.",
-                *_MODEL,
-                buckets=_SECONDS,
-            ),
-            first_chunk_seconds=meter.histogram(
-                "gen_ai_client_operation_time_to_first_chunk_seconds",
-                "Time until something of a model's answer was there.",
-                *_MODEL,
-                buckets=_SECONDS,
-            ),
-            cost_usd=meter.counter(
-                "hermes_llm_cost_usd_total", "Cost in US dollars.", "provider", "model", "purpose"
-            ),
-            cache_read=meter.counter(
-                "hermes_prompt_cache_read_tokens_total", "Prompt tokens that were cached."
-            ),
-            errors=meter.counter(
-                "hermes_llm_errors_total", "Attempts of model calls that failed.", "kind"
-            ),
-            retries=meter.counter(
-                "hermes_llm_retries_total", "Attempts that followed one that failed."
-            ),
-            models=LabelValues(_MOST_MODELS, is_known),
-            providers=LabelValues(_MOST_PROVIDERS),
-        )
-        for kind in ModelErrorKind:
-            metrics.errors.labels(kind)
-        return metrics
+        models = LabelValues(_MOST_MODELS, is_known)
+        return cls.create(meter, models=models, providers=LabelValues(_MOST_PROVIDERS))
 
     def paid(self, request: ModelRequest, message: ModelMessage) -> None:
         """Count what an answer took, whether it says anything or not."""

@@ -4,6 +4,7 @@ A backend makes boxes, opens a byte stream to the supervisor in a box, and destr
 knows nothing of commands, sessions or leases: `executor_service.link` speaks those over the stream.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,9 @@ GIB = 1024 * MIB
 SKILLS = "/skills"
 """Where agents put the files of the skills that a session has loaded: memory, of this size."""
 SKILLS_BYTES = 32 * MIB
+
+BOX, OWNER, POOL, WORKSPACE = (f"org.hermes.{it}" for it in ("box", "owner", "pool", "workspace"))
+"""Labels of boxes, by which engines find them again."""
 
 
 class Isolation(StrEnum):
@@ -99,14 +103,30 @@ class Box(Struct, frozen=True):
     """The backend's own notes, kept as they were at creation."""
 
 
+def labels_of(spec: BoxSpec) -> dict[str, str]:
+    """All that is to be known of a box when it is found again."""
+    return {
+        BOX: spec.box_key,
+        OWNER: spec.owner,
+        POOL: spec.pool,
+        WORKSPACE: str(spec.workspace),
+    }
+
+
+def labelled_box(backend: str, native_id: str, labels: Mapping[str, str]) -> Box:
+    """The box that has these labels, among others."""
+    own = {name: labels[name] for name in (BOX, OWNER, POOL, WORKSPACE)}
+    return Box(own[BOX], backend, native_id, Path(own[WORKSPACE]), own[POOL], own)
+
+
 class LimitSupport(Struct, frozen=True):
     """How each of `Limits` is held."""
 
-    memory: Enforcement
-    cpu: Enforcement
-    pids: Enforcement
-    tmp: Enforcement
-    workspace: Enforcement
+    memory: Enforcement = Enforcement.NONE
+    cpu: Enforcement = Enforcement.NONE
+    pids: Enforcement = Enforcement.NONE
+    tmp: Enforcement = Enforcement.NONE
+    workspace: Enforcement = Enforcement.NONE
 
 
 class Capabilities(Struct, frozen=True):
@@ -117,7 +137,7 @@ class Capabilities(Struct, frozen=True):
     reason: str
     """When not available: what is missing and what to do. Else one line about how it runs."""
     isolation: Isolation
-    limits: LimitSupport
+    limits: LimitSupport = LimitSupport()
     pty: bool = True
     network_policies: tuple[NetworkMode, ...] = tuple(NetworkMode)
     """None where a box has the network of its machine, and nobody can take it away."""

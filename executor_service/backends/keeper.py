@@ -9,13 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from executor_service.backends.base import (
-    Box,
-    BoxSpec,
-    Enforcement,
-    LimitSupport,
-    WorkspacePlace,
-)
+from executor_service.backends.base import Box, BoxSpec, WorkspacePlace
 from executor_service.backends.making import made
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
@@ -23,14 +17,6 @@ from executor_service.supervisor.keeper import ANSWER
 Run = Callable[[bytes], Awaitable[bytes]]
 """Runs the keeper with this input; its output, or BackendUnavailable."""
 
-NO_LIMITS = LimitSupport(
-    memory=Enforcement.NONE,
-    cpu=Enforcement.NONE,
-    pids=Enforcement.NONE,
-    tmp=Enforcement.NONE,
-    workspace=Enforcement.NONE,
-)
-"""What holds a process that is in no box."""
 _SOCKET = "socket"
 _MAX_SHOWN_CHARACTERS = 500
 

@@ -22,7 +22,7 @@ from executor_service.backends.base import (
     Isolation,
     WorkspacePlace,
 )
-from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, socket_of
+from executor_service.backends.keeper import KeptBoxes, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to
 from executor_service.errors import BackendError, BackendUnavailable, BoxLost
@@ -150,11 +150,9 @@ def _capabilities(reason: str, *, available: bool, account: str = "") -> Capabil
         available=available,
         reason=reason,
         isolation=Isolation.NONE,
-        limits=NO_LIMITS,
         # Commands have whatever network the machine has.
         network_policies=(),
         account=account,
-        workspaces=WorkspacePlace.HERE,
     )
 
 

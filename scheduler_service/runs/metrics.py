@@ -8,43 +8,30 @@ from prometheus_client import Counter, Gauge, Histogram
 from scheduler_service.curation import TRANSITIONS, Report
 from scheduler_service.jobs import RunState
 from scheduler_service.options import Missed
-from services.metrics import Meter
+from services.metrics import Meter, Metrics, counter, gauge, histogram
 
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
 
 
-class SchedulerMetrics(Struct, frozen=True):
+class SchedulerMetrics(Metrics, frozen=True):
     """What the planner and the runner count."""
 
-    runs: Counter
-    lateness: Histogram
-    missed_jobs: Counter
-    next_due_time: Gauge
-
-    @classmethod
-    def create(cls, meter: Meter) -> Self:
-        """The metrics, registered."""
-        metrics = cls(
-            meter.counter("hermes_cron_runs_total", "Runs ended.", "outcome"),
-            meter.histogram(
-                "hermes_cron_lateness_seconds",
-                "Time from a due time until its run was claimed.",
-                buckets=_LATENESS_S,
-            ),
-            meter.counter(
-                "hermes_cron_missed_total",
-                "Times that due times of a job had passed and got no run of their own.",
-                "policy",
-            ),
-            meter.gauge(
-                "hermes_cron_next_due_timestamp_seconds",
-                "When the next job is due, in seconds since 1970; 0 when there is none.",
-            ),
-        )
-        # What has not happened yet is shown, so that the first time is seen as a change.
-        for policy in Missed:
-            metrics.missed_jobs.labels(policy)
-        return metrics
+    runs: Counter = counter("hermes_cron_runs_total", "Runs ended.", "outcome")
+    lateness: Histogram = histogram(
+        "hermes_cron_lateness_seconds",
+        "Time from a due time until its run was claimed.",
+        buckets=_LATENESS_S,
+    )
+    missed_jobs: Counter = counter(
+        "hermes_cron_missed_total",
+        "Times that due times of a job had passed and got no run of their own.",
+        "policy",
+        known=Missed,
+    )
+    next_due_time: Gauge = gauge(
+        "hermes_cron_next_due_timestamp_seconds",
+        "When the next job is due, in seconds since 1970; 0 when there is none.",
+    )
 
     def ended(self, outcome: RunState) -> None:
         """Count a run that ended."""

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.base import MIB, WORKSPACE, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend
-from executor_service.backends.docker.container import WORKSPACE, volume_of
+from executor_service.backends.docker.container import volume_of
 from executor_service.backends.docker.engine import Engine, EngineAddress
 from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse

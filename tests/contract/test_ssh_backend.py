@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 import uuid
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -11,7 +10,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from paramiko.pipe import PosixPipe
 
 from executor_service.backends.base import Backend
 from executor_service.backends.ssh.backend import SshBackend
@@ -25,7 +23,6 @@ from services.config import Settings
 from services.errors import Reason
 from tests.boxes import Recorder, Yard, odd_seconds, open_console
 from tests.executors import executor_settings, refused, serving
-from tests.replacement import replaced
 from tests.ssh_server import SshServer, ssh_server
 
 pytestmark = pytest.mark.slow
@@ -331,23 +328,16 @@ async def test_an_executor_uses_it_when_it_is_named(server: SshServer, tmp_path:
 
 
 async def test_a_stream_that_is_closed_amid_its_output_breaks_no_other(server: SshServer) -> None:
-    def close_slowly(pipe: PosixPipe) -> None:
-        """As where much else runs: the SDK's thread comes in between."""
-        os.close(pipe.fileno())
-        time.sleep(0.01)
-        os.close(vars(pipe)["_wfd"])
-
     machine = Machine(server.options)
-    with replaced(PosixPipe, "close", close_slowly):
-        kept = await machine.stream("cat")
-        for _ in range(10):
-            stream = await machine.stream("while :; do echo x; done")
-            assert await stream.read(1) == b"x"
-            await stream.close()
-        await kept.write(b"kept")
-        assert await kept.read(4) == b"kept"
-        assert await to_thread(server.connections) == 1
-        await kept.close()
+    kept = await machine.stream("cat")
+    for _ in range(10):
+        stream = await machine.stream("while :; do echo x; done")
+        assert await stream.read(1) == b"x"
+        await stream.close()
+    await kept.write(b"kept")
+    assert await kept.read(4) == b"kept"
+    assert await to_thread(server.connections) == 1
+    await kept.close()
     await machine.close()
 
 

@@ -12,9 +12,7 @@ from executor_service.backends.base import (
     Box,
     BoxSpec,
     Capabilities,
-    Enforcement,
     Isolation,
-    LimitSupport,
 )
 from executor_service.errors import BoxCreateFailed, BoxLost
 from executor_service.link import SocketStream
@@ -63,9 +61,7 @@ class PlainBackend:
         return list(self._boxes)
 
     async def probe(self) -> Capabilities:
-        nothing = Enforcement.NONE
-        limits = LimitSupport(nothing, nothing, nothing, nothing, nothing)
-        return Capabilities(NAME, True, "for tests", Isolation.NONE, limits)
+        return Capabilities(NAME, True, "for tests", Isolation.NONE)
 
     async def create(self, spec: BoxSpec) -> Box:
         await self.gate.wait()

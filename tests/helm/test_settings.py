@@ -10,7 +10,7 @@ import yaml
 
 from agent_service.config import AgentConfig
 from agent_service.servicer.services import POLICY as AGENT
-from executor_service.backends.kubernetes.pod import labels_of
+from executor_service.backends.kubernetes.pod import selected_labels
 from executor_service.backends.kubernetes.probe import RIGHTS, holes
 from executor_service.config import ExecutorConfig
 from executor_service.servicer.services import POLICY as EXECUTOR
@@ -265,8 +265,8 @@ def test_the_executor_takes_the_namespace_for_closed() -> None:
         if each["metadata"]["namespace"] == "hermes-sandboxes"
     ]
     assert len(policies) == 1
-    assert selects(policies[0]["spec"]["podSelector"], labels_of("owner", "pool", "box"))
-    assert list(holes(policies, labels_of("owner", "pool", "box"))) == []
+    assert selects(policies[0]["spec"]["podSelector"], selected_labels("owner", "pool", "box"))
+    assert list(holes(policies, selected_labels("owner", "pool", "box"))) == []
 
 
 def test_migrations_are_those_of_every_service_with_tables() -> None:

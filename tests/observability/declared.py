@@ -56,8 +56,8 @@ def declared() -> Mapping[str, list[Declared]]:
     every, agent, executor, gateway, scheduler = (Noting() for _ in range(5))
     GrpcMetrics.create(every)
     Database("sqlite:////nonexistent/rows.db", "any").measure(every)
-    AgentMetrics.create(agent, ())
-    ModelMetrics.create(agent, bool)
+    AgentMetrics.make(agent, ())
+    ModelMetrics.make(agent, bool)
     Gauges.create(agent)
     counting_scanner(agent)
     for storing in (agent, gateway, scheduler):

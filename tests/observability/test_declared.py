@@ -76,8 +76,8 @@ def turn() -> LiveTurn:
 def test_inventions_of_models_and_callers_share_a_name() -> None:
     registry = CollectorRegistry()
     meter = Meter(registry)
-    agent = AgentMetrics.create(meter, ())
-    models = ModelMetrics.create(meter, lambda name: name != "model-7")
+    agent = AgentMetrics.make(meter, ())
+    models = ModelMetrics.make(meter, lambda name: name != "model-7")
     egress, live = EgressMetrics.create(meter), turn()
     for number in range(INVENTIONS):
         call = PendingCall("key", ToolCall("1", f"tool-{number}", "{}"), 1, 1)

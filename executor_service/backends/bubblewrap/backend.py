@@ -75,6 +75,5 @@ class BubblewrapBackend(ProcessBackend[Parts]):
                 cpu=held("cpu"),
                 pids=Enforcement.ENFORCED if by_supervisor else held("pids"),
                 tmp=Enforcement.ENFORCED,
-                workspace=Enforcement.NONE,
             ),
         )

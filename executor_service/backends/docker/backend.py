@@ -18,22 +18,26 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from executor_service.backends.base import (
+    BOX,
+    OWNER,
     SKILLS_BYTES,
     Box,
     BoxSpec,
     ByteStream,
     Capabilities,
     Isolation,
+    labelled_box,
+    labels_of,
 )
+from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
 from executor_service.backends.docker import probe as docker_probe
-from executor_service.backends.docker.container import BOX, OWNER, WORKSPACE, Walls, tmpfs_sizes
+from executor_service.backends.docker.container import Walls, tmpfs_sizes
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker.sockets import BIRTH_SOCKET, Birth, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
-from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.making import made
 from executor_service.config import DockerConfig
 from executor_service.errors import (
@@ -48,10 +52,7 @@ if TYPE_CHECKING:
     import docker
 
 NAME = "docker"
-_POOL = "org.hermes.pool"
-_SUPERVISOR = ("python3", "-I", "-S", FOLDER)
-_SOCKET = "@hermes-supervisor"
-"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
+_SUPERVISOR = (*PYTHON, FOLDER)
 _REMOVAL_POLL_S = 0.02
 _ANY_TIME_S = 1e6
 _BIRTH_PATIENCE_S = 2.0
@@ -153,16 +154,8 @@ class DockerBackend:
             self._walls.user.take(spec.workspace)
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
-        labels = {
-            BOX: spec.box_key,
-            OWNER: spec.owner,
-            _POOL: spec.pool,
-            WORKSPACE: str(spec.workspace),
-        }
-        supervisor = [
-            *(*_SUPERVISOR, "--socket", _SOCKET, "--box", spec.box_key),
-            *("--secret-sha256", spec.secret_sha256),
-        ]
+        labels = labels_of(spec)
+        supervisor = [*_SUPERVISOR, *supervisor_arguments(spec)]
         if birth is not None:
             supervisor += ("--birth", BIRTH_SOCKET)
         created = cast("Any", sdk.api).create_container(
@@ -180,7 +173,7 @@ class DockerBackend:
             host_config=sdk.api.create_host_config(**self._walls.around(spec, volume, birth)),
             use_config_proxy=False,
         )
-        box = _box(created["Id"], labels)
+        box = labelled_box(NAME, created["Id"], labels)
         try:
             sdk.api.start(box.native_id)
             if self._walls.is_gvisor:
@@ -205,7 +198,7 @@ class DockerBackend:
             "AttachStdin": True,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": [*_SUPERVISOR, "--bridge", _SOCKET],
+            "Cmd": [*_SUPERVISOR, *BRIDGE],
         }
         try:
             path = f"/containers/{box.native_id}/exec"
@@ -214,11 +207,7 @@ class DockerBackend:
             stream = await self._engine.stream(f"/exec/{command['Id']}/start", start)
         except EngineRefused as error:
             raise await self._lost(box, error) from error
-        try:
-            await expect_greeting(stream, CALL_DEADLINE_S)
-        except BaseException:
-            await stream.close()
-            raise
+        await greeted(stream, CALL_DEADLINE_S)
         if self._walls.is_gvisor:
             return BridgeStream(stream, lambda: self._until_ended(box))
         return stream
@@ -265,7 +254,7 @@ class DockerBackend:
         # Not through the SDK: every start asks this, and many never make a box.
         filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", BOX]}))
         found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
-        boxes = [_box(container["Id"], container["Labels"]) for container in found]
+        boxes = [labelled_box(NAME, each["Id"], each["Labels"]) for each in found]
         await self._sockets.forget_others({box.key for box in boxes})
         return boxes
 
@@ -276,14 +265,3 @@ class DockerBackend:
     async def close(self) -> None:
         """Let go of the engine's client; the boxes live on."""
         await self._engine.close()
-
-
-def _box(native_id: str, labels: dict[str, str]) -> Box:
-    return Box(
-        key=labels[BOX],
-        backend=NAME,
-        native_id=native_id,
-        workspace=Path(labels[WORKSPACE]),
-        pool=labels[_POOL],
-        labels={name: labels[name] for name in (BOX, OWNER, _POOL, WORKSPACE)},
-    )

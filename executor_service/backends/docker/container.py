@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from executor_service.backends.base import SKILLS, SKILLS_BYTES, BoxSpec, Limits
+from executor_service.backends.base import OWNER, SKILLS, SKILLS_BYTES, WORKSPACE, BoxSpec, Limits
 from executor_service.backends.docker.gvisor import host_pids
 from executor_service.backends.docker.sockets import BIRTH
 from executor_service.backends.docker.supervisor_volume import FOLDER
@@ -18,9 +18,6 @@ from executor_service.backends.docker.users import BoxUser
 if TYPE_CHECKING:
     from docker.types import Mount
 
-BOX = "org.hermes.box"
-OWNER = "org.hermes.owner"
-WORKSPACE = "org.hermes.workspace"
 _FILES_PER_TMPFS = 65536
 
 

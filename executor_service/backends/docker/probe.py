@@ -140,7 +140,6 @@ def _capabilities(
             cpu=held("CpuCfsQuota"),
             pids=held("PidsLimit"),
             tmp=Enforcement.ENFORCED if available else Enforcement.NONE,
-            workspace=Enforcement.NONE,
         ),
     )
 

@@ -13,14 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.docker.container import (
-    OWNER,
-    WORKSPACE,
-    Walls,
-    volume_mount,
-    volume_of,
-)
+from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits
+from executor_service.backends.bridge import PYTHON, read_all
+from executor_service.backends.docker.container import Walls, volume_mount, volume_of
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
@@ -36,7 +31,6 @@ _WORK_DEADLINE_S = 1800
 _PLACE = "/workspace"
 """What is first mounted there belongs to whom the image says, who is whoever commands run as."""
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
-_READ_BYTES = 64 * 1024
 _POLL_S = 0.05
 _NOTHING = Size(0, True)
 _Mounts = Mapping[str, Path]
@@ -132,8 +126,11 @@ class VolumeStore:
         request = json.dumps({**wanted, "within_s": _WORK_DEADLINE_S})
         try:
             with _refusals():
-                async with self._container(mounts, request) as stream:
-                    said = await _read(stream)
+                async with (
+                    self._container(mounts, request) as stream,
+                    asyncio.timeout(_WORK_DEADLINE_S),
+                ):
+                    said = await read_all(stream)
         except TimeoutError:
             raise BackendError(f"not done within {_WORK_DEADLINE_S} s") from None
         return read_outcome(said.decode(errors="replace"))
@@ -184,22 +181,13 @@ class VolumeStore:
         created = cast("Any", sdk.api).create_container(
             self._image,
             [],
-            entrypoint=["python3", "-I", "-S", FOLDER, "--folders", request],
+            entrypoint=[*PYTHON, FOLDER, "--folders", request],
             user=walls.user.named,
             labels={OWNER: self._owner},
             host_config=sdk.api.create_host_config(**host),
             use_config_proxy=False,
         )
         return str(created["Id"])
-
-
-async def _read(stream: ExecStream) -> bytes:
-    """All that a container says."""
-    said = bytearray()
-    async with asyncio.timeout(_WORK_DEADLINE_S):
-        while data := await stream.read(_READ_BYTES):
-            said += data
-    return bytes(said)
 
 
 @contextmanager

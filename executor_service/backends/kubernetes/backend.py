@@ -8,15 +8,14 @@ import logging
 from http import HTTPStatus
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.bridge import BRIDGE, greeted
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.greeting import expect_greeting
 from executor_service.backends.kubernetes import probe as kubernetes_probe
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
 from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SELECTED,
-    SOCKET,
     SUPERVISOR,
     box_of,
     is_box_of,
@@ -125,22 +124,15 @@ class KubernetesBackend:
         return stream
 
     async def _bridge(self, box: Box, pod: str) -> ExecStream:
-        command = (*SUPERVISOR, "--bridge", SOCKET)
         try:
-            stream = await self._cluster.exec(self._options.namespace, pod, CONTAINER, command)
+            stream = await self._cluster.exec(
+                self._options.namespace, pod, CONTAINER, (*SUPERVISOR, *BRIDGE)
+            )
         except EngineRefused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 raise BoxLost(f"box {box.key} is gone: {error}") from error
             raise LinkClosed(f"no bridge into box {box.key}: {error}") from error
-        try:
-            await expect_greeting(stream, CALL_DEADLINE_S)
-        except LinkClosed as error:
-            await stream.close()
-            raise LinkClosed(f"{error} {stream.complaint}".strip()) from error
-        except BaseException:
-            await stream.close()
-            raise
-        return stream
+        return await greeted(stream, CALL_DEADLINE_S, stream.complaint)
 
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""

@@ -3,11 +3,22 @@
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import MIB, Box, BoxSpec, Limits
+from executor_service.backends.base import (
+    BOX,
+    MIB,
+    OWNER,
+    POOL,
+    WORKSPACE,
+    Box,
+    BoxSpec,
+    Limits,
+    labelled_box,
+    labels_of,
+)
+from executor_service.backends.bridge import PYTHON, supervisor_arguments
 from executor_service.backends.docker.container import tmpfs_sizes
 from executor_service.backends.kubernetes.api import Json, part
 from executor_service.config import KubernetesConfig
@@ -15,10 +26,6 @@ from executor_service.errors import BoxCreateFailed
 
 NAME = "kubernetes"
 CONTAINER = "sandbox"
-BOX = "org.hermes.box"
-OWNER = "org.hermes.owner"
-POOL = "org.hermes.pool"
-WORKSPACE = "org.hermes.workspace"
 SELECTED: Mapping[str, str] = {
     "app.kubernetes.io/name": "hermes-sandbox",
     "app.kubernetes.io/managed-by": "hermes-executor",
@@ -26,9 +33,7 @@ SELECTED: Mapping[str, str] = {
 """Labels of every box, which network policies select; set before a pod has any network."""
 FOLDER = "/opt/hermes"
 PROGRAM = "supervisor.pyz"
-SUPERVISOR = ("python3", "-I", "-S", f"{FOLDER}/{PROGRAM}")
-SOCKET = "@hermes-supervisor"
-"""Not a file: it lies in the pod's own network namespace, where no command can replace it."""
+SUPERVISOR = (*PYTHON, f"{FOLDER}/{PROGRAM}")
 UID = 1000
 GRACE_S = 1
 _DEFAULT_CPU_COUNT = 1.0
@@ -58,7 +63,7 @@ def label(value: str) -> str:
     return f"sha256-{sha256(value.encode()).hexdigest()[:32]}"
 
 
-def labels_of(owner: str, pool: str, box_key: str) -> dict[str, str]:
+def selected_labels(owner: str, pool: str, box_key: str) -> dict[str, str]:
     """What boxes are found by; the annotations have the same in full."""
     return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
 
@@ -88,13 +93,8 @@ def manifest(
         "metadata": {
             "name": pod_name(spec.box_key),
             "namespace": options.namespace,
-            "labels": labels_of(spec.owner, spec.pool, spec.box_key),
-            "annotations": {
-                BOX: spec.box_key,
-                OWNER: spec.owner,
-                POOL: spec.pool,
-                WORKSPACE: str(spec.workspace),
-            },
+            "labels": selected_labels(spec.owner, spec.pool, spec.box_key),
+            "annotations": labels_of(spec),
             "ownerReferences": [objects.owner],
         },
         "spec": {
@@ -140,8 +140,7 @@ def _placement(options: KubernetesConfig) -> Json:
 
 def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
     limits = spec.limits
-    command = [*SUPERVISOR, "--socket", SOCKET, "--box", spec.box_key]
-    command += ["--secret-sha256", spec.secret_sha256]
+    command = [*SUPERVISOR, *supervisor_arguments(spec)]
     if not options.host_users:
         # Counts the uid's processes, which only in a user namespace of its own are the box's.
         command += ["--max-processes", str(limits.pids)]
@@ -205,15 +204,8 @@ def _seccomp(profile: str) -> Json:
 
 def box_of(pod: Json) -> Box:
     """The box that a pod of ours is."""
-    notes = pod["metadata"]["annotations"]
-    return Box(
-        key=notes[BOX],
-        backend=NAME,
-        native_id=pod["metadata"]["uid"],
-        workspace=Path(notes[WORKSPACE]),
-        pool=notes[POOL],
-        labels={name: notes[name] for name in (BOX, OWNER, POOL, WORKSPACE)},
-    )
+    metadata = pod["metadata"]
+    return labelled_box(NAME, metadata["uid"], metadata["annotations"])
 
 
 def is_box_of(pod: Json, owner: str) -> bool:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 
+from executor_service.backends.base import OWNER
 from executor_service.backends.kubernetes.api import (
     CALL_DEADLINE_S,
     RAW,
@@ -13,7 +14,7 @@ from executor_service.backends.kubernetes.api import (
     part,
     parts,
 )
-from executor_service.backends.kubernetes.pod import GRACE_S, OWNER
+from executor_service.backends.kubernetes.pod import GRACE_S
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.errors import (
     BackendError,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from executor_service.backends.base import (
+    BOX,
+    POOL,
     BoxSpec,
     Capabilities,
     Enforcement,
@@ -12,14 +14,7 @@ from executor_service.backends.base import (
     WorkspacePlace,
 )
 from executor_service.backends.kubernetes.api import RAW, Cluster, Json, part, parts
-from executor_service.backends.kubernetes.pod import (
-    BOX,
-    NAME,
-    POOL,
-    Objects,
-    labels_of,
-    manifest,
-)
+from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, selected_labels
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.task_groups import all_of
@@ -46,7 +41,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
     try:
         version = await cluster.call(lambda api: api.version.get_code(**RAW))
         await _check_rights(cluster, options)
-        await _check_policies(cluster, options, labels_of(owner, "", ""))
+        await _check_policies(cluster, options, selected_labels(owner, "", ""))
         await _check_admission(cluster, options, spec)
         reason = _describe(version, await cluster.host(), options)
     except EngineRefused as error:

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from executor_service.backends.base import MIB, BoxSpec, Limits
+from executor_service.backends.base import BOX, MIB, BoxSpec, Limits
+from executor_service.backends.bridge import read_all
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes.api import Cluster, Json
 from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
-    BOX,
     CONTAINER,
     SELECTED,
     SUPERVISOR,
@@ -35,7 +35,6 @@ from executor_service.errors import (
 from services.lifecycle import unbroken
 
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
-_READ_BYTES = 64 * 1024
 
 
 def claim_store(
@@ -56,7 +55,7 @@ def claim_store(
                 async with asyncio.timeout(wanted["within_s"]):
                     stream = await cluster.exec(options.namespace, name, CONTAINER, command)
                     try:
-                        return await _read(stream)
+                        return await read_all(stream)
                     finally:
                         await stream.close()
         except EngineRefused as error:
@@ -105,10 +104,3 @@ async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator
         yield name
     finally:
         await unbroken(pods.remove(pod))
-
-
-async def _read(stream: Any) -> bytes:
-    said = bytearray()
-    while data := await stream.read(_READ_BYTES):
-        said += data
-    return bytes(said)

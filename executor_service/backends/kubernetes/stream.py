@@ -33,9 +33,12 @@ class ExecStream:
         self._has_ended = False
         self._is_closed = False
 
-    @property
-    def complaint(self) -> str:
+    async def complaint(self) -> str:
         """What the command said on standard error, and how the server says that it ended."""
+        return self._complaint
+
+    @property
+    def _complaint(self) -> str:
         said = self._stderr.decode(errors="replace").strip()
         return " ".join("; ".join(filter(None, (said, self._status))).split())
 
@@ -48,8 +51,8 @@ class ExecStream:
         """Bytes of standard output; what else was said is logged at the end."""
         while not (self._pending or self._has_ended):
             await self._take_message()
-        if not self._pending and self.complaint and not self._is_closed:
-            log.warning("a box's bridge ended: %s", self.complaint)
+        if not self._pending and self._complaint and not self._is_closed:
+            log.warning("a box's bridge ended: %s", self._complaint)
         data, self._pending = self._pending[:n], self._pending[n:]
         return bytes(data)
 

@@ -24,7 +24,7 @@ from executor_service.backends.base import (
     LimitSupport,
     WorkspacePlace,
 )
-from executor_service.backends.greeting import expect_greeting
+from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
 from executor_service.backends.modal.account import (
     CALL_DEADLINE_S,
     LONGEST_LIFE_S,
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
 _NAME = "modal"
 _OWNER, _BOX = "hermes-owner", "hermes-box"
-_SUPERVISOR = ("python3", "-I", "-S")
-_SOCKET = "@hermes-supervisor"
-"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
 _BOX_USER = 1000
 _CREATE_DEADLINE_S = 120.0
 _START_DEADLINE_S = 300.0
@@ -169,7 +166,7 @@ class ModalBackend:
         return await self._reach(box, CALL_DEADLINE_S, "--once")
 
     async def _reach(self, box: Box, deadline_s: float, *patience: str) -> ModalStream:
-        bridge = (*_SUPERVISOR, PLACE, "--bridge", _SOCKET, *patience)
+        bridge = (*PYTHON, PLACE, *BRIDGE, *patience)
         try:
             sandbox, process = await self._account.run(
                 box.native_id, bridge, _BRIDGE_LIVES_S, deadline_s
@@ -180,16 +177,7 @@ class ModalBackend:
             raise LinkClosed(f"box {box.key} cannot be reached: {error}") from error
         account = self._account
         stream = ModalStream(sandbox, process, account.failures, account.calls, account.workers)
-        try:
-            await expect_greeting(stream, CALL_DEADLINE_S)
-        except LinkClosed as error:
-            said = await stream.complaint()
-            await stream.close()
-            raise LinkClosed(f"{error}; {said}" if said else str(error)) from error
-        except BaseException:
-            await stream.close()
-            raise
-        return stream
+        return await greeted(stream, CALL_DEADLINE_S, stream.complaint)
 
     async def destroy(self, box: Box) -> None:
         """Have Modal end the box's sandbox, then make sure that it is gone."""
@@ -244,12 +232,9 @@ class ModalBackend:
 
 def _start(spec: BoxSpec, built: Built) -> tuple[str, ...]:
     """The command of a sandbox, with nothing in it that commands may not know."""
-    supervisor = [
-        *(*_SUPERVISOR[1:], PLACE, "--socket", _SOCKET, "--box", spec.box_key),
-        *("--secret-sha256", spec.secret_sha256),
-    ]
+    supervisor = [*PYTHON[1:], PLACE, *supervisor_arguments(spec)]
     request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
-    return (*_SUPERVISOR, "-c", built.start, json.dumps(request))
+    return (*PYTHON, "-c", built.start, json.dumps(request))
 
 
 def _memory(limits: Limits) -> tuple[int, int]:
@@ -263,12 +248,6 @@ def _capabilities(reason: str, *, available: bool) -> Capabilities:
         available=available,
         reason=reason,
         isolation=Isolation.USERSPACE_KERNEL,
-        limits=LimitSupport(
-            memory=Enforcement.ENFORCED,
-            cpu=Enforcement.ENFORCED,
-            pids=Enforcement.NONE,
-            tmp=Enforcement.NONE,
-            workspace=Enforcement.NONE,
-        ),
+        limits=LimitSupport(memory=Enforcement.ENFORCED, cpu=Enforcement.ENFORCED),
         workspaces=WorkspacePlace.THERE,
     )

@@ -12,6 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from executor_service.backends.bridge import PYTHON
 from executor_service.backends.folder_store import check_end, read_outcome
 from executor_service.backends.modal.account import CALL_DEADLINE_S, PLACE, ModalAccount
 from executor_service.backends.stores import Size
@@ -87,7 +88,7 @@ class VolumeStore:
             self._answering(_COPY_DEADLINE_S),
         ):
             process = await sandbox.exec.aio(
-                *("python3", "-I", "-S", PLACE, "--folders", json.dumps(request)),
+                *(*PYTHON, PLACE, "--folders", json.dumps(request)),
                 timeout=_COPY_DEADLINE_S,
             )
             said = await process.stdout.read.aio()

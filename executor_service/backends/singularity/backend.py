@@ -58,10 +58,10 @@ class SingularityBackend(ProcessBackend[Parts]):
 
     def _capabilities(self, parts: Parts | None, reason: str) -> Capabilities:
         held, found = self._cgroups.held, self._found
-        limits = LimitSupport(*[Enforcement.NONE] * 5)
+        limits = LimitSupport()
         if parts is not None and found is not None:
             pids = Enforcement.ENFORCED if parts.limits_processes_itself else held("pids")
             tmp = Enforcement.ENFORCED if found.holds_tmp else Enforcement.NONE
-            limits = LimitSupport(held("memory"), held("cpu"), pids, tmp, Enforcement.NONE)
+            limits = LimitSupport(held("memory"), held("cpu"), pids, tmp)
             reason = found.describe(limits)
         return Capabilities(self.name, parts is not None, reason, Isolation.NAMESPACE, limits)

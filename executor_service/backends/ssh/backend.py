@@ -22,9 +22,9 @@ from executor_service.backends.base import (
     Isolation,
     WorkspacePlace,
 )
+from executor_service.backends.bridge import PYTHON, greeted
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.greeting import expect_greeting
-from executor_service.backends.keeper import NO_LIMITS, KeptBoxes, read_answer, socket_of
+from executor_service.backends.keeper import KeptBoxes, read_answer, socket_of
 from executor_service.backends.ssh.connection import Answer
 from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
 from executor_service.config import SshConfig
@@ -33,7 +33,7 @@ from executor_service.supervisor.install import ANSWER, OLDEST
 from executor_service.supervisor.keeper import WORKSPACES
 
 NAME = "ssh"
-_PYTHON = "exec python3 -I -S"
+_PYTHON = shlex.join(("exec", *PYTHON))
 _RUN_TEXT = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
 """Runs a program that comes first on standard input; short and plain enough for every shell."""
 _COMMAND_NOT_FOUND = 127
@@ -80,12 +80,7 @@ class SshBackend:
         place = await self._installed()
         bridge = shlex.join([place.supervisor, "--bridge", socket_of(box), "--once"])
         stream = await self._machine.stream(f"{_PYTHON} {bridge} 2>&1")
-        try:
-            await expect_greeting(stream, CALL_DEADLINE_S)
-        except BaseException:
-            await stream.close()
-            raise
-        return stream
+        return await greeted(stream, CALL_DEADLINE_S)
 
     async def destroy(self, box: Box) -> None:
         """Kill all processes of the box and forget it; its workspace stays."""
@@ -153,7 +148,6 @@ class SshBackend:
             available=available,
             reason=reason,
             isolation=Isolation.NONE,
-            limits=NO_LIMITS,
             # Commands have whatever network the machine has.
             network_policies=(),
             account=f"{self._options.user}@{self._options.host}".removeprefix("@"),

@@ -1,12 +1,16 @@
 """One connection to an SSH server whose key is known, and what can be done over it. All blocks.
 
-The SDK costs a noticeable import, so it is loaded by the first call that needs it.
+The SDK costs a noticeable import, so it is loaded by the first call that needs it. Its channels
+block, also where they do not say so: what is sent waits for a new exchange of keys and for the
+network. So each stream has two threads that move its bytes to and from a socket of this machine,
+which asyncio can wait for. The socket's buffer is small: a slow reader slows the channel down.
 """
 
 import base64
 import contextlib
 import hashlib
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
-from executor_service.backends.ssh.pump import Pump
 from executor_service.config import SshConfig
 from executor_service.errors import BackendUnavailable
 
@@ -27,6 +30,7 @@ _KEEPALIVE_S = 15
 _SILENCE_MS = 20_000
 """How long what was sent may stay unconfirmed until the connection counts as broken."""
 _READ_BYTES = 64 * 1024
+_STREAM_BYTES = 128 * 1024
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 
@@ -44,12 +48,11 @@ class SessionRefused(Exception):
 
 
 class Connection:
-    """One transport and the thread that moves the bytes of its streams."""
+    """One transport."""
 
     def __init__(self, client: "SSHClient", transport: "Transport") -> None:
         self._client = client
         self._transport = transport
-        self._pump = Pump()
 
     @classmethod
     def open(cls, options: SshConfig) -> Self:
@@ -86,8 +89,14 @@ class Connection:
             return Answer(status, stdout, stderr)
 
     def stream(self, command: str) -> socket.socket:
-        """Run a command and hand its streams over as a socket; SessionRefused or OSError."""
-        return self._pump.join(self._session(command))
+        """Run a command and hand its streams over as a socket; SessionRefused or OSError.
+
+        Closing it closes both ends.
+        """
+        channel = self._session(command)
+        near, far = socket.socketpair()
+        threading.Thread(target=_join, args=(channel, far), name="ssh stream", daemon=True).start()
+        return near
 
     def _session(self, command: str) -> "Channel":
         """A command that runs."""
@@ -110,8 +119,39 @@ class Connection:
 
     def close(self) -> None:
         """End everything that goes over it."""
-        self._pump.close()
         self._client.close()
+
+
+def _join(channel: "Channel", far: socket.socket) -> None:
+    """Move bytes both ways until either side ends, then close both."""
+    import paramiko
+
+    breaks = (OSError, EOFError, paramiko.SSHException)
+
+    def end() -> None:
+        # Wakes the other thread, wherever it waits.
+        with contextlib.suppress(OSError):
+            far.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(*breaks):
+            channel.close()
+
+    def send() -> None:
+        with contextlib.suppress(*breaks):
+            while data := far.recv(_STREAM_BYTES):
+                while data and (sent := channel.send(data)):
+                    data = data[sent:]
+                if data:
+                    break  # the other side takes nothing more
+        end()
+
+    with far:
+        sending = threading.Thread(target=send, name="ssh stream input", daemon=True)
+        sending.start()
+        with contextlib.suppress(*breaks):
+            while data := channel.recv(_STREAM_BYTES):
+                far.sendall(data)
+        end()
+        sending.join()
 
 
 def _read_all(receive: Callable[[int], bytes], channel: "Channel", give_up_at: float) -> bytes:

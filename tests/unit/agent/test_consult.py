@@ -62,7 +62,7 @@ async def asked(model: Scripted, time_limit_s: float | None = None) -> Given:
     async def name() -> str:
         return "m"
 
-    metrics = ModelMetrics.create(Meter(CollectorRegistry()), bool)
+    metrics = ModelMetrics.make(Meter(CollectorRegistry()), bool)
     metered = InstrumentedModel(
         model, Redactor(), Catalog(Path("none.json"), _unasked), metrics, SystemClock()
     )

@@ -82,7 +82,7 @@ class Counted:
             model,
             Redactor(known),
             CATALOG,
-            ModelMetrics.create(Meter(registry), bool),
+            ModelMetrics.make(Meter(registry), bool),
             Moved(),
         )
         self._value = registry.get_sample_value

@@ -3,8 +3,6 @@
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Self
 
 import httpx
 import pytest
@@ -16,7 +14,9 @@ from services.metrics import (
     Exposition,
     GrpcMetrics,
     Meter,
+    Metrics,
     MetricsListenFailed,
+    counter,
     process_registry,
     serve_metrics,
 )
@@ -24,15 +24,10 @@ from services.metrics import (
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-@dataclass(frozen=True, slots=True)
-class SampleMetrics:
+class SampleMetrics(Metrics, frozen=True):
     """Metrics as a service declares them."""
 
-    turns: Counter
-
-    @classmethod
-    def create(cls, meter: Meter) -> Self:
-        return cls(meter.counter("hermes_turns_total", "Turns ended.", "outcome"))
+    turns: Counter = counter("hermes_turns_total", "Turns ended.", "outcome")
 
 
 @asynccontextmanager

@@ -1,0 +1,71 @@
+"""Supervisors that are reached by a bridge: a command in the box whose streams are handed on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from executor_service.backends.base import BoxSpec, ByteStream
+from executor_service.errors import BoxLost, LinkClosed
+from executor_service.supervisor.bridge import GREETING, NO_SUPERVISOR
+
+PYTHON = ("python3", "-I", "-S")
+_SOCKET = "@hermes-supervisor"
+"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
+BRIDGE = ("--bridge", _SOCKET)
+"""Arguments with which the supervisor's program is a bridge to the one that serves."""
+_MAX_HEARD_BYTES = 8192
+_MAX_SHOWN_CHARACTERS = 1024
+_Stream = TypeVar("_Stream", bound=ByteStream)
+
+
+def supervisor_arguments(spec: BoxSpec) -> tuple[str, ...]:
+    """Arguments with which the supervisor's program serves a box."""
+    return "--socket", _SOCKET, "--box", spec.box_key, "--secret-sha256", spec.secret_sha256
+
+
+async def greeted(
+    stream: _Stream, deadline_s: float, complaint: Callable[[], Awaitable[str]] | None = None
+) -> _Stream:
+    """The stream, once its bridge has greeted; before that it leads to no supervisor.
+
+    BoxLost when the bridge finds none. LinkClosed when there is no bridge, with what came instead
+    and what `complaint` says. The stream is closed then.
+    """
+    try:
+        await _expect_greeting(stream, deadline_s)
+    except BaseException as error:
+        try:
+            said = await complaint() if complaint and isinstance(error, LinkClosed) else ""
+        finally:
+            await stream.close()
+        if said:
+            raise LinkClosed(f"{error}; {said}") from error
+        raise
+    return stream
+
+
+async def _expect_greeting(stream: ByteStream, deadline_s: float) -> None:
+    """Wait for the bridge; what ran it may speak first, a login shell for example."""
+    heard = b""
+    try:
+        async with asyncio.timeout(deadline_s):
+            while not heard.endswith(GREETING) and len(heard) < _MAX_HEARD_BYTES:
+                data = await stream.read(_MAX_HEARD_BYTES - len(heard))
+                if not data:
+                    break
+                heard += data
+    except TimeoutError as error:
+        raise LinkClosed("the bridge into the box does not answer") from error
+    if heard.endswith(NO_SUPERVISOR):
+        raise BoxLost("nobody listens in the box any more")
+    if not heard.endswith(GREETING):
+        complaint = heard.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:] or "it ended"
+        raise LinkClosed(f"no bridge into the box: {complaint}")
+
+
+async def read_all(stream: ByteStream) -> bytes:
+    """What a program says until it ends."""
+    said = bytearray()
+    while data := await stream.read(_MAX_HEARD_BYTES):
+        said += data
+    return bytes(said)
