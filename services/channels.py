@@ -1,20 +1,30 @@
 """Channels to the other services: made when first used, shared, and never closed by their users."""
 
 from collections.abc import Callable, Mapping
-from typing import Self, cast
+from functools import partial
+from time import monotonic
+from typing import Any, Self, cast
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
-from services import deadlines
+from services import deadlines, tracing
 from services.addresses import Address, TcpAddress, parse_address
 from services.auth import Identity
-from services.calls import AUTHORIZATION_KEY, BEARER, METADATA_LIMITS, CallObserver
-from services.errors import FailedPrecondition
+from services.calls import (
+    AUTHORIZATION_KEY,
+    BEARER,
+    METADATA_LIMITS,
+    CallObserver,
+    Metadata,
+    outgoing_ids,
+)
+from services.errors import FailedPrecondition, ServiceUnavailable
 from services.in_process import InProcessChannel, InProcessServer
 from services.lifecycle import Workers
-from services.managed_channel import CallExtras, Connection, ManagedChannel
 from services.retries import service_config
+from services.streams import SentStream, at_once
 from services.tls import ClientTls, TlsFiles
 
 MAX_LEASED_CONNECTIONS = 64
@@ -55,15 +65,14 @@ class Channels:
         self._files = tls
         self._tls: ClientTls | None = None
         metadata = ((AUTHORIZATION_KEY, BEARER + token),) if token is not None else ()
-        self._extras = CallExtras(metadata, observer)
-        self._workers = Workers()
+        self._extras = _Extras(metadata, observer, Workers())
         self._named: dict[str, ManagedChannel] = {}
         self._leased: dict[str, ManagedChannel] = {}
 
     async def __aenter__(self) -> Self:
         if self._files is not None:
             self._tls = await ClientTls.load(self._files)
-            self._workers.start("certificates", self._tls.watch())
+            self._extras.workers.start("certificates", self._tls.watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -77,11 +86,11 @@ class Channels:
                 raise FailedPrecondition(f"no address is configured for the {service} service")
             place = self._addresses[service]
             if isinstance(place, InProcessServer):
-                channel = ManagedChannel(_Beside(place), self._extras)
+                channel = ManagedChannel(lambda _: InProcessChannel(place), None, self._extras)
             else:
                 channel = self._channel(place)
             self._named[service] = channel
-        return channel
+        return cast("grpc.aio.Channel", channel)
 
     def at(self, endpoint: str) -> grpc.aio.Channel:
         """Returns the channel to an endpoint that a service named, such as a sandbox's executor."""
@@ -91,15 +100,15 @@ class Channels:
             other.release()
         # Behind the others: the connections that were asked for last are the ones that stay.
         self._leased[endpoint] = channel
-        return channel
+        return cast("grpc.aio.Channel", channel)
 
     async def close(self) -> None:
         """Cancels the calls to other processes and closes every channel."""
-        async with self._workers:
+        async with self._extras.workers:
             for channel in (*self._named.values(), *self._leased.values()):
                 await channel.close()
 
-    def _channel(self, place: Address | str) -> ManagedChannel:
+    def _channel(self, place: Address | str) -> "ManagedChannel":
         address = parse_address(place) if isinstance(place, str) else place
         tls = self._current_tls if self._files and isinstance(address, TcpAddress) else None
         if tls is None and not address.is_local:
@@ -112,7 +121,13 @@ class Channels:
         )
         if isinstance(address, TcpAddress) and address.server_name:
             options = (*options, ("grpc.ssl_target_name_override", address.server_name))
-        return ManagedChannel(_Dialer(address, options, tls, self._workers), self._extras)
+
+        def connect(tls: ClientTls | None) -> grpc.aio.Channel:
+            if tls is None:
+                return grpc.aio.insecure_channel(address.target, options)
+            return grpc.aio.secure_channel(address.target, tls.credentials, options)
+
+        return ManagedChannel(connect, tls, self._extras)
 
     def _current_tls(self) -> ClientTls:
         # Asked for with the first call, as stubs are made before the certificates are read.
@@ -121,50 +136,136 @@ class Channels:
         return self._tls
 
 
-class _Beside:
-    """The way to services of this process."""
+class _Extras(Struct, frozen=True):
+    """What is added to each call of a channel, and who puts its connections away."""
 
-    def __init__(self, server: InProcessServer) -> None:
-        self._channel = cast("grpc.aio.Channel", InProcessChannel(server))
-
-    def generation(self) -> int:
-        return 0
-
-    def connect(self) -> Connection:
-        return Connection(self._channel, 0)
-
-    def retire(self, channel: grpc.aio.Channel) -> None:
-        pass
+    metadata: Metadata
+    observer: CallObserver | None
+    workers: Workers
 
 
-class _Dialer:
-    """Makes and unmakes the connections to one address."""
+class ManagedChannel:
+    """Looks to a stub like a channel; connects when first used, and anew between calls when its
+    certificate changes.
+    """
 
     def __init__(
         self,
-        address: Address,
-        options: tuple[tuple[str, str | int], ...],
+        connect: Callable[[ClientTls | None], Any],
         tls: Callable[[], ClientTls] | None,
-        workers: Workers,
+        extras: _Extras,
     ) -> None:
-        self._address = address
-        self._options = options
+        self.extras = extras
+        self._connect = connect
         self._tls = tls
-        self._workers = workers
+        self._connection: Any = None
+        self._generation = 0
+        self._closed = False
+        self.unary_unary = partial(_Method, self, "unary_unary", deadlines.DEFAULT_UNARY_S)
+        self.unary_stream = partial(_Method, self, "unary_stream", None)
+        self.stream_unary = partial(_Method, self, "stream_unary", None)
+        self.stream_stream = partial(_Method, self, "stream_stream", None)
 
-    def generation(self) -> int:
-        return self._tls().generation if self._tls is not None else 0
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
 
-    def connect(self) -> Connection:
-        target, options = self._address.target, self._options
-        if self._tls is None:
-            return Connection(grpc.aio.insecure_channel(target, options), 0)
-        tls = self._tls()
-        channel = grpc.aio.secure_channel(target, tls.credentials, options)
-        return Connection(channel, tls.generation)
+    def current(self) -> Any:
+        """Returns the connection for the next call."""
+        tls = self._tls() if self._tls is not None else None
+        if tls is not None and tls.generation != self._generation:
+            self.release()
+        if self._connection is None:
+            if self._closed:
+                raise ServiceUnavailable("this process has closed its connections")
+            self._generation = 0 if tls is None else tls.generation
+            self._connection = self._connect(tls)
+        return self._connection
 
-    def retire(self, channel: grpc.aio.Channel) -> None:
-        self._workers.start(f"retire {self._address}", _close(channel))
+    def release(self) -> None:
+        """Gives the connection up once its calls have ended; the next call connects again."""
+        if self._connection is not None:
+            self.extras.workers.start("retire a connection", _close(self._connection))
+            self._connection = None
+
+    async def close(self) -> None:
+        """Ends the calls, and takes no more."""
+        self._closed = True
+        if self._connection is not None:
+            await self._connection.close(None)
+            self._connection = None
+
+
+class _Method:
+    """One method of a stub, bound to the connection of the moment."""
+
+    def __init__(
+        self,
+        channel: ManagedChannel,
+        kind: str,
+        default_timeout_s: float | None,
+        method: str,
+        *codecs: Any,
+        **registered: Any,
+    ) -> None:
+        """Take what generated code gives: the method's name, how to write and read its messages."""
+        self._channel = channel
+        self._kind = kind
+        self._default_timeout_s = default_timeout_s
+        self._method = method
+        self._codecs = codecs
+        self._registered = registered
+        self._bound_to: Any = None
+        self._call: Any = None
+
+    def __call__(
+        self,
+        request: Any = None,
+        timeout: float | None = None,
+        metadata: Metadata | None = None,
+        **options: Any,
+    ) -> Any:
+        connection = self._channel.current()
+        if connection is not self._bound_to:
+            make = getattr(connection, self._kind)
+            self._call = make(self._method, *self._codecs, **self._registered)
+            self._bound_to = connection
+        extras, span = self._channel.extras, tracing.calling(self._method)
+        call = self._call(
+            request,
+            timeout=self._default_timeout_s if timeout is None else timeout,
+            metadata=(
+                *extras.metadata,
+                *outgoing_ids(),
+                *tracing.as_metadata(span),
+                *(metadata or ()),
+            ),
+            **options,
+        )
+        if self._kind.startswith("stream"):
+            call = SentStream(call)
+        if span is not tracing.NOTHING:
+            call.add_done_callback(_ending(span))
+        if extras.observer is not None:
+            call.add_done_callback(_counted(extras.observer, self._method))
+        return call
+
+
+def _ending(span: tracing.Span) -> Callable[[grpc.aio.Call], None]:
+    """Return what ends the span of a call when it is done."""
+    return lambda call: tracing.end_call(span, at_once(call.code()))
+
+
+def _counted(observer: CallObserver, method: str) -> Callable[[grpc.aio.Call], None]:
+    """Count a call now, and return what counts it again when it is done."""
+    observer.started(method)
+    started = monotonic()
+
+    def done(call: grpc.aio.Call) -> None:
+        observer.observe(method, at_once(call.code()).name, monotonic() - started)
+
+    return done
 
 
 async def _close(channel: grpc.aio.Channel) -> None:

@@ -6,19 +6,23 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from executor_service.egress.bodies import Input, Sink, Source, pass_body
 from executor_service.egress.client_hello import UNRECOGNIZED_NAME, ClientHello, NotTls, is_tls
 from executor_service.egress.gate import Gate, Upstream
-from executor_service.egress.http_head import (
-    ESTABLISHED,
-    BadRequest,
-    OtherHost,
-    RequestHead,
-    response,
-)
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule, Target
+from executor_service.egress.requests import (
+    ESTABLISHED,
+    BadRequest,
+    Incoming,
+    OtherHost,
+    RequestHead,
+    Sink,
+    Source,
+    response,
+    send_request,
+)
 from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
@@ -58,14 +62,6 @@ async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None
         end()
 
 
-async def send_request(head: bytes, source: Input, length: int | None, sink: Sink) -> None:
-    """Pass on one request; BadRequest if another follows, whose answer nobody would pass back."""
-    await sink.write(head)
-    await pass_body(source, sink, length)
-    if await source.read(1):
-        raise BadRequest("only one request is taken")
-
-
 async def both(
     sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
 ) -> None:
@@ -97,7 +93,7 @@ class Conversation:
         """Where it leads, once it has said so."""
         self._stream = stream
         self._road = road
-        self._input = Input(stream)
+        self._input = Incoming(stream)
         self._rule: Rule | None = None
         self._is_counted = False
         self._is_answered = False
@@ -119,7 +115,7 @@ class Conversation:
 
     async def _serve(self) -> None:
         async with asyncio.timeout(self._road.gate.deadlines.request_s):
-            head = RequestHead.parse(await self._input.head())
+            head = await self._input.head()
         async with self._idle:
             if head.method == "CONNECT":
                 target = head.connect_target()
@@ -153,36 +149,30 @@ class Conversation:
             await self._stream.write(ESTABLISHED)
             await self._check_tunnel(target, rule)
             tls = TlsServer(self._input, self._stream, context)
-            async with asyncio.timeout(road.gate.deadlines.request_s):
-                await tls.handshake()
-                inside = Input(tls)
-                data = await inside.head()
+            inside = Incoming(tls)
             try:
-                head = RequestHead.parse(data)
-                length, path = head.body_length(), head.own_path(target)
+                async with asyncio.timeout(road.gate.deadlines.request_s):
+                    await tls.handshake()
+                    head = await inside.head()
+                path = head.own_path(target)
                 fields = await road.secrets.put_into(head.fields, secrets)
             except (BadRequest, EgressRefused) as problem:
                 await tls.write(response(*_FORBIDDEN, str(problem)))
                 raise
-            packed = head.with_fields(fields).for_server(path).pack()
             back = Counted(tls, self._passed(rule, "in"))
-            sending = send_request(packed, inside, length, sink)
+            request = replace(head, fields=tuple(fields)).for_server(path)
+            sending = send_request(request, inside, sink)
             await both(sending, copy(upstream, back), wait=False)
             await tls.end()
 
     async def _web(self, head: RequestHead, target: Target) -> None:
         rule = self._admit(target)
-        length = head.body_length()
         async with self._road.gate.connect(target, self._road.lookups) as upstream:
             self._count("allowed")
             self._is_answered = True
-            packed = head.for_server(head.origin_path()).pack()
             sink = Counted(upstream, self._passed(rule, "out"))
-            await both(
-                send_request(packed, self._input, length, sink),
-                self._receive(upstream),
-                wait=False,
-            )
+            sending = send_request(head.for_server(head.origin_path()), self._input, sink)
+            await both(sending, self._receive(upstream), wait=False)
 
     async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
         await self._check_tunnel(target, rule)

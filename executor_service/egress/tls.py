@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from executor_service.egress.bodies import Sink, Source
+from executor_service.egress.requests import Sink, Source
 
 _READ_BYTES = 64 * 1024
 _T = TypeVar("_T")

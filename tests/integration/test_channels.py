@@ -17,10 +17,9 @@ from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from services import channels as channels_module
 from services.addresses import UnixAddress
 from services.auth import Identity
-from services.channels import Channels
+from services.channels import Channels, ManagedChannel
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable, reason_of
 from services.logs import bind
-from services.managed_channel import ManagedChannel
 from services.server import Listen, Server
 from services.streams import open_stream, resume
 from services.task_groups import all_of
@@ -124,7 +123,7 @@ async def test_an_endpoint_that_is_no_longer_asked_for_is_let_go_and_can_come_ba
             messages = aiter(watch)
             await anext(messages)
             for number in range(channels_module.MAX_LEASED_CONNECTIONS):
-                channels.at(f"unix:{tmp_path}/other{number}.sock").get_state(True)
+                cast("ManagedChannel", channels.at(f"unix:{tmp_path}/{number}.sock")).current()
             assert not cast("ManagedChannel", channel).connected
             # Its stream goes on, and the next call connects again.
             served.seen.release.set()

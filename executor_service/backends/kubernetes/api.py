@@ -1,8 +1,7 @@
-"""How to talk to a Kubernetes API server: calls through its client in threads, streams without any.
+"""How to talk to a Kubernetes API server: calls over HTTP, and streams over WebSockets.
 
-The client blocks and is slow to import, so it is loaded by the first call and runs in one small
-pool of threads. Streams last as long as a box and must not hold a thread: they are WebSockets over
-asyncio, which use the address, the trust and the token that the client has loaded.
+Kubernetes' own client finds the server and what is needed to be let in. It is slow to import, so it
+is loaded by the first call, in a thread.
 """
 
 import asyncio
@@ -10,12 +9,10 @@ import contextlib
 import json
 import os
 import ssl
-import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -23,72 +20,87 @@ from msgspec import Struct
 from executor_service.backends.kubernetes.stream import PROTOCOLS, ExecStream
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
-from services.discreet import Discreet
 
 if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+    from httpx import AsyncClient
+    from kubernetes.client import Configuration
 
-T = TypeVar("T")
 Json = dict[str, Any]
 """An object of the API, which leaves out what is empty."""
 
 CALL_DEADLINE_S = 30.0
 _CONNECT_DEADLINE_S = 5.0
 _ANSWER_DEADLINE_S = 10.0
-_THREADS = 8
 _FIRST_PAUSE_S = 0.2
 _PING_INTERVAL_S = 20.0
 _PING_TIMEOUT_S = 10.0
 _CLOSE_DEADLINE_S = 1.0
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
-RAW = {
-    "_preload_content": False,
-    "_request_timeout": (_CONNECT_DEADLINE_S, _ANSWER_DEADLINE_S),
-}
-"""Keyword arguments of every call: the answer as it came, within a deadline."""
 
+class _Server(Struct, frozen=True):
+    """Where the API server is, and who it is believed to be."""
 
-class Apis(Struct, frozen=True):
-    """The parts of the API that boxes need."""
+    configuration: "Configuration"
+    host: str
+    ssl_context: ssl.SSLContext | None
+    http: "AsyncClient"
 
-    core: Any
-    networking: Any
-    authorization: Any
-    version: Any
+    async def headers(self) -> dict[str, str]:
+        """What says who asks; a token may have to be fetched anew."""
+        settings = await asyncio.to_thread(cast("Any", self.configuration).auth_settings)
+        token = settings.get("BearerToken")
+        return {"Authorization": token["value"]} if token else {}
 
 
 class Cluster:
-    """One API server; owns the threads that its client runs in."""
+    """One API server."""
 
     def __init__(self, config: KubernetesConfig) -> None:
         self._config = config
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kubernetes")
-        self._lock = threading.Lock()
-        self._client: ApiClient | None = None
-        self._apis: Apis | None = None
+        self._finding = asyncio.Lock()
+        self._server: _Server | None = None
 
-    async def call(self, job: Callable[[Apis], Any], deadline_s: float = CALL_DEADLINE_S) -> Any:
-        """Run one call in a thread: its JSON answer; EngineRefused, or BackendUnavailable.
+    async def call(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
+        """The JSON answer to one call; EngineRefused, or BackendUnavailable.
 
         What the server puts off because it is busy (429) is asked again.
         """
         pause_s = _FIRST_PAUSE_S
-        async with self._answering(deadline_s):
+        async with self._answering():
             while True:
                 try:
-                    return await self._in_thread(lambda: self._run(job))
+                    return await self._send(method, path, body, query)
                 except EngineRefused as error:
                     if error.status != HTTPStatus.TOO_MANY_REQUESTS:
                         raise
                 await asyncio.sleep(pause_s)
                 pause_s *= 2
 
+    async def _send(self, method: str, path: str, body: Json | None, query: dict[str, str]) -> Json:
+        import httpx
+
+        server = await self._found()
+        name = cast("Any", server.configuration).tls_server_name
+        try:
+            answer = await server.http.request(
+                method,
+                path,
+                json=body,
+                params=query,
+                headers=await server.headers(),
+                extensions={"sni_hostname": name} if name else None,
+            )
+            if answer.is_error:
+                raise EngineRefused(answer.status_code, message_of(answer.text))
+            return answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise OSError(str(error) or type(error).__name__) from error
+
     async def host(self) -> str:
         """Where the API server is."""
-        async with self._answering(CALL_DEADLINE_S):
-            client = await self._in_thread(self._loaded)
-        return str(cast("Any", client).configuration.host)
+        async with self._answering():
+            return (await self._found()).host
 
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
@@ -97,57 +109,23 @@ class Cluster:
         query = [("container", container), *((name, "true") for name in ("stdin", "stdout"))]
         query += [("stderr", "true"), *(("command", part) for part in command)]
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
-        async with self._answering(CALL_DEADLINE_S):
-            # A token may have to be fetched anew.
-            approach = await self._in_thread(lambda: _approach(self._loaded(), path))
-            return await _open_stream(approach)
+        async with self._answering():
+            return await _open_stream(await self._found(), path)
 
-    async def _in_thread(self, job: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, job)
-
-    def _loaded(self) -> "ApiClient":
-        from kubernetes.config import ConfigException
-
-        with self._lock:
-            if self._client is None:
-                try:
-                    self._client = _open_client(self._config)
-                except ConfigException as error:
-                    raise BackendUnavailable(_no_cluster(str(error))) from error
-            return self._client
-
-    def _run(self, job: Callable[[Apis], Any]) -> Any:
-        from kubernetes import client as apis
-        from kubernetes.client.exceptions import ApiException
-        from urllib3.exceptions import HTTPError
-
-        client = self._loaded()
-        if self._apis is None:
-            self._apis = Apis(
-                apis.CoreV1Api(client),
-                apis.NetworkingV1Api(client),
-                apis.AuthorizationV1Api(client),
-                apis.VersionApi(client),
-            )
-        try:
-            return json.loads(job(self._apis).data)
-        except ApiException as error:
-            answer = cast("Any", error)
-            if answer.status:
-                raise EngineRefused(int(answer.status), message_of(answer.body or "")) from error
-            # TLS failed.
-            raise OSError(" ".join(str(answer.reason).split())) from error
-        except (HTTPError, ValueError) as error:
-            raise OSError(str(error)) from error
+    async def _found(self) -> _Server:
+        async with self._finding:
+            if self._server is None:
+                self._server = await asyncio.to_thread(_find, self._config)
+            return self._server
 
     @contextlib.asynccontextmanager
-    async def _answering(self, deadline_s: float) -> AsyncGenerator[None, None]:
+    async def _answering(self) -> AsyncGenerator[None, None]:
         """Turn silence of any kind into BackendUnavailable."""
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(CALL_DEADLINE_S):
                 yield
         except TimeoutError as error:
-            raise _silent(f"no answer within {deadline_s:g} s") from error
+            raise _silent(f"no answer within {CALL_DEADLINE_S:g} s") from error
         except ImportError as error:
             raise BackendUnavailable(
                 f"the package {error.name} is missing: pip install 'hermes-services[kubernetes]'"
@@ -156,16 +134,16 @@ class Cluster:
             raise _silent(str(error)) from error
 
     async def close(self) -> None:
-        """Let go of connections and threads; a call that hangs is left to its deadline."""
-        if self._client is not None:
-            cast("Any", self._client).rest_client.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Let go of connections."""
+        if self._server is not None:
+            await self._server.http.aclose()
 
 
-def _open_client(chosen: KubernetesConfig) -> "ApiClient":
-    """A client of the cluster that is named. Imports and reads files."""
+def _find(chosen: KubernetesConfig) -> _Server:
+    """The cluster that is named. Imports and reads files."""
+    from httpx import AsyncClient, Timeout
     from kubernetes import config
-    from kubernetes.client import ApiClient, Configuration
+    from kubernetes.client import Configuration
 
     named = chosen.kubeconfig.split(os.pathsep)
     if chosen.kubeconfig and not any(Path(file).expanduser().is_file() for file in named):
@@ -173,79 +151,62 @@ def _open_client(chosen: KubernetesConfig) -> "ApiClient":
             f"executor.kubernetes.kubeconfig: there is no file {chosen.kubeconfig}"
         )
     # Else a proxy that the environment names would come between.
-    configuration = Configuration(proxy="", no_proxy="", retries=cast("Any", False))
+    configuration = Configuration(proxy="", no_proxy="")
     loaders = cast("Any", config)
-    if chosen.kubeconfig or chosen.context:
-        loaders.load_kube_config(
-            chosen.kubeconfig or None,
-            chosen.context or None,
-            client_configuration=configuration,
-            persist_config=False,
-        )
-    else:
-        loaders.load_incluster_config(client_configuration=configuration)
-    return ApiClient(configuration)
+    try:
+        if chosen.kubeconfig or chosen.context:
+            loaders.load_kube_config(
+                chosen.kubeconfig or None,
+                chosen.context or None,
+                client_configuration=configuration,
+                persist_config=False,
+            )
+        else:
+            loaders.load_incluster_config(client_configuration=configuration)
+    except config.ConfigException as error:
+        raise BackendUnavailable(
+            f"no cluster is known ({' '.join(str(error).split())}): run the executor in a pod with "
+            "a service account, or name a file with executor.kubernetes.kubeconfig"
+        ) from error
+    found = cast("Any", configuration)
+    context = _ssl_context(found) if found.host.startswith("https:") else None
+    http = AsyncClient(
+        base_url=found.host,
+        verify=context or False,
+        proxy=found.proxy or None,
+        trust_env=False,
+        timeout=Timeout(_ANSWER_DEADLINE_S, connect=_CONNECT_DEADLINE_S),
+    )
+    return _Server(configuration, str(found.host), context, http)
 
 
 def _silent(why: str) -> BackendUnavailable:
     return BackendUnavailable(f"no Kubernetes API server answers: {why}")
 
 
-def _no_cluster(why: str) -> str:
-    return (
-        f"no cluster is known ({' '.join(why.split())}): run the executor in a pod with a service "
-        "account, or name a file with executor.kubernetes.kubeconfig"
-    )
-
-
-class _Approach(Discreet, frozen=True):
-    """One way there, good for one connection."""
-
-    unshown = ("headers",)
-
-    url: str
-    headers: dict[str, str]
-    ssl_context: ssl.SSLContext | None
-    server_name: str | None
-    proxy: str | None
-
-
-def _approach(client: "ApiClient", path: str) -> _Approach:
-    """The way to a path of the API server. Reads files."""
-    configuration = cast("Any", client).configuration
-    token = configuration.auth_settings().get("BearerToken")
-    url = f"{configuration.host}{path}"
-    return _Approach(
-        url,
-        {"Authorization": token["value"]} if token else {},
-        _ssl_context(configuration) if url.startswith("https:") else None,
-        configuration.tls_server_name or None,
-        configuration.proxy or None,
-    )
-
-
-async def _open_stream(approach: _Approach) -> ExecStream:
+async def _open_stream(server: _Server, path: str) -> ExecStream:
     """Connect; EngineRefused with what the server says, or OSError."""
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidHandshake, InvalidStatus
     from websockets.typing import Subprotocol
 
-    tls = {"ssl": approach.ssl_context} if approach.ssl_context else {}
-    if tls and approach.server_name:
-        tls["server_hostname"] = cast("Any", approach.server_name)
+    found = cast("Any", server.configuration)
+    tls: Any = {"ssl": server.ssl_context} if server.ssl_context else {}
+    if tls and found.tls_server_name:
+        tls["server_hostname"] = found.tls_server_name
     try:
         socket = await connect(
-            f"ws{approach.url.removeprefix('http')}",
+            f"ws{server.host.removeprefix('http')}{path}",
             subprotocols=[Subprotocol(name) for name in PROTOCOLS],
-            additional_headers=approach.headers,
+            additional_headers=await server.headers(),
             compression=None,
-            proxy=approach.proxy,
+            proxy=found.proxy or None,
             open_timeout=None,
             ping_interval=_PING_INTERVAL_S,
             ping_timeout=_PING_TIMEOUT_S,
             close_timeout=_CLOSE_DEADLINE_S,
             max_size=_MAX_MESSAGE_BYTES,
-            **cast("Any", tls),
+            **tls,
         )
     except InvalidStatus as error:
         response = error.response

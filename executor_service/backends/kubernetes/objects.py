@@ -7,7 +7,7 @@ import base64
 from hashlib import sha256
 from http import HTTPStatus
 
-from executor_service.backends.kubernetes.api import RAW, Cluster, Json
+from executor_service.backends.kubernetes.api import Cluster, Json
 from executor_service.backends.kubernetes.pod import (
     PROGRAM,
     SELECTED,
@@ -44,26 +44,19 @@ async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
         **config_map,
         "metadata": {**metadata, "labels": dict(SELECTED)},
     }
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
     try:
-        return await _read(cluster, namespace, name)
+        return await cluster.call("GET", f"{path}/{name}")
     except EngineRefused as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
     try:
-        return await cluster.call(
-            lambda api: api.core.create_namespaced_config_map(namespace, wanted, **RAW)
-        )
+        return await cluster.call("POST", path, wanted)
     except EngineRefused as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
     # Another executor was faster.
-    return await _read(cluster, namespace, name)
-
-
-async def _read(cluster: Cluster, namespace: str, name: str) -> Json:
-    return await cluster.call(
-        lambda api: api.core.read_namespaced_config_map(name, namespace, **RAW)
-    )
+    return await cluster.call("GET", f"{path}/{name}")
 
 
 def _reference(thing: Json) -> Json:

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from executor_service.backends.base import OWNER
 from executor_service.backends.kubernetes.api import (
     CALL_DEADLINE_S,
-    RAW,
     Cluster,
     Json,
     part,
@@ -36,14 +35,12 @@ class Pods:
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster = cluster
-        self._namespace = namespace
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
 
     async def create(self, wanted: Json) -> Json:
         """Make a pod; what a server made that then failed to say so is removed again."""
         try:
-            return await self._cluster.call(
-                lambda api: api.core.create_namespaced_pod(self._namespace, wanted, **RAW)
-            )
+            return await self._cluster.call("POST", self._path, wanted)
         except BackendError as error:
             if isinstance(error, EngineRefused) and error.status < 500:
                 raise
@@ -70,11 +67,7 @@ class Pods:
 
     async def list(self, selector: str) -> Json:
         """All pods that have these labels, and of what version this list is."""
-        return await self._cluster.call(
-            lambda api: api.core.list_namespaced_pod(
-                self._namespace, label_selector=selector, **RAW
-            )
-        )
+        return await self._cluster.call("GET", self._path, labelSelector=selector)
 
     async def remove(self, pod: Json) -> None:
         """End a pod; without its node's word only when that does not come.
@@ -107,11 +100,7 @@ class Pods:
     async def _delete(self, name: str, grace_s: int, seen: dict[str, str]) -> None:
         options = {"gracePeriodSeconds": grace_s, "preconditions": seen}
         try:
-            await self._cluster.call(
-                lambda api: api.core.delete_namespaced_pod(
-                    name, self._namespace, body=options, **RAW
-                )
-            )
+            await self._cluster.call("DELETE", f"{self._path}/{name}", options)
         except EngineRefused as error:
             # It went by itself, has changed, or another has its name.
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
@@ -120,9 +109,7 @@ class Pods:
     async def find(self, name: str) -> Json | None:
         """The pod of that name, if there is one."""
         try:
-            return await self._cluster.call(
-                lambda api: api.core.read_namespaced_pod(name, self._namespace, **RAW)
-            )
+            return await self._cluster.call("GET", f"{self._path}/{name}")
         except EngineRefused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None

@@ -13,13 +13,14 @@ from executor_service.backends.base import (
     LimitSupport,
     WorkspacePlace,
 )
-from executor_service.backends.kubernetes.api import RAW, Cluster, Json, part, parts
+from executor_service.backends.kubernetes.api import Cluster, Json, part, parts
 from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, selected_labels
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.task_groups import all_of
 
 _ROLE = "apply the Role of docs/backends/kubernetes.md"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _POLICY = "apply the NetworkPolicy of docs/backends/kubernetes.md"
 Right = tuple[str, str, str, str]
 """API group, resource, subresource and verb."""
@@ -39,7 +40,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
     """Ask the cluster; a "no" says what to do about it."""
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
-        version = await cluster.call(lambda api: api.version.get_code(**RAW))
+        version = await cluster.call("GET", "/version")
         await _check_rights(cluster, options)
         await _check_policies(cluster, options, selected_labels(owner, "", ""))
         await _check_admission(cluster, options, spec)
@@ -76,18 +77,15 @@ async def _has_right(cluster: Cluster, options: KubernetesConfig, right: Right) 
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": asked},
     }
-    answer = await cluster.call(
-        lambda api: api.authorization.create_self_subject_access_review(review, **RAW)
-    )
+    answer = await cluster.call("POST", _REVIEWS, review)
     return bool(answer["status"].get("allowed"))
 
 
 async def _check_policies(
     cluster: Cluster, options: KubernetesConfig, labels: Mapping[str, str]
 ) -> None:
-    found = await cluster.call(
-        lambda api: api.networking.list_namespaced_network_policy(options.namespace, **RAW)
-    )
+    path = f"/apis/networking.k8s.io/v1/namespaces/{options.namespace}/networkpolicies"
+    found = await cluster.call("GET", path)
     missing = next(holes(found["items"], labels), "")
     if missing:
         raise BackendUnavailable(
@@ -101,11 +99,8 @@ async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: Bo
     wanted = manifest(spec, options, Objects({}, "none"))
     del wanted["metadata"]["ownerReferences"]
     try:
-        await cluster.call(
-            lambda api: api.core.create_namespaced_pod(
-                options.namespace, wanted, dry_run="All", **RAW
-            )
-        )
+        path = f"/api/v1/namespaces/{options.namespace}/pods"
+        await cluster.call("POST", path, wanted, dryRun="All")
     except EngineRefused as error:
         raise BackendUnavailable(f"the cluster admits no sandbox: {error}") from error
 
