@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 import stat
-import struct
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,10 +16,8 @@ import grpc.aio
 
 from services.addresses import Address, TcpAddress, UnixAddress
 from services.errors import FailedPrecondition
+from services.file_lock import FileLock, LockHeld
 from services.tls import TlsFiles, check_files, server_credentials
-
-_PEER = struct.Struct("3i")  # process, user and group
-_CONNECT_S = 1.0
 
 _ADVICE: Mapping[int, str] = {
     errno.EADDRINUSE: "it is in use; stop the program that listens there, or choose another port",
@@ -43,11 +39,12 @@ async def reserved(address: Address) -> AsyncGenerator[None, None]:
         await asyncio.to_thread(_probe, address)
         yield
         return
-    descriptor = await asyncio.to_thread(_reserve, address)
+    lock = FileLock(address.path.with_name(f"{address.path.name}.lock"))
+    await asyncio.to_thread(_reserve, address, lock)
     try:
         yield
     finally:
-        await asyncio.to_thread(_free, address, descriptor)
+        await asyncio.to_thread(_free, address, lock)
 
 
 async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | None) -> Address:
@@ -83,59 +80,25 @@ def _listen_privately(server: grpc.aio.Server, address: UnixAddress) -> None:
         os.umask(mask)
 
 
-def _reserve(address: UnixAddress) -> int:
-    # The kernel drops the lock with the process, however that ends. A socket file says nothing:
-    # it outlives its process, and gRPC replaces a living one without a word.
-    descriptor = _open_lock(address.path)
+def _reserve(address: UnixAddress, lock: FileLock) -> None:
+    # A socket file says nothing: it outlives its process, and gRPC replaces a living one without a
+    # word.
     try:
-        _lock(descriptor, address)
-        _check_unused(address)
+        lock.acquire()
+    except LockHeld as held:
+        raise ListenFailed(f"{address} is in use by {held}; stop that one first") from None
+    except OSError as error:
+        raise ListenFailed(f"cannot listen on {address}: {error.strerror}") from error
+    try:
         _remove_socket(address.path)
     except BaseException:
-        os.close(descriptor)
+        lock.release()
         raise
-    return descriptor
 
 
-def _free(address: UnixAddress, descriptor: int) -> None:
+def _free(address: UnixAddress, lock: FileLock) -> None:
     _remove_socket(address.path)
-    os.close(descriptor)
-
-
-def _open_lock(path: Path) -> int:
-    try:
-        return os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise ListenFailed(f"cannot listen on unix:{path}: {error.strerror}") from error
-
-
-def _lock(descriptor: int, address: UnixAddress) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-        raise _in_use(address, f"process {owner}" if owner else "another program") from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-
-
-def _check_unused(address: UnixAddress) -> None:
-    """A program that is not Hermes knows nothing of the lock, but would lose its socket."""
-    with socket.socket(socket.AF_UNIX) as trial:
-        trial.settimeout(_CONNECT_S)
-        try:
-            trial.connect(str(address.path))
-            peer = trial.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return
-        except OSError:  # it takes no more connections, or none of ours
-            raise _in_use(address, "another program") from None
-    process, *_ = _PEER.unpack(peer)
-    raise _in_use(address, f"process {process}")
-
-
-def _in_use(address: UnixAddress, by: str) -> ListenFailed:
-    return ListenFailed(f"{address} is in use by {by}; stop that one first")
+    lock.release()
 
 
 def _remove_socket(path: Path) -> None:

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from services.clock import Clock
 from services.database.hints import Hint, Hints
 from services.database.lane import Job, Lane
-from services.database.sqlite_workers import FileLock, LeaseTime, Migrator, Reader, Writer
+from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
 from services.errors import DatabaseUnavailable
+from services.file_lock import FileLock
 from services.task_groups import each_of
 
 _T = TypeVar("_T")
@@ -37,7 +38,7 @@ class SqliteStore:
         self._path = path
         self._busy_timeout_s = busy_timeout_s
         self._time = LeaseTime(clock)
-        self._lock = FileLock(path)
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         self._hints = Hints()
         self._writes = _Queue()
         self._reads = _Queue()

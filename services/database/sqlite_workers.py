@@ -1,7 +1,6 @@
 """The threads' work on an SQLite file: to write, to read, to migrate."""
 
 import errno
-import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -23,44 +22,9 @@ from services.database.errors import (
 from services.database.lane import Job
 from services.database.sql import SQLITE_NOW, to_microseconds
 from services.errors import DatabaseUnavailable, HermesError, Internal
+from services.file_lock import FileLock, LockHeld
 
 _OLDEST_VERSION = (3, 35)  # RETURNING
-
-
-class FileLock:
-    """An flock on `<database>.lock`, in which the holder leaves its process id."""
-
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self._path = database.with_name(f"{database.name}.lock")
-        self._file: int | None = None
-
-    def acquire(self) -> None:
-        """Hold the lock until `release`; raise DatabaseInUse if another process has it."""
-        if self._file is not None:
-            return
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(file, 32).decode(errors="replace").strip()
-            os.close(file)
-            by = f" by process {holder}" if holder.isdigit() else ""
-            raise DatabaseInUse(
-                f"{self._database} is in use{by}; stop that `hermes` first, or use it"
-            ) from None
-        except OSError:
-            os.close(file)
-            raise
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        self._file = file
-
-    def release(self) -> None:
-        """Let another process have it; the lock's file stays, as removing it would be a race."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
 
 class LeaseTime:
@@ -186,7 +150,12 @@ class Writer(Worker):
                 f"this Python has SQLite {sqlite3.sqlite_version}; use one with {oldest} or later"
             )
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock.acquire()
+        try:
+            self._lock.acquire()
+        except LockHeld as held:
+            raise DatabaseInUse(
+                f"{self._path} is in use by {held}; stop that `hermes` first, or use it"
+            ) from None
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         return super().open()
 

@@ -8,17 +8,12 @@ import uuid
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import docker
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from executor_service.backends.base import MIB, WORKSPACE, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend
@@ -28,6 +23,8 @@ from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
+from services.auth import Identity
+from services.certs import init, issue
 from tests.boxes import SECRET, SECRET_SHA256, Yard
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.docker_engine import docker_client, run_in
@@ -38,55 +35,6 @@ from tests.workspace_client import Workspaces
 pytestmark = pytest.mark.slow
 
 ENGINE = "/var/run/docker.sock"
-
-
-def certificate(folder: Path, name: str, issuer: Path | None) -> Path:
-    """Write name.crt and name.key, signed by the issuer's or by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    signer, signer_name = key, subject
-    if issuer is not None:
-        signer = serialization.load_pem_private_key(issuer.with_suffix(".key").read_bytes(), None)
-        signer_name = x509.load_pem_x509_certificate(issuer.read_bytes()).subject
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    now = datetime.now(UTC)
-    # Python 3.13 wants to be told which key has signed, and what a key is for.
-    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    usage = x509.KeyUsage(
-        digital_signature=issuer is not None,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=issuer is None,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    built = (
-        x509.CertificateBuilder(signer_name, subject, key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(signed_by, critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(usage, critical=True)
-        .sign(signer, hashes.SHA256())
-    )
-    path = folder / f"{name}.crt"
-    path.write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    path.with_suffix(".key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return path
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,13 +61,14 @@ class Certificates:
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> Certificates:
-    authority = certificate(tmp_path, "ca", None)
-    server_file = certificate(tmp_path, "server", authority)
-    client_file = certificate(tmp_path, "client", authority)
+    now = datetime.now(UTC)
+    authority = init(tmp_path, now)
+    server = issue(tmp_path, Identity.EXECUTOR, ["127.0.0.1"], now)
+    client = issue(tmp_path, Identity.AGENT, (), now)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority)
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(server_file, server_file.with_suffix(".key"))
-    return Certificates(authority, client_file, context)
+    context.load_cert_chain(server.certificate, server.key)
+    return Certificates(authority, client.certificate, context)
 
 
 @pytest.fixture

@@ -4,20 +4,18 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.kubernetes.api import Cluster, Json
+from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
-from executor_service.backends.kubernetes.pods import Abandoned, Pods
-from executor_service.config import KubernetesConfig
+from executor_service.backends.kubernetes.pods import Abandoned
 from tests.boxes import new_spec
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import NAMESPACE, backend_of
+from tests.kubernetes_cluster import backend_of
 
 pytestmark = pytest.mark.slow
 
@@ -101,21 +99,6 @@ async def test_another_release_is_none_of_its_business(
     assert pod_name(box.key) in pods(stand_in)
     await stranger.destroy(box)
     await stranger.close()
-
-
-async def test_what_has_changed_since_it_was_seen_stays(
-    other: KubernetesBackend, stand_in: StandIn, tmp_path: Path
-) -> None:
-    box = await make(other, OTHER, tmp_path)
-    pod = stand_in.cluster.store.get("pods", pod_name(box.key))
-    seen = deepcopy(pod)
-    await stand_in.tell(lambda there: there.store.touch(pod))
-    api = Cluster(KubernetesConfig(kubeconfig=str(stand_in.kubeconfig)))
-    await Pods(api, NAMESPACE).discard(seen)
-    assert "deletionTimestamp" not in pod["metadata"]
-    await Pods(api, NAMESPACE).discard(pod)
-    await until(lambda: pod_name(box.key) not in pods(stand_in))
-    await api.close()
 
 
 def a_pod(phase: str, uid: str = "u", owner: str = OTHER) -> Json:

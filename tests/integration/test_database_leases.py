@@ -11,8 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from services.clock import SystemClock
 from services.database import Database
-from services.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner, new_owner
-from services.lifecycle import Workers
+from services.leases import Fenced, Lease, LeaseTable, Owner, new_owner
 from tests.sample.leases import LEASES, NEW, ONE, OTHER, metadata, work
 
 QUICK = LeaseTable(work, ttl_s=0.6)
@@ -64,23 +63,6 @@ async def test_of_claimers_at_the_same_time_one_has_each_row(shared: Database) -
     claims = [claim(shared, row_id, new_owner("agent"), LEASES) for row_id in ids for _ in range(4)]
     taken = await asyncio.gather(*claims)
     assert [lease.id for lease in taken if lease is not None] == ids
-
-
-async def test_a_keeper_keeps_what_it_holds_for_longer_than_a_lease(shared: Database) -> None:
-    await shared.write(add("w1", "w2"))
-    clock, lost = SystemClock(), list[str]()
-    keeper = LeaseKeeper(shared, QUICK, clock)
-    async with Workers() as workers:
-        workers.start("keeper", keeper.run())
-        for row_id in ("w1", "w2"):
-            since = clock.monotonic()
-            lease = await claim(shared, row_id, ONE)
-            assert lease is not None
-            keeper.hold(lease, since, lambda row_id=row_id: lost.append(row_id))
-        for _ in range(10):
-            await asyncio.sleep(0.15)
-            assert await claim(shared, "w1", OTHER) is None
-        assert lost == []
 
 
 async def test_only_this_instance_s_earlier_lives_lose_their_leases(

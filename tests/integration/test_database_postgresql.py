@@ -160,11 +160,6 @@ async def test_who_is_cut_off_in_a_transaction_blocks_nobody_for_long(
     assert await values(counters) == [2, 0]
 
 
-async def test_more_writers_than_connections_take_their_turns(counters: Database) -> None:
-    await asyncio.gather(*[counters.write(bump) for _ in range(100)])
-    assert await values(counters) == [100, 0]
-
-
 async def test_hints_reach_every_replica(empty_postgres_url: str) -> None:
     async with (
         Database(empty_postgres_url, "test") as one,

@@ -101,20 +101,6 @@ async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == ""
 
 
-async def test_the_socket_of_another_program_stays_its_own(tmp_path: Path) -> None:
-    address = UnixAddress(tmp_path / "hermes.sock")
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(address.path))
-        other.listen()
-        with pytest.raises(ListenFailed, match=f"in use by process {os.getpid()}; stop that one"):
-            async with Server([], Listen((address,), tokens=TOKENS)):
-                pass
-        _, visitor = await asyncio.open_unix_connection(address.path)
-        visitor.close()
-    async with Server([], Listen((address,), tokens=TOKENS)):
-        pass  # what a program has left that is gone is in nobody's way
-
-
 @pytest.mark.parametrize(
     ("address", "tokens", "problem"),
     [

@@ -40,7 +40,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
     """Ask the cluster; a "no" says what to do about it."""
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
-        version = await cluster.call("GET", "/version")
+        version = await cluster.call("GET", "/version/")
         await _check_rights(cluster, options)
         await _check_policies(cluster, options, selected_labels(owner, "", ""))
         await _check_admission(cluster, options, spec)

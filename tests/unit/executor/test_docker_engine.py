@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.docker.engine import Engine, EngineAddress
-from executor_service.backends.docker.probe import probe
 from executor_service.errors import BackendUnavailable, EngineRefused, LinkClosed
 
 Answer = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -146,13 +145,6 @@ async def test_a_stream_is_the_commands_output_whatever_the_chunks(tmp_path: Pat
         await stream.close()
 
 
-async def test_what_comes_with_the_upgrade_is_not_lost(tmp_path: Path) -> None:
-    async with engine_that(saying(UPGRADED + chunk(1, b"at once")), tmp_path) as engine:
-        stream = await engine.stream("/exec/1/start", {})
-        assert await stream.read(100) == b"at once"
-        await stream.close()
-
-
 async def test_closing_wakes_a_pending_read_and_ends_writing(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
@@ -199,27 +191,3 @@ async def test_writing_waits_for_a_slow_reader_and_fails_when_it_goes(tmp_path: 
         with pytest.raises(LinkClosed):
             await asyncio.wait_for(writing, 5)
         await stream.close()
-
-
-async def test_a_probe_that_fails_asks_no_further(tmp_path: Path) -> None:
-    others, hung_up = asyncio.Event(), asyncio.Event()
-
-    async def answer(
-        head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        if b"/version" in head:
-            others.set()
-            await reader.read()
-            hung_up.set()
-        elif b"/_ping" not in head:
-            await others.wait()
-            writer.write(b"HTTP/1.0 500 Oops\r\n\r\n{}")
-        else:
-            writer.write(b"HTTP/1.0 200 OK\r\n\r\nOK")
-
-    async with engine_that(answer, tmp_path) as engine:
-        found, user = await probe(engine, "an-image", "")
-        assert not found.available
-        assert user is None
-        async with asyncio.timeout(5):
-            await hung_up.wait()

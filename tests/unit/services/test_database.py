@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import stat
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -196,19 +196,3 @@ async def test_commits_reach_the_disk_before_they_are_reported(notes: Database) 
 def test_a_url_that_is_none_of_ours_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument, match="sqlite:///"):
         Database(url, "test")
-
-
-async def test_the_event_loop_goes_on_during_a_long_write(notes: Database) -> None:
-    ticks = 0
-    leave = threading.Event()
-
-    async def tick(writing: Awaitable[object]) -> None:
-        nonlocal ticks
-        for _ in range(10):
-            await asyncio.sleep(0)
-            ticks += 1
-        leave.set()
-        await writing
-
-    await tick(asyncio.ensure_future(notes.write(lambda _: leave.wait())))
-    assert ticks == 10
