@@ -9,6 +9,7 @@ import grpc.aio
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
+from services.cli.chat.questions import Question, asked_in, ended_in
 from services.errors import Reason, reason_of
 from services.ids import new_id
 from services.streams import Requests, Stream, resume
@@ -26,12 +27,21 @@ class Dialogue:
         self._unaccepted: dict[str, ConverseRequest] = {}
         self._turns = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
         """Those that have not ended, oldest first, each with the last sequence that has come."""
-        self._turn_of: dict[str, str] = {}
-        """Whose question it is that waits for an answer."""
+        self._questions: dict[str, Question] = {}
+        """Those that wait for an answer, the oldest first."""
         self._unheard: dict[str, tuple[str, ConverseRequest]] = {}
         """Decisions and requests to stop, each with its turn, until an event shows that they have
         arrived.
         """
+
+    @property
+    def question(self) -> Question | None:
+        """The one to answer; None where nothing is asked."""
+        return next(iter(self._questions.values()), None)
+
+    def waits_for(self, question: Question) -> bool:
+        """Whether an answer is still waited for."""
+        return question.id in self._questions
 
     def say(self, text: str, message_id: str = "") -> str:
         """Send a message or slash command; returns its id, which is a new one unless given."""
@@ -51,14 +61,12 @@ class Dialogue:
     def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
         """Answer an approval."""
         answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
-        turn_id = self._turn_of.get(approval_id, "")
-        self._insist(approval_id, turn_id, ConverseRequest(approval_answer=answer))
+        self._answer(approval_id, ConverseRequest(approval_answer=answer))
 
     def answer(self, clarification_id: str, text: str) -> None:
         """Answer a question in words."""
         answer = ConverseRequest.ClarificationAnswer(clarification_id=clarification_id, answer=text)
-        turn_id = self._turn_of.get(clarification_id, "")
-        self._insist(clarification_id, turn_id, ConverseRequest(clarification_answer=answer))
+        self._answer(clarification_id, ConverseRequest(clarification_answer=answer))
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
         """What the gateway says, across reconnects; raises when it stays away."""
@@ -79,6 +87,10 @@ class Dialogue:
         for turn_id, after_sequence in more:
             opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
         return opening
+
+    def _answer(self, question_id: str, request: ConverseRequest) -> None:
+        question = self._questions.pop(question_id, None)
+        self._insist(question_id, question.turn_id if question else "", request)
 
     def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
         """Send what is sent again after a reconnect, for as long as its turn may not have it."""
@@ -125,19 +137,14 @@ class Dialogue:
     def _hear(self, turn_id: str, event: TurnEvent) -> None:
         if turn_id in self._turns and event.sequence:
             self._turns[turn_id] = event.sequence
-        match event.WhichOneof("kind"):
-            case "approval_requested":
-                self._turn_of[event.approval_requested.approval_id] = turn_id
-            case "clarification_requested":
-                self._turn_of[event.clarification_requested.clarification_id] = turn_id
-            case "approval_resolved":
-                self._unheard.pop(event.approval_resolved.approval_id, None)
-            case "clarification_answered":
-                self._unheard.pop(event.clarification_answered.clarification_id, None)
-            case "turn_finished":
-                # What was for this turn, or for whichever ran, is out of date.
-                self._turns.pop(turn_id, None)
-                unheard = self._unheard.items()
-                self._unheard = {key: it for key, it in unheard if it[0] not in ("", turn_id)}
-            case _:
-                pass
+        if question := asked_in(turn_id, event):
+            self._questions[question.id] = question
+        ended, _ = ended_in(event)
+        self._questions.pop(ended, None)
+        self._unheard.pop(ended, None)
+        if event.HasField("turn_finished"):
+            # What was for this turn, or for whichever ran, is out of date.
+            self._turns.pop(turn_id, None)
+            asked, unheard = self._questions.items(), self._unheard.items()
+            self._questions = {key: it for key, it in asked if it.turn_id != turn_id}
+            self._unheard = {key: it for key, it in unheard if it[0] not in ("", turn_id)}

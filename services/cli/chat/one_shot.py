@@ -8,6 +8,7 @@ from typing import Any
 
 from hermes.agent.v1.turn_event_pb2 import (
     APPROVAL_DECISION_DENY,
+    ApprovalRequested,
     ToolFinished,
     ToolStarted,
     TurnEvent,
@@ -117,21 +118,20 @@ class OneShot:
             case "event" if response.event.turn_id == self._turn_id:
                 for event in response.event.events:
                     self.add(event)
-                    _answer(dialogue, event)
+                _answer(dialogue)
             case _:
                 pass
 
 
-def _answer(dialogue: Dialogue, event: TurnEvent) -> None:
+def _answer(dialogue: Dialogue) -> None:
     """Answer what nobody is there to answer."""
-    if event.HasField("approval_requested"):
-        asked = event.approval_requested
-        complain(f"nobody is here to allow “{asked.subject}”; it was denied")
-        dialogue.decide(asked.approval_id, APPROVAL_DECISION_DENY)
-    if event.HasField("clarification_requested"):
-        question = event.clarification_requested
-        complain(f"nobody is here to answer “{question.question}”")
-        dialogue.answer(question.clarification_id, NOBODY)
+    while (question := dialogue.question) is not None:
+        if isinstance(question.asked, ApprovalRequested):
+            complain(f"nobody is here to allow “{question.asked.subject}”; it was denied")
+            dialogue.decide(question.id, APPROVAL_DECISION_DENY)
+        else:
+            complain(f"nobody is here to answer “{question.asked.question}”")
+            dialogue.answer(question.id, NOBODY)
 
 
 def _parsed(arguments_json: str) -> Any:

@@ -79,49 +79,26 @@ class Question(Struct, frozen=True):
         return isinstance(self.asked, pb.ApprovalRequested) and self.asked.can_be_always
 
 
-class Questions:
-    """Those that are open, of which the first one is to be answered."""
+def asked_in(turn_id: str, event: TurnEvent) -> Question | None:
+    """What an event asks."""
+    match event.WhichOneof("kind"):
+        case "approval_requested":
+            return Question(turn_id, event.approval_requested)
+        case "clarification_requested":
+            return Question(turn_id, event.clarification_requested)
+        case _:
+            return None
 
-    def __init__(self) -> None:
-        self._open: dict[str, Question] = {}
 
-    @property
-    def first(self) -> Question | None:
-        """The one to answer; None where nothing is asked."""
-        return next(iter(self._open.values()), None)
-
-    def is_open(self, question: Question) -> bool:
-        """Whether an answer is still waited for."""
-        return question.id in self._open
-
-    def end(self, question: Question) -> None:
-        """It is answered here."""
-        self._open.pop(question.id, None)
-
-    def follow(self, turn_id: str, event: TurnEvent) -> str:
-        """Take note of what is asked and answered; what to say where a question goes by itself."""
-        match event.WhichOneof("kind"):
-            case "approval_requested":
-                self._ask(Question(turn_id, event.approval_requested))
-            case "clarification_requested":
-                self._ask(Question(turn_id, event.clarification_requested))
-            case "approval_resolved":
-                resolved = event.approval_resolved
-                is_late = resolved.decision == pb.APPROVAL_DECISION_EXPIRED
-                return self._close(resolved.approval_id, is_late=is_late)
-            case "clarification_answered":
-                answered = event.clarification_answered
-                return self._close(answered.clarification_id, is_late=answered.expired)
-            case "turn_finished":
-                self._open = {k: q for k, q in self._open.items() if q.turn_id != turn_id}
-            case _:
-                pass
-        return ""
-
-    def _ask(self, question: Question) -> None:
-        self._open[question.id] = question
-
-    def _close(self, question_id: str, *, is_late: bool) -> str:
-        if self._open.pop(question_id, None) is None:
-            return ""  # answered here
-        return LATE if is_late else ELSEWHERE
+def ended_in(event: TurnEvent) -> tuple[str, str]:
+    """The question that an event ends, and what to say of it unless it was answered here."""
+    match event.WhichOneof("kind"):
+        case "approval_resolved":
+            resolved = event.approval_resolved
+            is_late = resolved.decision == pb.APPROVAL_DECISION_EXPIRED
+            return resolved.approval_id, LATE if is_late else ELSEWHERE
+        case "clarification_answered":
+            answered = event.clarification_answered
+            return answered.clarification_id, LATE if answered.expired else ELSEWHERE
+        case _:
+            return "", ""

@@ -20,7 +20,7 @@ from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
 from services.cli.chat.input_line import InputLine, TypedHistory
-from services.cli.chat.questions import DECIDING, Question, Questions
+from services.cli.chat.questions import DECIDING, Question, ended_in
 from services.cli.chat.screen import Screen, look_of
 from services.cli.chat.turn_view import TurnView
 from services.config import Settings
@@ -84,7 +84,8 @@ class Talk:
         """Those that have not ended, in the order in which they run."""
         self._shown = ""
         """The turn whose words are written."""
-        self._questions = Questions()
+        self._answered: set[str] = set()
+        """Questions that were answered here."""
         self._asked: Question | None = None
         """What was asked last."""
         self._answers: Question | None = None
@@ -104,14 +105,14 @@ class Talk:
 
     def label(self, columns: int) -> tuple[str, str]:
         """What stands before what is typed, and a hint where nothing is."""
-        if self._answers is not None and self._questions.is_open(self._answers):
+        if self._answers is not None and self._dialogue.waits_for(self._answers):
             return self._answers.label(columns), ""
         return (BUSY, WORKING) if self._is_busy else (IDLE, "")
 
     def entered(self, line: str) -> bool:
         """Do what a line says; whether it stays where it is."""
         said, question = line.strip(), self._answers
-        is_over = question is not None and not self._questions.is_open(question)
+        is_over = question is not None and not self._dialogue.waits_for(question)
         if is_over and said and said not in LEAVE:
             self._answers = None
             self._screen.aside(OVER, "dim")
@@ -139,7 +140,7 @@ class Talk:
     def changed(self) -> None:
         """Let an empty line be for what is asked."""
         if self._line.is_empty:
-            self._answers = self._questions.first
+            self._answers = self._dialogue.question
 
     @property
     def _is_busy(self) -> bool:
@@ -220,17 +221,17 @@ class Talk:
         elif self._completer.is_command(said) and not said.lower().startswith(DECIDING):
             self._say(said)
         elif not question.is_approval:
+            self._answered.add(question.id)
             self._dialogue.answer(question.id, said)
-            self._questions.end(question)
         elif decision is not None:
+            self._answered.add(question.id)
             self._dialogue.decide(question.id, decision)
-            self._questions.end(question)
         else:
             self._screen.aside(question.hint, "dim")
 
     def _ask(self) -> None:
         """Ask what comes first, where that is another question than before."""
-        first = self._questions.first
+        first = self._dialogue.question
         self.changed()
         if first is not None and first is not self._asked:
             for text, style in first.lines:
@@ -275,8 +276,9 @@ class Talk:
             self._screen.end_line()
             self._shown = turn_id
         self._turn(turn_id).show(event)
-        if gone := self._questions.follow(turn_id, event):
-            self._screen.aside(gone, "dim")
+        question_id, remark = ended_in(event)
+        if question_id and question_id not in self._answered:
+            self._screen.aside(remark, "dim")
         if event.HasField("turn_finished"):
             del self._turns[turn_id]
         self._ask()
