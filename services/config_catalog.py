@@ -1,7 +1,6 @@
 """Everything that can be configured, for `hermes config`, the checks and the documentation."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args, get_origin
 
 from msgspec import Struct
 
@@ -10,10 +9,9 @@ from services.config_fields import (
     ConfigModel,
     Declared,
     declared_fields,
-    holds_mapping,
     value_text,
 )
-from services.config_paths import KnownPaths
+from services.config_paths import YamlPath, nearest, places
 
 
 class Shown(Struct, frozen=True):
@@ -32,40 +30,34 @@ class ConfigCatalog:
     def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
         self.models = tuple(models)
         self.declared = tuple(d for model in self.models for d in declared_fields(model))
-        self.paths = KnownPaths(self.declared)
-        self.variables: frozenset[str] = frozenset(
-            name
-            for declared in self.declared
+        self.root = places(self.declared)
+        self.variables: dict[str, Declared] = {
+            name: declared
+            for declared in reversed(self.declared)
             for variable in declared.env
             for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
-        )
+        }
 
-    def declared_at(self, key: str) -> Declared | None:
-        """The field that a variable or a path in config.yaml sets, or is a part of."""
-        for declared in self.declared:
-            if key in declared.env or key in declared.yaml:
-                return declared
-        above = [d for d in self.declared if any(key.startswith(f"{p}.") for p in d.yaml)]
-        return next((d for d in above if holds_mapping(d.annotation)), None)
+    def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
+        """The known path, or beginning of one, that looks most like `path`."""
+        known = {".".join(one) for one in self.root.paths(path)} - {""}
+        return nearest(".".join(path), {*known, *also})
 
     def instead_of(self, section: str, value: object) -> str:
         """What is wrong with a plain value where a section belongs; empty where none belongs."""
-        keys = self.paths.inside(tuple(section.split(".")))
-        if not keys:
+        path = tuple(section.split("."))
+        place = self.root.find(path)
+        inside = dict(sorted(place.settings(path))) if place else {}
+        if not inside:
             return ""
-        taking = (key for key in keys if _is_choice_of(self.declared_at(key), value))
+        keys = [".".join(one) for one in inside]
+        taking = (key for key, it in zip(keys, inside.values(), strict=True) if it.offers(value))
         meant = next((f", such as `{key}: {value}`" for key in taking), "")
         return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
 
     def show(self, settings: Settings) -> list[Shown]:
         """Each setting's value and what set it."""
         return [_shown(declared, settings) for declared in self.declared]
-
-
-def _is_choice_of(declared: Declared | None, value: object) -> bool:
-    if declared is None or get_origin(declared.annotation) is not Literal:
-        return False
-    return value in get_args(declared.annotation)
 
 
 def _shown(setting: Declared, settings: Settings) -> Shown:

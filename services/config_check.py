@@ -59,7 +59,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
     problems.extend(_unknown_variables(settings, catalog))
     notices = [*settings.notices, *_without_effect(settings)]
     notices.extend(_unknown_lines(settings, catalog))
-    for path in catalog.paths.unknown(settings.yaml.data):
+    for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))
         if found and (wrong := catalog.instead_of(found.key, found.value)):
             # A remark is not enough: what was meant, such as to be asked, is not in effect.
@@ -94,13 +94,13 @@ def _without_effect(settings: Settings) -> Iterator[Notice]:
 def _unknown_key(
     settings: Settings, catalog: ConfigCatalog, path: YamlPath, consequence: str
 ) -> Problem:
-    similar = suggestion(catalog.paths.nearest(path, ACCEPTED_GROUPS))
+    similar = suggestion(catalog.nearest(path, ACCEPTED_GROUPS))
     where = settings.yaml.where(path)
     return Problem(".".join(path), where, f"is not a known key{consequence}{similar}")
 
 
 def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[Problem]:
-    known = catalog.variables | ACCEPTED_VARIABLES | TEST_VARIABLES
+    known = catalog.variables.keys() | ACCEPTED_VARIABLES | TEST_VARIABLES
     for name in sorted(settings.environ):
         if _OUR_VARIABLE.fullmatch(name) and name not in known and settings.environ[name]:
             ours = (other for other in known if other.startswith("HERMES_"))
@@ -110,7 +110,7 @@ def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[P
 
 def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[Notice]:
     """Our own names in `.env`, which may be there for another version of the program."""
-    known = catalog.variables | ACCEPTED_VARIABLES
+    known = catalog.variables.keys() | ACCEPTED_VARIABLES
     for name, found in settings.env_file.values.items():
         if _OUR_VARIABLE.fullmatch(name) and name not in known:
             similar = suggestion(nearest(name, known))

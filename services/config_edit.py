@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from services.clock import Clock
 from services.config import Settings, is_secret_name, provider_variables
@@ -50,22 +50,23 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
     Comments and everything else in the file are kept. An unknown key, or a value that is not
     valid, is a ConfigError and nothing is written. A secret that has a variable goes to `.env`.
     """
-    catalog = ConfigCatalog(models)
-    declared = catalog.declared_at(key)
-    if declared is not None and (key in declared.env or (declared.secret and declared.env)):
-        return _set_variable(home, declared, key if key in declared.env else declared.env[0], value)
-    if declared is None and _is_of_a_provider(home, key):
+    catalog, path = ConfigCatalog(models), tuple(key.split("."))
+    if declared := catalog.variables.get(key):
+        return _set_variable(home, declared, key, value)
+    place = catalog.root.find(path)
+    if place is not None and (declared := place.setting):
+        if declared.secret and declared.env:
+            return _set_variable(home, declared, declared.env[0], value)
+        return _set_path(home, declared, key, _typed(place.annotation, value))
+    if _is_of_a_provider(home, key):
         return _write_variable(home, key, value)
-    path = tuple(key.split("."))
-    if declared is None or (key not in declared.yaml and path not in catalog.paths):
-        if wrong := catalog.instead_of(key, value):
-            raise _refused(key, wrong)
-        similar = catalog.paths.nearest(path) or nearest(key, catalog.variables)
-        raise _refused(key, f"is not a known key{suggestion(similar)}")
-    return _set_path(home, declared, key, value)
+    if wrong := catalog.instead_of(key, value):
+        raise _refused(key, wrong)
+    similar = catalog.nearest(path) or nearest(key, catalog.variables)
+    raise _refused(key, f"is not a known key{suggestion(similar)}")
 
 
-def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path:
+def _set_path(home: HomePaths, declared: Declared, key: str, value: Any) -> Path:
     text = read_text(home.config)
     data = parse_yaml(text, home.config)
     *groups, name = key.split(".")
@@ -73,7 +74,7 @@ def _set_path(home: HomePaths, declared: Declared, key: str, value: str) -> Path
     if not hasattr(node, "keys"):
         above = ".".join(groups)
         raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")
-    node[name] = _quoted(_typed(declared, key, value))
+    node[name] = _quoted(value)
     _validate(declared, key, _settings(home, yaml=data))
     private = is_secret_name(name) or not home.config.exists()
     mode = _PRIVATE if private else stat.S_IMODE(home.config.stat().st_mode)
@@ -170,12 +171,8 @@ def _validate(declared: Declared, key: str, settings: Settings) -> None:
             raise ConfigError([Problem(p.key, "", p.message) for p in problems]) from None
 
 
-def _typed(declared: Declared, key: str, value: str) -> Any:
+def _typed(annotation: Any, value: str) -> Any:
     """The value as YAML would have it, where the setting is not a text anyway."""
-    annotation = declared.annotation
-    above = next(p for p in declared.yaml if key == p or key.startswith(f"{p}."))
-    for part in key.removeprefix(above).split(".")[1:]:
-        annotation = _inside(annotation, part)
     if _takes_text(annotation):
         return value
     if origin_of(annotation) is bool and value.lower() in _BOOLEANS:
@@ -184,15 +181,6 @@ def _typed(declared: Declared, key: str, value: str) -> Any:
         return plain(parse_yaml(f"value: {value}", Path("value"))["value"])
     except ConfigError:
         return value  # validation says what it must be
-
-
-def _inside(annotation: Any, name: str) -> Any:
-    origin = origin_of(annotation)
-    if isinstance(origin, type) and issubclass(origin, BaseModel):
-        field = origin.model_fields.get(name)
-        return field.annotation if field else Any
-    values = get_args(without_none(annotation))[1:]
-    return values[0] if values else Any
 
 
 def _takes_text(annotation: Any) -> bool:

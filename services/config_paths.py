@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args, get_origin
 
+from msgspec import Struct, field
 from pydantic import BaseModel
 
 from services.config_fields import Declared, origin_of, without_none
@@ -11,45 +12,79 @@ from services.config_fields import Declared, origin_of, without_none
 YamlPath = tuple[str, ...]
 
 _ANY_NAME = "*"
-_ANYTHING = "**"
 
 
-class KnownPaths:
-    """The paths in config.yaml that somebody reads."""
+class Place(Struct):
+    """A place in config.yaml: a setting, a part of one, or a section with further places."""
 
-    def __init__(self, declared: Iterable[Declared]) -> None:
-        self._patterns = frozenset(
-            pattern
-            for field in declared
-            for path in field.yaml
-            for pattern in _patterns(field.info.annotation, tuple(path.split(".")))
-        )
+    setting: Declared | None = None
+    """The setting that it is, or is a part of; None: it is a section only."""
+    annotation: Any = None
+    """The type of its value."""
+    inside: dict[str, "Place"] = field(default_factory=dict[str, "Place"])
 
-    def __contains__(self, path: YamlPath) -> bool:
-        return any(_matches(pattern, path) for pattern in self._patterns)
+    def find(self, path: Iterable[str]) -> "Place | None":
+        """The place at a path from here; None where nobody reads it."""
+        place: Place | None = self
+        for name in path:
+            if place is None or place.annotation is Any:
+                return place
+            place = place.inside.get(name) or place.inside.get(_ANY_NAME)
+        return place
 
-    def unknown(self, data: Mapping[object, object]) -> Iterator[YamlPath]:
+    def offers(self, value: object) -> bool:
+        """Whether it is a choice, and the value one of its words."""
+        return get_origin(self.annotation) is Literal and value in get_args(self.annotation)
+
+    def unknown(self, data: Mapping[object, object], above: YamlPath = ()) -> Iterator[YamlPath]:
         """Each highest path in `data` that nobody reads."""
-        return _unknown(data, (), self._patterns)
+        for key, value in data.items():
+            place, path = self.find([str(key)]), (*above, str(key))
+            if place is not None and place.inside and isinstance(value, Mapping):
+                yield from place.unknown(cast("Mapping[object, object]", value), path)
+            elif place is None or (place.setting is None and value not in (None, "")):
+                yield path
 
-    def inside(self, path: YamlPath) -> tuple[str, ...]:
-        """The settings in the section at `path`, by their full paths; none where it is none."""
-        depth = len(path)
-        tails = [p[depth:] for p in self._patterns if len(p) > depth and _matches(p[:depth], path)]
-        named = [tail for tail in tails if not {_ANY_NAME, _ANYTHING} & {*tail}]
-        return tuple(sorted(".".join((*path, *tail)) for tail in named))
+    def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "Place"]]:
+        """All settings inside that have names of their own, with their paths."""
+        for name, place in self.inside.items():
+            if place.inside:
+                yield from place.settings((*above, name))
+            elif name != _ANY_NAME:
+                yield (*above, name), place
 
-    def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
-        """The known path, or beginning of one, that looks most like `path`."""
-        known = {*also}
-        for pattern in self._patterns:
-            named = [
-                path[i] if part == _ANY_NAME and i < len(path) else part
-                for i, part in enumerate(pattern)
-                if part != _ANYTHING
-            ]
-            known.update(".".join(named[:end]) for end in range(1, len(named) + 1))
-        return nearest(".".join(path), known)
+    def paths(self, like: YamlPath) -> Iterator[YamlPath]:
+        """All paths from here; names that a person chooses are those of a path that is `like`."""
+        yield ()
+        for name, place in self.inside.items():
+            known = like[0] if like and name == _ANY_NAME else name
+            yield from ((known, *rest) for rest in place.paths(like[1:]))
+
+
+def places(declared: Iterable[Declared]) -> Place:
+    """All of config.yaml."""
+    root = Place()
+    for setting in declared:
+        for path in setting.yaml:
+            place = root
+            for name in path.split("."):
+                place = place.inside.setdefault(name, Place())
+            _fill(place, setting, setting.info.annotation)
+    return root
+
+
+def _fill(place: Place, setting: Declared, annotation: Any) -> None:
+    place.setting, place.annotation = place.setting or setting, without_none(annotation)
+    origin = origin_of(annotation)
+    parts: dict[str, Any] = {}
+    if isinstance(origin, type) and issubclass(origin, BaseModel):
+        parts = {name: info.annotation for name, info in origin.model_fields.items()}
+        if origin.model_config.get("extra") == "allow":
+            parts[_ANY_NAME] = Any
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        parts = {_ANY_NAME: (*get_args(place.annotation)[1:], Any)[0]}
+    for name, part in parts.items():
+        _fill(place.inside.setdefault(name, Place()), setting, part)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -60,49 +95,3 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def suggestion(name: str | None) -> str:
     """The end of a message about an unknown name."""
     return f"; did you mean {name}?" if name else ""
-
-
-def _unknown(
-    data: Mapping[object, object], above: YamlPath, patterns: Iterable[YamlPath]
-) -> Iterator[YamlPath]:
-    for key, value in data.items():
-        path = (*above, str(key))
-        if any(pattern[0] == _ANYTHING for pattern in patterns):
-            continue
-        tails = {pattern[1:] for pattern in patterns if pattern[0] in (_ANY_NAME, str(key))}
-        deeper = tails - {()}
-        if deeper and isinstance(value, Mapping):
-            yield from _unknown(cast("Mapping[object, object]", value), path, deeper)
-        elif () not in tails and not (deeper and value in (None, "")):
-            yield path
-
-
-def _patterns(annotation: Any, path: YamlPath) -> Iterator[YamlPath]:
-    """The paths that a value of this type can have inside, beginning with its own."""
-    annotation = without_none(annotation)
-    origin = origin_of(annotation)
-    if isinstance(origin, type) and issubclass(origin, BaseModel):
-        for name, info in origin.model_fields.items():
-            yield from _patterns(info.annotation, (*path, name))
-        if origin.model_config.get("extra") == "allow":
-            yield (*path, _ANYTHING)
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        values = get_args(annotation)[1:]
-        inside = origin_of(values[0]) if values else None
-        if isinstance(inside, type) and issubclass(inside, BaseModel):
-            yield from _patterns(inside, (*path, _ANY_NAME))
-        else:
-            yield (*path, _ANYTHING)
-    else:
-        yield path
-
-
-def _matches(pattern: YamlPath, path: YamlPath) -> bool:
-    if pattern[-1] == _ANYTHING:
-        pattern = pattern[:-1]
-        if len(path) <= len(pattern):
-            return False
-        path = path[: len(pattern)]
-    return len(pattern) == len(path) and all(
-        part in (_ANY_NAME, name) for part, name in zip(pattern, path, strict=True)
-    )

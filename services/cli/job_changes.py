@@ -226,7 +226,7 @@ async def _missing(context: Context) -> list[str]:
     """A note for each thing that a job names and that is not there: it may come later."""
     notes, fields = list[str](), given_fields(context.given)
     skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
-    platforms = {path.split(".")[1] for path in catalog().paths.inside(("platforms",))}
+    platforms = catalog().root.inside["platforms"].inside.keys()
     for place in fields.get("options.deliver_to", ()):
         if place.platform not in (*platforms, *_WITHOUT_PLATFORM):
             nowhere = f"there is no platform {place.platform!r}, but {', '.join(sorted(platforms))}"
