@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
@@ -77,16 +79,36 @@ def _latest(found: pb.Curator) -> dict[str, Any] | None:
     return describe(found.latest_run, _RUN) if found.latest_run.run_id else None
 
 
+def _last(found: pb.Curator) -> str:
+    # The first look at a library is noted as if it were a run.
+    return local_time(found.last_run_time, seconds=True) if found.run_count else "never"
+
+
+def _next(moment: Timestamp | None) -> str:
+    if moment is None:
+        return NOTHING
+    return f"{local_time(moment, seconds=True)} or later, when nobody talks to the agent"
+
+
+def _latest_trouble(found: pb.Curator) -> str:
+    run = found.latest_run
+    if run.run_id and _state(run) == "open":
+        return f"is under way{run.error and f'; it has waited: {run.error}'}"
+    return run.error and f"failed: {run.error}"
+
+
 _CURATOR = (
     Column("enabled", source="is_enabled"),
     Column("paused", source="is_paused"),
     Column("last_run_at", source="last_run_time"),
-    Column("next_run_at", source="next_run_time"),
+    Column("", "last run", _last),
+    Column("next_run_at", "next run", "next_run_time", _next),
     Column("run_count"),
-    Column("last_summary", optional=True),
-    Column("last_report_path", optional=True),
+    Column("last_summary", "last time", optional=True),
+    Column("last_report_path", "report", optional=True),
     Column("latest_run", source=_latest),
-    Column("backups", source="backup_ids"),
+    Column("", "latest run", _latest_trouble),
+    Column("backups", "backups", "backup_ids"),
 )
 
 
@@ -145,28 +167,10 @@ async def _reports(context: Context) -> None:
 
 
 def _show(context: Context, found: pb.Curator) -> None:
-    if context.given.json:
-        context.print_one(found, _CURATOR)
-        return
-    state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
-    say(f"The curator is {state}.")
-    # The first look at a library is noted as if it were a run.
-    last = local_time(found.last_run_time, seconds=True) if found.run_count else "never"
-    say(f"last run     {last}")
-    if found.next_run_time.seconds:
-        starts = local_time(found.next_run_time, seconds=True)
-        say(f"next run     {starts} or later, when nobody talks to the agent")
-    if found.last_summary:
-        say(f"last time    {printable(found.last_summary)}")
-        say(f"report       {printable(found.last_report_path)}")
-    latest = found.latest_run
-    if latest.run_id and _state(latest) == "open":
-        why = f"; it has waited: {printable(latest.error)}" if latest.error else ""
-        say(f"latest run   is under way{why}")
-    elif latest.error:
-        say(f"latest run   failed: {printable(latest.error)}")
-    if found.backup_ids:
-        say(f"backups      {', '.join(found.backup_ids)}")
+    if not context.given.json:
+        on = "on" if found.is_enabled else "off (curator.enabled)"
+        say(f"The curator is {'paused' if found.is_paused else on}.")
+    context.print_one(found, _CURATOR)
 
 
 def _tell(context: Context, report: CurationReport) -> None:

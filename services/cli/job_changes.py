@@ -85,7 +85,7 @@ async def edit(context: Context) -> int:
     await _check_template(context.settings, given.sandbox_template)
     # The agent looks through what is asked of it, knows what is named, and holds budgets.
     named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
-    needs_agent = named or "budget" in given.clear
+    needs_agent = named or any(word.startswith("budget") for word in given.clear)
     return await context.run(_edit, ("scheduler", "agent") if needs_agent else ("scheduler",))
 
 

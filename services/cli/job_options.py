@@ -18,29 +18,6 @@ from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
 
 MAX_SCRIPT_BYTES = 64 * 1024
-CLEARED: Mapping[str, tuple[str, ...]] = {
-    "name": ("name",),
-    "skills": ("options.skills",),
-    "model": ("options.model",),
-    "toolsets": ("options.toolsets",),
-    "script": ("options.script", "options.script_mode"),
-    "no-agent": ("options.script_mode",),
-    "context": ("options.context_job_ids",),
-    "workdir": ("options.workdir",),
-    "to": ("options.deliver_to",),
-    "runs": ("options.max_runs",),
-    "missed": ("options.missed_run_policy", "options.max_missed_runs"),
-    "grace": ("options.missed_run_grace",),
-    "overlap": ("options.overlap_policy",),
-    "jitter": ("options.jitter",),
-    "timeout": ("options.timeout",),
-    "retries": ("options.max_retries", "options.retry_backoff"),
-    "budget": ("options.budget_micro_usd", "options.budget_tokens"),
-    "unattended": ("unattended",),
-    "sandbox": ("sandbox_template",),
-    "denied": ("denied_commands",),
-}
-"""What can have its default again, with its fields of a job."""
 
 _WHOLE_CHATS = ("!", "@", "#")
 """How chats begin whose ids have a colon of their own."""
@@ -172,6 +149,18 @@ OPTIONS = (
         help="template of its sandboxes (sandbox.jobs)",
     ),
 )
+
+
+CLEARED: Mapping[str, tuple[str, ...]] = {
+    **{
+        option.names[0].removeprefix("--"): (option.options.get("dest", option.names[0][2:]),)
+        for option in OPTIONS
+        if option.names != ("--time-zone",)
+    },
+    "script": ("options.script", "options.script_mode"),
+    "denied": ("denied_commands",),
+}
+"""What can have its default again, with its fields of a job."""
 
 
 def given_fields(given: argparse.Namespace) -> dict[str, Any]:

@@ -62,16 +62,13 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_us
 
 _SESSION = (
     Column("session_id", "session"),
-    Column("", "used", "update_time"),
-    Column("", "from", "platform"),
-    Column("", "messages", "message_count"),
+    Column("updated_at", "used", "update_time"),
+    Column("platform", "from"),
+    Column("message_count", "messages"),
     Column("title", "title"),
     Column("is_named"),
     Column("parent_session_id", optional=True),
-    Column("platform"),
     Column("created_at", source="create_time"),
-    Column("updated_at", source="update_time"),
-    Column("message_count"),
     Column("usage", source=lambda it: {name: getattr(it.usage, name) for name in _COUNTS}),
 )
 _HIT = (

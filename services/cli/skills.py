@@ -47,12 +47,12 @@ _COLUMNS = (
     Column("origin", "from"),
     TRUST,
     Column("", "state", _state),
-    Column("", "read", "usage.view_count"),
+    Column("view_count", "read", "usage.view_count"),
     Column("description", "what it is for"),
     *map(Column, ("tags", "files", "source")),
     Column("state", source="usage.state"),
     Column("pinned", source="usage.is_pinned"),
-    *(Column(name, source=f"usage.{name}") for name in ("use_count", "view_count", "patch_count")),
+    *(Column(name, source=f"usage.{name}") for name in ("use_count", "patch_count")),
     *(
         Column(name, source=f"usage.{name}", optional=True)
         for name in ("last_used_at", "last_viewed_at", "last_patched_at", "created_at")

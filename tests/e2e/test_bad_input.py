@@ -25,17 +25,6 @@ def home(model: ModelProcess, tmp_path: Path) -> Home:
     return one_process(tmp_path, model.url, BUBBLEWRAP).client
 
 
-def test_an_unknown_key_is_remarked_on_and_all_works(home: Home) -> None:
-    home.configure({**BUBBLEWRAP, "agent": {"max_turn": 5}})
-    asked = home.run("chat", "-q", "hello", "--json")
-    assert (asked.status, asked.json["answer"]) == (0, "You said: hello")
-    (line,) = asked.complaints
-    assert "agent.max_turn (" in line
-    assert "config.yaml, line 4" in line
-    assert "did you mean agent.max_turns?" in line
-    assert home.run("config", "check").status == 1
-
-
 @pytest.mark.parametrize(
     ("argv", "part"),
     [
@@ -96,14 +85,6 @@ def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:
     asked = dead.run("chat", "-q", "touch a file")
     check_complaint(asked, f"{tmp_path}/docker.sock", "start Docker", "leave it out")
     assert list(tmp_path.rglob("made")) == [], "nothing ran anywhere else"
-
-
-def test_a_second_server_in_the_same_home(home: Home) -> None:
-    deployment = one_process(home.path.parent / "first", home.variables["HERMES_BASE_URL"], {})
-    with running(deployment):
-        check_complaint(deployment.client.run("up"), "running already", "hermes chat")
-        check_complaint(deployment.client.run("up", "--no-chat"), "running already")
-        assert deployment.client.ask("hello")["answer"] == "You said: hello"
 
 
 def test_a_corrupt_database(home: Home) -> None:

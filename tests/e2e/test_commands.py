@@ -9,12 +9,11 @@ from executor_service.backends import BACKENDS
 from executor_service.checks import WAYS
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from services.cli.chat.command import MAX_QUESTION_BYTES
-from services.cli.main import COMMANDS
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, one_process, running
 from tests.e2e.home import Home, check_complaint
-from tests.e2e.model import MARKER, ModelProcess
-from tests.e2e.processes import check_nothing_left, wait_until, with_marker
+from tests.e2e.model import ModelProcess
+from tests.e2e.processes import check_nothing_left, wait_until
 from tests.e2e.terminal import terminal
 from tests.ports import free_port
 
@@ -31,17 +30,6 @@ def empty(tmp_path: Path) -> Home:
     return Home.make(tmp_path)
 
 
-def test_version_and_help(empty: Home) -> None:
-    version = empty.run("--version")
-    assert (version.status, version.err) == (0, "")
-    assert re.fullmatch(r"hermes \d+\.\d+\.\d+\n", version.out)
-    for argv in ([], ["--help"]):
-        shown = empty.run(*argv)
-        assert (shown.status, shown.err) == (0, "")
-        assert all(f"  {name} " in shown.out for name in COMMANDS)
-    assert list(empty.path.iterdir()) == [], "looking around leaves nothing behind"
-
-
 def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str) -> None:
     answered = home.ask("who are you")
     (call,) = answered["tool_calls"]
@@ -51,17 +39,6 @@ def test_one_question_starts_what_it_needs_and_stops_it(home: Home, backend: str
     again = home.ask("hello again", "--continue")
     assert again["session_id"] == answered["session_id"]
     assert list((home.path / "run").glob("*.sock")) == []
-
-
-def test_an_interrupted_question_leaves_nothing(home: Home) -> None:
-    with home.spawn("chat", "-q", "sleep long") as asking:
-        wait_until(lambda: bool(with_marker(MARKER)), "the command runs")
-        asking.send_signal(2)
-        out, err = asking.communicate(timeout=20)
-    assert with_marker(MARKER) == []
-    assert asking.returncode == 130
-    assert out == "I wait.\n"
-    assert err.splitlines() == ["hermes: interrupted"]
 
 
 def test_the_current_folder_is_the_workspace_where_that_is_asked_for(home: Home) -> None:

@@ -86,7 +86,8 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
         assert part in shown
     changed = client.run(
         *("jobs", "edit", "all of it", "--schedule", "every 90m", "--clear", "retries"),
-        *("--clear", "script", "--clear", "budget", "--to", "local", "--json"),
+        *("--clear", "backoff", "--clear", "script", "--clear", "budget-usd"),
+        *("--clear", "budget-tokens", "--to", "local", "--json"),
     ).json
     expected |= {
         "kind": "interval", "retries": 0, "backoff_s": 30, "script": None, "to": ["local"],
@@ -134,7 +135,7 @@ def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
     check_complaint(alone.run("jobs", "edit", "mail"), "say what to change")
     both = alone.run("jobs", "edit", "mail", "--model", "x", "--clear", "model")
     check_complaint(both, "model cannot be given and cleared at once")
-    changed = alone.run("jobs", "edit", "mail", "--clear", "budget", "--json").json
+    changed = alone.run("jobs", "edit", "mail", "--clear", "budget-usd", "--json").json
     assert changed["budget_micro_usd"] is None
     waits = alone.run("jobs", "run", "mail", "--no-wait")
     assert waits.complaints == [f"hermes: it runs {LATER}"]
