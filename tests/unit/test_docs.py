@@ -213,15 +213,12 @@ def unknown_settings(document: Page) -> Iterator[str]:
         if found is None or found[1].rpartition(".")[2] in FILE_ENDINGS:
             continue
         key = found[1]
-        if key.partition(".")[0] not in groups:
-            continue
-        is_known = any(f"{known}.".startswith(f"{key}.") for known in KEYS)
-        if tuple(key.split(".")) not in CATALOG.paths and not is_known:
+        if key.partition(".")[0] in groups and CATALOG.root.find(key.split(".")) is None:
             yield f"there is no setting {key}"
 
 
 def unknown_variables(document: Page) -> Iterator[str]:
-    known = CATALOG.variables | ACCEPTED_VARIABLES | TEST_VARIABLES
+    known = CATALOG.variables.keys() | ACCEPTED_VARIABLES | TEST_VARIABLES
     for name in sorted(set(ABOUT_OUR_SETTINGS.findall(document.text)) - known):
         yield f"there is no variable {name}"
 
@@ -229,7 +226,7 @@ def unknown_variables(document: Page) -> Iterator[str]:
 def unknown_yaml(document: Page) -> Iterator[str]:
     for block in document.blocks("yaml"):
         if block.text.startswith("#") and "config.yaml" in block.text.splitlines()[0]:
-            for path in CATALOG.paths.unknown(YAML(typ="safe").load(block.text)):
+            for path in CATALOG.root.unknown(YAML(typ="safe").load(block.text)):
                 yield f"there is no setting {'.'.join(path)}"
 
 
