@@ -7,8 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from agent_service.models.base import encoded
-from agent_service.patching.changes import Malformed
-from agent_service.patching.reading import read
+from agent_service.patching.forms import Malformed, read
 
 LABEL = (
     "[What was said and done before, condensed. It is for reference: do not answer it again, and "

@@ -11,7 +11,7 @@ from agent_service.jobs import Jobs
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
-from agent_service.patching.changes import Malformed
+from agent_service.patching.forms import Malformed
 from agent_service.search.past import PastSessions
 from agent_service.tools.base import Tool, ToolContext
 from agent_service.tools.clarify import Clarify

@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.patching.changes import FileChange, Malformed
+from agent_service.patching.forms import FileChange, Malformed, read
 from agent_service.patching.matching import NotThere, Unclear, replace
-from agent_service.patching.reading import read
 from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,

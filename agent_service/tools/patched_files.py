@@ -6,8 +6,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from agent_service.patching.applying import DoesNotFit, applied
-from agent_service.patching.changes import FileChange, Hunk, content
+from agent_service.patching.forms import FileChange, Hunk, content
+from agent_service.patching.matching import DoesNotFit, applied
 from agent_service.patching.syntax import broken
 from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
 from agent_service.tools.base import ToolFailed, ToolResult

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_service.patching.reading import read
+from agent_service.patching.forms import read
 from agent_service.sandbox import FileStat
 from agent_service.tools.patched_files import PatchedFiles
 

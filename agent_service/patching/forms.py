@@ -1,0 +1,351 @@
+"""Reads patches: unified diffs, and those of the form `*** Begin Patch`, as changes of files.
+
+The numbers of lines that a diff states are hints: models count badly.
+"""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+
+class Malformed(Exception):
+    """The patch cannot be read; says where and why."""
+
+
+class Hunk(Struct, frozen=True):
+    """Lines that stand together, each kept (` `), taken out (`-`) or put in (`+`)."""
+
+    lines: tuple[tuple[str, str], ...]
+    """Signs and texts."""
+    anchors: tuple[str, ...] = ()
+    """Lines that stand above it, the outermost first."""
+    line: int = 0
+    """Where it is said to begin, from 1; 0 where nothing is said."""
+    at_end: bool = False
+    """It is said to be the end of its file."""
+    bare: frozenset[str] = frozenset()
+    """Signs of lines that end the file without a line end."""
+
+    @property
+    def old(self) -> list[str]:
+        """The lines that have to stand in the file."""
+        return [text for sign, text in self.lines if sign != "+"]
+
+    @property
+    def new(self) -> list[str]:
+        """The lines that then stand there."""
+        return [text for sign, text in self.lines if sign != "-"]
+
+
+class FileChange(Struct, frozen=True):
+    """What becomes of one file."""
+
+    path: str
+    hunks: tuple[Hunk, ...] = ()
+    is_new: bool = False
+    is_gone: bool = False
+    target: str = ""
+    """Where it is moved; empty where it stays."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The file, and where it goes."""
+        return (self.path, self.target) if self.target else (self.path,)
+
+
+class HunkDraft(Struct):
+    """A hunk while it is read."""
+
+    anchors: list[str] = field(default_factory=list[str])
+    line: int = 0
+    at_end: bool = False
+    lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    bare: set[str] = field(default_factory=set[str])
+    _loose: int = 0
+    """Empty lines at its end, which may be the patch's own."""
+
+    def take(self, line: str) -> bool:
+        """Take a line; whether it is one of a hunk."""
+        if line and line[0] not in " +-":
+            return False
+        self._loose = 0 if line else self._loose + 1
+        self.lines.append((line[0], line[1:]) if line else (" ", ""))
+        return True
+
+    def end_bare(self) -> None:
+        """The line that was taken last ends the file without a line end."""
+        if self.lines:
+            sign = self.lines[-1][0]
+            self.bare |= {"+", "-"} if sign == " " else {sign}
+
+    def done(self) -> list[Hunk]:
+        """The hunk, unless there is none."""
+        lines = self.lines[: len(self.lines) - self._loose]
+        if not lines:
+            return []
+        bare = frozenset(self.bare)
+        return [Hunk(tuple(lines), tuple(self.anchors), self.line, self.at_end, bare)]
+
+
+def content(hunks: Sequence[Hunk]) -> str:
+    """The text of a new file."""
+    lines = [line for hunk in hunks for line in hunk.new]
+    is_bare = bool(hunks) and "+" in hunks[-1].bare
+    return "\n".join(lines) + ("" if is_bare or not lines else "\n")
+
+
+_NEITHER = (
+    "it is of neither form: begin it with `*** Begin Patch` and `*** Update File: path`, or with "
+    "the `---` and `+++` lines of a unified diff, followed by `@@`"
+)
+
+
+def read(text: str) -> list[FileChange]:
+    """The changes of a patch, in their order; Malformed where there are none."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[0].startswith("```"):
+        lines = lines[1:]
+        if "```" in lines:
+            lines = lines[: len(lines) - 1 - lines[::-1].index("```")]
+    for at, line in enumerate(lines):
+        if _is_envelope(line):
+            return _read_envelope(lines)
+        if _is_diff(lines, at):
+            return _read_diff(lines)
+    raise Malformed(_NEITHER)
+
+
+# Patches that name files and the lines around a change
+
+
+_HEADER = re.compile(r"\*\*\* (Add|Update|Delete|Move) (File|to):\s*(.+)")
+_MOVE = re.compile(r"(.+?)\s+->\s+(.+)")
+_BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
+
+
+def _is_envelope(line: str) -> bool:
+    """Whether a line shows that a patch has this form."""
+    return line.strip() == _BEGIN or _HEADER.fullmatch(line.strip()) is not None
+
+
+def _read_envelope(lines: Sequence[str]) -> list[FileChange]:
+    reading = _EnvelopeReading()
+    for number, line in enumerate(lines, 1):
+        try:
+            if not reading.take(line):
+                break
+        except Malformed as error:
+            raise Malformed(f"line {number} of the patch {error}: {line[:200]}") from None
+    reading.close()
+    return reading.changes
+
+
+class _EnvelopeReading:
+    def __init__(self) -> None:
+        self.changes: list[FileChange] = []
+        self._kind = ""
+        self._path = ""
+        self._target = ""
+        self._drafts: list[HunkDraft] = []
+
+    def take(self, line: str) -> bool:
+        """Take a line; whether more may come."""
+        said = line.strip() if line.startswith("***") else ""
+        if said == _END:
+            return False
+        if found := _HEADER.fullmatch(said):
+            self._head(found[1], found[2], found[3].strip())
+        elif said == _END_OF_FILE and self._drafts:
+            self._drafts[-1].at_end = True
+        elif said not in ("", _BEGIN):
+            raise Malformed("is no header that is known")
+        elif self._kind and not said:
+            self._body(line)
+        return True
+
+    def close(self) -> None:
+        """The change that was read last is whole."""
+        if not self._kind:
+            return
+        hunks = tuple(hunk for draft in self._drafts for hunk in draft.done())
+        if self._kind == "Update" and not hunks and not self._target:
+            raise Malformed(f"the patch changes nothing in {self._path}")
+        self.changes.append(
+            FileChange(
+                self._path,
+                hunks,
+                is_new=self._kind == "Add",
+                is_gone=self._kind == "Delete",
+                target=self._target,
+            )
+        )
+        self._kind = self._target = ""
+
+    def _head(self, kind: str, what: str, path: str) -> None:
+        if (kind, what) == ("Move", "to"):
+            if self._kind != "Update" or self._target:
+                raise Malformed("moves no file that is being updated")
+            self._target = path
+            return
+        if what != "File":
+            raise Malformed("is no header that is known")
+        self.close()
+        self._kind, self._path, self._drafts = kind, path, []
+        if kind == "Move":
+            if (named := _MOVE.fullmatch(path)) is None:
+                raise Malformed("does not say `old -> new`")
+            self._kind, self._path, self._target = "Update", named[1], named[2]
+
+    def _body(self, line: str) -> None:
+        if line.startswith("@@") and self._kind == "Update":
+            self._anchor(line[2:].strip().removesuffix("@@").strip())
+            return
+        if self._kind == "Delete":
+            if line.strip():
+                raise Malformed("stands below a file that is deleted")
+            return
+        if not self._drafts or self._drafts[-1].at_end:
+            if not line.strip():
+                return
+            self._drafts.append(HunkDraft())
+        if self._kind == "Add" and line[:1] not in ("", "+"):
+            raise Malformed("has to begin with `+`, since the file is new")
+        if not self._drafts[-1].take(line):
+            raise Malformed("begins with none of space, `-`, `+` and `@@`")
+
+    def _anchor(self, anchor: str) -> None:
+        if not self._drafts or self._drafts[-1].lines:
+            self._drafts.append(HunkDraft())
+        if anchor:
+            self._drafts[-1].anchors.append(anchor)
+
+
+# Unified diffs, with the headers of git or without
+
+
+_GIT = re.compile(r"diff --git (\"?)a/(.+)\1 (\"?)b/(.+)\3")
+_RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@.*")
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b'"': b'"', b"\\": b"\\"}
+_NOWHERE = "/dev/null"
+
+
+def _is_diff(lines: Sequence[str], at: int) -> bool:
+    """Whether a file's changes begin at a line."""
+    return _GIT.fullmatch(lines[at]) is not None or _names_file(lines, at)
+
+
+def _read_diff(lines: Sequence[str]) -> list[FileChange]:
+    changes: list[FileChange] = []
+    at = 0
+    while at < len(lines):
+        if not _is_diff(lines, at):
+            at += 1
+            continue
+        reading = _DiffReading(lines, at)
+        changes.append(reading.read())
+        at = reading.at
+    return changes
+
+
+def _names_file(lines: Sequence[str], at: int) -> bool:
+    """Whether a file's two names stand here, and not lines that happen to look like them."""
+    if not lines[at].startswith("--- ") or not lines[at + 1 : at + 2]:
+        return False
+    below = next((line for line in lines[at + 2 :] if line.strip()), "@@")
+    return lines[at + 1].startswith("+++ ") and below.startswith(("@@", "diff "))
+
+
+class _DiffReading:
+    """Reads what becomes of one file."""
+
+    def __init__(self, lines: Sequence[str], at: int) -> None:
+        self.at = at
+        self._lines = lines
+        self._old = self._new = ""
+        self._moved: dict[str, str] = {}
+
+    def read(self) -> FileChange:
+        self._heads()
+        drafts: list[HunkDraft] = []
+        while self.at < len(self._lines) and not _is_diff(self._lines, self.at):
+            self._body(drafts)
+            self.at += 1
+        hunks = tuple(hunk for draft in drafts for hunk in draft.done())
+        is_new, is_gone = self._old == _NOWHERE, self._new == _NOWHERE
+        if self._moved:
+            return FileChange(self._moved["from"], hunks, target=self._moved["to"])
+        path = self._old if is_gone else self._new
+        if not hunks and not is_new and not is_gone:
+            raise Malformed(f"the patch changes nothing in {path}")
+        return FileChange(path, hunks, is_new=is_new, is_gone=is_gone)
+
+    def _heads(self) -> None:
+        if git := _GIT.fullmatch(self._lines[self.at]):
+            self._old, self._new = _path(git[2], git[1]), _path(git[4], git[3])
+            self.at += 1
+            self._extended()
+        if self.at < len(self._lines) and _names_file(self._lines, self.at):
+            old, new = _name(self._lines[self.at][4:]), _name(self._lines[self.at + 1][4:])
+            if old.startswith(("a/", _NOWHERE)) and new.startswith(("b/", _NOWHERE)):
+                old, new = old.removeprefix("a/"), new.removeprefix("b/")
+            self._old, self._new = old, new
+            self.at += 2
+
+    def _extended(self) -> None:
+        """What git says between its own header and the file's names."""
+        while self.at < len(self._lines):
+            line = self._lines[self.at]
+            if _is_diff(self._lines, self.at) or line.startswith("@@"):
+                return
+            word, _, rest = line.partition(" ")
+            if line.startswith("new file mode"):
+                self._old = _NOWHERE
+            elif line.startswith("deleted file mode"):
+                self._new = _NOWHERE
+            elif word == "rename":
+                which, _, name = rest.partition(" ")
+                self._moved[which] = _name(name)
+            elif line.startswith(("copy ", "GIT binary patch", "Binary files ")):
+                raise Malformed(f"it copies files or has binary ones, which it may not: {line}")
+            self.at += 1
+
+    def _body(self, drafts: list[HunkDraft]) -> None:
+        line = self._lines[self.at]
+        if line.startswith("@@"):
+            drafts.append(_draft(line))
+        elif line.startswith("\\") and drafts:
+            drafts[-1].end_bare()
+        elif drafts and not drafts[-1].take(line):
+            raise Malformed(
+                f"line {self.at + 1} of the patch begins with none of space, `-`, `+` and `@@`: "
+                f"{line[:200]}"
+            )
+
+
+def _draft(head: str) -> HunkDraft:
+    if stated := _RANGE.fullmatch(head):
+        # Where nothing is taken out, the line is the one before.
+        return HunkDraft(line=int(stated[1]) + (stated[2] == "0"))
+    anchor = head.removeprefix("@@").strip().removesuffix("@@").strip(" .")
+    return HunkDraft(anchors=[anchor] if anchor else [])
+
+
+def _name(stated: str) -> str:
+    stated = stated.partition("\t")[0].strip()
+    is_quoted = len(stated) > 1 and stated[0] == stated[-1] == '"'
+    return _path(stated[1:-1], '"') if is_quoted else stated
+
+
+def _path(stated: str, quote: str) -> str:
+    if not quote:
+        return stated
+    return _ESCAPE.sub(_unescaped, stated.encode()).decode(errors="surrogateescape")
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    escape = found[1]
+    if len(escape) == 3:
+        return bytes([int(escape, 8) & 0xFF])
+    return _ESCAPES.get(escape, escape)
