@@ -16,7 +16,6 @@ from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS, not_known
 from gateway_service.config import GatewayConfig
-from gateway_service.deliveries import Deliveries
 from gateway_service.housekeeping import keep_house
 from gateway_service.inbox import Inbox
 from gateway_service.limits import Limiter
@@ -57,8 +56,7 @@ class Parts(Struct, frozen=True):
     workers: Workers
     metrics: GatewayMetrics
     desk: Desk
-    deliveries: Deliveries
-    attachments: Attachments
+    deliveries: DeliveryServicer
     ownership: Ownership
     watch: Watch
     runners: Sequence[Runner]
@@ -98,9 +96,9 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         )
         for each in configured
     ]
-    deliveries = Deliveries(database, clock, platforms, redactor)
+    deliveries = DeliveryServicer(database, clock, platforms, attachments, redactor)
     return GatewayService(
-        Parts(database, workers, metrics, desk, deliveries, attachments, ownership, watch, runners)
+        Parts(database, workers, metrics, desk, deliveries, ownership, watch, runners)
     )
 
 
@@ -166,7 +164,7 @@ class GatewayService:
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
         ConversationServicer(self._parts.desk).register(server)
-        DeliveryServicer(self._parts.deliveries, self._parts.attachments).register(server)
+        self._parts.deliveries.register(server)
 
     async def run(self) -> None:
         """Runs the accounts, hands out news, and sees through what was left open."""

@@ -1,12 +1,10 @@
 """Lets chats go on in a new session, once they were quiet for as long as their settings say.
 
-Whether that is so is looked at when the time comes, and before each message. The agent is asked to
-look back at the old session first; that it cannot be asked holds nothing up, and is made up for
-later. The chat gets its new session in one transaction behind the account's fence, and only if it
-was not used since.
+Whether that is so is looked at when the time comes, and before each message. The chat gets its new
+session in one transaction behind the account's fence, and only if it was not used since. After that
+the agent is asked to look back at the old session, as soon as it can be.
 """
 
-import hashlib
 import logging
 from datetime import datetime
 from functools import partial
@@ -53,27 +51,24 @@ class Resets:
             await self._clock.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """End what is due now, and make up for what could not be asked."""
+        """End what is due now, and have the agent look back at what has ended."""
         held = self._held
-        for reset in await held.database.read(
-            lambda conn: resets.unasked(conn, held.profile, held.platform)
-        ):
-            if await self._ask(reset.review_id, reset.old_session_id):
-                noting = partial(resets.note, new_session_id=reset.new_session_id)
-                await held.write(partial(noting, is_review_asked=True))
-        cutoff = self._policy.cutoff(self._clock.now())
-        if cutoff is None:
-            return
-        after = resets.BEGINNING
-        while page := await self._due(cutoff, after):
-            for after in page:
-                await self._try_to_end(after)
+        profile, platform = held.profile, held.platform
+        if (cutoff := self._policy.cutoff(self._clock.now())) is not None:
+            for found in await held.database.read(
+                lambda conn: resets.due(conn, profile, platform, cutoff)
+            ):
+                await self._try_to_end(found)
+        for reset in await held.database.read(lambda conn: resets.unasked(conn, profile, platform)):
+            await self._review(reset)
 
-    async def _due(self, cutoff: datetime, after: Due) -> list[Due]:
+    async def _review(self, reset: Reset) -> None:
+        """Have the agent look back at a session that has ended; where it is away, later."""
         held = self._held
-        return await held.database.read(
-            lambda conn: resets.due(conn, held.profile, held.platform, cutoff, after)
-        )
+        asking = (reset.review_id, reset.old_session_id, held.profile, held.platform)
+        if await ask_to_look_back(self._agent, *asking):
+            noting = partial(resets.note, new_session_id=reset.new_session_id)
+            await held.write(partial(noting, is_review_asked=True))
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; one that cannot be ended is no reason to leave the others."""
@@ -115,26 +110,15 @@ class Resets:
             session_key=key,
             profile=held.profile,
             why=self._policy.why(found.last_used, now),
-            review_id=review_id_of(f"{found.session_id}/{found.last_used.isoformat()}"),
         )
-        is_asked = await self._ask(reset.review_id, found.session_id)
 
         def move(conn: Connection) -> bool:
-            return not is_open(conn) and resets.move(
-                conn, reset, found.last_used, now, is_review_asked=is_asked
-            )
+            return not is_open(conn) and resets.move(conn, reset, found.last_used, now)
 
         if await held.write(move):
-            _log.info(
-                "a chat goes on in session %s %s", reset.new_session_id, _WHY[Mode(reset.why)]
-            )
-
-    async def _ask(self, review_id: str, session_id: str) -> bool:
-        """Have the agent look back; returns whether it was asked, whatever it said."""
-        held = self._held
-        return await ask_to_look_back(
-            self._agent, review_id, session_id, held.profile, held.platform
-        )
+            why = _WHY[Mode(reset.why)]
+            _log.info("a chat goes on in session %s %s", reset.new_session_id, why)
+            await self._review(reset)
 
 
 async def ask_to_look_back(
@@ -152,11 +136,6 @@ async def ask_to_look_back(
     except AgentRefused as error:
         _log.info("nobody looks back at session %s: %s", session_id, error.message)
     return True
-
-
-def review_id_of(what: str) -> str:
-    """The id of the turn that looks back; the same for the same end of the same session."""
-    return f"trn_{hashlib.sha256(f'{what}/last'.encode()).hexdigest()[:26]}"
 
 
 def note_message(

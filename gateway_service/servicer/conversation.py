@@ -196,7 +196,7 @@ class _Conversation:
             await self._outgoing.say(wire.opened(order.session_id, resumed=True))
         if begun.refusal:
             refusal = wire.reply(message.message_id, begun.refusal, is_error=True)
-            await self._outgoing.tell(refusal)
+            await self._outgoing.say(refusal)
             await self._desk.turns.close(order.turn_id)
             return
         self._noted = order.session_id
@@ -242,7 +242,7 @@ class _Conversation:
     async def _end(self, turn_id: str, last: ConverseResponse) -> None:
         self._ended.add(turn_id)
         try:
-            await self._outgoing.tell(last)
+            await self._outgoing.say(last)
         finally:
             # Many a client goes as soon as it has heard the end, and some just before.
             self._desk.turns.answered(turn_id)
@@ -254,7 +254,7 @@ class _Conversation:
             while True:
                 reader.woken.clear()
                 while (part := await news.take(reader)) is not None:
-                    await self._outgoing.tell(wire.news(part))
+                    await self._outgoing.say(wire.news(part))
                     await news.told(part)
                 await reader.woken.wait()
 

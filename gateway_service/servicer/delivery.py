@@ -1,23 +1,33 @@
-"""DeliveryService."""
+"""DeliveryService: messages to chats that answer nothing, and the files that go with them."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
+from sqlalchemy import Connection
 
+from gateway_service.accounts import OUTBOX
 from gateway_service.attachments import MAX_BYTES, Attachments
-from gateway_service.deliveries import Deliveries, DeliveryOrder
-from gateway_service.messages import Attachment
-from gateway_service.platforms.base import Destination
+from gateway_service.errors import NotUploaded, UnknownPlatform
+from gateway_service.messages import CLI, Attachment, Content
+from gateway_service.news import CHANNEL
+from gateway_service.platforms.base import Platform, Traits
+from gateway_service.render import split, units
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
+from gateway_service.storage import attachments, outbox
 from gateway_service.storage.attachments import FileKey
-from gateway_service.storage.outbox import State, Stored
+from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.auth import Identity, allow
-from services.errors import InvalidArgument
+from services.clock import Clock
+from services.database import Database
+from services.errors import AlreadyExists, InvalidArgument, NotFound
 from services.home import DEFAULT_PROFILE
+from services.redact import Redactor
+from services.tracing import traceparent
 from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -52,9 +62,19 @@ POLICY = allow(
 class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     """Serves deliveries."""
 
-    def __init__(self, deliveries: Deliveries, attachments: Attachments) -> None:
-        self._deliveries = deliveries
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        platforms: Mapping[str, Platform],
+        attachments: Attachments,
+        redactor: Redactor,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._platforms = platforms
         self._attachments = attachments
+        self._redactor = redactor
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the service to a server."""
@@ -63,19 +83,57 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
-        """Stores a message for a chat."""
-        parts, left_out = await self._deliveries.deliver(_order(request))
+        """Stores a message for a chat once."""
+        _check(request)
+        delivery_id, to = request.delivery_id, request.destination
+        platform = self._platforms.get(to.platform)
+        if platform is None and to.platform != CLI:
+            names = ", ".join(sorted((*self._platforms, CLI)))
+            raise UnknownPlatform(
+                f"{to.platform} is not connected here; there is {names}",
+                fields={"destination.platform": f"one of {names}"},
+            )
+        profile = request.profile or DEFAULT_PROFILE
+        account_id = "" if platform is None else platform.account_id
+        address = Address(profile, to.platform, account_id, to.chat_id, to.thread_id)
+        text = self._redactor.redact(request.text)
+        files = [
+            Attachment(each.name, each.length_bytes, each.sha256.hex())
+            for each in request.attachments
+        ]
+        contents, left_out = _told(text, files), list[str]()
+        if platform is not None:
+            contents, left_out = _shown(text, files, platform.traits)
+        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+        delivery = Delivery(
+            delivery_id, address, contents, digest=digest, traceparent=traceparent()
+        )
+        now = self._clock.now()
+
+        def write(conn: Connection) -> Sequence[Stored]:
+            stored = outbox.find(conn, delivery_id)
+            if not stored:
+                _check_uploaded(conn, delivery_id, profile, files)
+                outbox.add(conn, delivery, now)
+                stored = outbox.find(conn, delivery_id)
+            if stored[0].digest != digest:
+                raise AlreadyExists(f"delivery {delivery_id} was made with another message")
+            return stored
+
+        parts = await self._database.write(write, notify=OUTBOX if platform else CHANNEL)
         return delivery_pb2.DeliverResponse(
-            delivery=_delivery(request.delivery_id, parts), left_out_names=left_out
+            delivery=_delivery(delivery_id, parts), left_out_names=left_out
         )
 
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context
     ) -> delivery_pb2.GetDeliveryResponse:
         """Returns a delivery."""
-        profile = request.profile or DEFAULT_PROFILE
-        parts = await self._deliveries.get(request.delivery_id, profile)
-        return delivery_pb2.GetDeliveryResponse(delivery=_delivery(request.delivery_id, parts))
+        delivery_id = request.delivery_id
+        parts = await self._database.read(lambda conn: outbox.find(conn, delivery_id))
+        if not parts or parts[0].profile != (request.profile or DEFAULT_PROFILE):
+            raise NotFound(f"there is no delivery {delivery_id}")
+        return delivery_pb2.GetDeliveryResponse(delivery=_delivery(delivery_id, parts))
 
     async def UploadAttachment(
         self,
@@ -114,8 +172,8 @@ async def _chunks(
         yield request.chunk
 
 
-def _order(request: delivery_pb2.DeliverRequest) -> DeliveryOrder:
-    """A checked Deliver; InvalidArgument names what is wrong."""
+def _check(request: delivery_pb2.DeliverRequest) -> None:
+    """InvalidArgument that names what is wrong."""
     check_id("delivery_id", request.delivery_id)
     chat = request.destination
     wrong: dict[str, str] = {}
@@ -130,17 +188,42 @@ def _order(request: delivery_pb2.DeliverRequest) -> DeliveryOrder:
         wrong["text"] = "some text, at most 1 MiB"
     wrong |= _wrong_files(request.attachments)
     _refuse("this cannot be delivered", wrong)
-    return DeliveryOrder(
-        id=request.delivery_id,
-        profile=request.profile or DEFAULT_PROFILE,
-        platform=chat.platform,
-        to=Destination(chat.chat_id, chat.thread_id),
-        text=request.text,
-        attachments=tuple(
-            Attachment(each.name, each.length_bytes, each.sha256.hex())
-            for each in request.attachments
-        ),
+
+
+def _told(text: str, files: Sequence[Attachment]) -> list[Content]:
+    """What a terminal is told, which fetches the files itself."""
+    texts = [Content(text)] if text.strip() else []
+    return [*texts, *(Content("", attachment=each) for each in files)]
+
+
+def _shown(
+    text: str, files: Sequence[Attachment], traits: Traits
+) -> tuple[list[Content], list[str]]:
+    """What a chat is shown, and the names of the files that its platform cannot take."""
+    taken = [each for each in files if each.length_bytes <= traits.file_bytes]
+    left_out = [each for each in files if each not in taken]
+    text = "\n\n".join(filter(str.strip, (text, *map(_missing, left_out))))
+    names = [each.name for each in left_out]
+    if len(taken) == 1 and units(text) <= traits.caption_units - REPEAT_UNITS:
+        return [Content(text, attachment=taken[0])], names
+    texts = split(text, traits.message_units - REPEAT_UNITS) if text else []
+    return [*map(Content, texts), *(Content("", attachment=each) for each in taken)], names
+
+
+def _missing(file: Attachment) -> str:
+    name = file.name.replace("`", "'")
+    return (
+        f"(A file belongs here that this chat cannot take: `{name}`, {file.length_bytes:,} bytes.)"
     )
+
+
+def _check_uploaded(
+    conn: Connection, delivery_id: str, profile: str, files: Sequence[Attachment]
+) -> None:
+    for each in files:
+        key = FileKey(delivery_id, profile, each.sha256)
+        if attachments.length_of(conn, key) != each.length_bytes:
+            raise NotUploaded(f"{each.name} was not uploaded for delivery {delivery_id}")
 
 
 def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:

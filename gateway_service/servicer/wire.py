@@ -23,28 +23,19 @@ MAX_MESSAGE_ID_CHARS = 64
 MAX_SESSION_NAME_CHARS = 200
 """Of an id or a title."""
 MAX_MORE_TURNS = 100
-MAX_WAITING = 64
-"""Responses that wait for a client that reads slowly; then those that speak wait too."""
 
 
 class Outgoing:
     """The responses of one stream: said by tasks, written by the call's handler."""
 
     def __init__(self) -> None:
-        self._room = asyncio.Semaphore(MAX_WAITING)
         self._waiting: asyncio.Queue[
-            tuple[ConverseResponse, asyncio.Event | None] | BaseException | None
+            tuple[ConverseResponse, asyncio.Event] | BaseException | None
         ] = asyncio.Queue()
 
     async def say(self, response: ConverseResponse) -> None:
-        """Send this after what was said before."""
-        await self._room.acquire()
-        self._waiting.put_nowait((response, None))
-
-    async def tell(self, response: ConverseResponse) -> None:
-        """Send this, and return when it has been written."""
+        """Send this after what was said before, and return when it has been written."""
         written = asyncio.Event()
-        await self._room.acquire()
         self._waiting.put_nowait((response, written))
         await written.wait()
 
@@ -59,9 +50,7 @@ class Outgoing:
                 raise item
             response, written = item
             yield response
-            self._room.release()
-            if written is not None:
-                written.set()
+            written.set()
 
 
 def check_open(opening: ConverseRequest.Open) -> None:

@@ -1,7 +1,8 @@
 """Chats that go on in a new session: which are due, and what is still to be done for them."""
 
+import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,8 +14,6 @@ from gateway_service.storage.inbox import State
 from gateway_service.storage.schema import chat_session, inbox, session_reset
 from services.database import Prepared, UtcTime
 
-AT_ONCE = 50
-
 
 class Due(Struct, frozen=True):
     """A chat whose session ends."""
@@ -22,10 +21,6 @@ class Due(Struct, frozen=True):
     session_key: str
     session_id: str
     last_used: datetime
-
-
-BEGINNING = Due("", "", datetime.fromtimestamp(0, UTC))
-"""Before all others."""
 
 
 class Reset(Struct, frozen=True):
@@ -36,8 +31,11 @@ class Reset(Struct, frozen=True):
     session_key: str
     profile: str
     why: str
-    review_id: str
-    """Of the turn in which the agent looks back at the old one."""
+
+    @property
+    def review_id(self) -> str:
+        """The id of the turn in which the agent looks back at the old one, however often asked."""
+        return f"trn_{hashlib.sha256(self.new_session_id.encode()).hexdigest()[:26]}"
 
 
 _row = chat_session.c
@@ -62,22 +60,14 @@ _BY_NEW = Prepared(
 )
 
 
-def due(conn: Connection, profile: str, platform: str, cutoff: datetime, after: Due) -> list[Due]:
-    """The next chats after one that were last used before a time, the one that is quiet longest
-    first."""
-    same_time = sa.and_(_row.last_used_at == after.last_used, _row.session_key > after.session_key)
-    query = (
-        sa.select(_row.session_key, _row.session_id, _row.last_used_at)
-        .where(
-            _row.profile == profile,
-            _row.session_key.startswith(_beginning_of(platform)),
-            _row.last_used_at < cutoff,
-            sa.or_(_row.last_used_at > after.last_used, same_time),
-        )
-        .order_by(_row.last_used_at, _row.session_key)
-        .limit(AT_ONCE)
+def due(conn: Connection, profile: str, platform: str, cutoff: datetime) -> list[Due]:
+    """The chats that were last used before a time, the one that is quiet longest first."""
+    query = sa.select(_row.session_key, _row.session_id, _row.last_used_at).where(
+        _row.profile == profile,
+        _row.session_key.startswith(_beginning_of(platform)),
+        _row.last_used_at < cutoff,
     )
-    return [Due(*row) for row in conn.execute(query)]
+    return [Due(*row) for row in conn.execute(query.order_by(_row.last_used_at))]
 
 
 def used(conn: Connection, profile: str, session_key: str) -> Due | None:
@@ -107,15 +97,13 @@ def is_open(conn: Connection, profile: str, session_key: str, *, received: bool)
     return conn.execute(query).first() is not None
 
 
-def move(
-    conn: Connection, reset: Reset, seen: datetime, now: datetime, *, is_review_asked: bool
-) -> bool:
+def move(conn: Connection, reset: Reset, seen: datetime, now: datetime) -> bool:
     """Let a chat go on in its new session; False where it was used meanwhile."""
     old = Due(reset.session_key, reset.old_session_id, seen)
     moved = _empty(reset.profile, old).values(session_id=reset.new_session_id, updated_at=now)
     if not conn.execute(moved).rowcount:
         return False
-    row = {**asdict(reset), "reset_at": now, "is_review_asked": is_review_asked, "is_told": False}
+    row = {**asdict(reset), "reset_at": now, "is_review_asked": False, "is_told": False}
     conn.execute(sa.insert(session_reset), row)
     return True
 
@@ -132,14 +120,13 @@ def untold(conn: Connection, session_id: str) -> Reset | None:
 
 
 def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
-    """Those for whose old sessions the agent could not be asked yet."""
+    """Those for whose old sessions the agent was not asked yet."""
     query = sa.select(session_reset).where(
         ~session_reset.c.is_review_asked,
         session_reset.c.profile == profile,
         session_reset.c.session_key.startswith(_beginning_of(platform)),
     )
-    first = query.order_by(session_reset.c.reset_at).limit(AT_ONCE)
-    return [_reset(row) for row in conn.execute(first)]
+    return [_reset(row) for row in conn.execute(query.order_by(session_reset.c.reset_at))]
 
 
 def note(conn: Connection, new_session_id: str, **done: bool) -> None:

@@ -138,7 +138,6 @@ session_reset = Table(
     Column("session_key", String(400), nullable=False),
     Column("profile", String(64), nullable=False),
     Column("why", String(8), nullable=False),
-    Column("review_id", String(100), nullable=False),
     Column("reset_at", UtcTime, nullable=False),
     Column("is_review_asked", Boolean, nullable=False),
     Column("is_told", Boolean, nullable=False),

@@ -162,17 +162,10 @@ async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(world: Wor
         "refused": grpc.StatusCode.INVALID_ARGUMENT,
         "late": grpc.StatusCode.DEADLINE_EXCEEDED,
     }
-    sessions = ["refused", "late", *["busy"] * resets.AT_ONCE, "old"]
-    for number, session_id in enumerate(sessions):
-        # Of the same time, so that the keys tell the order.
-        await world.chat(f"agent:main:memory:dm:{number:03}", session_id)
-    await world.clock.advance(3601)
-    first = resets.BEGINNING
-    cutoff = world.clock.now()
-    page = await world.database.read(
-        lambda conn: resets.due(conn, "default", "memory", cutoff, first)
-    )
-    assert [found.session_id for found in page] == sessions[: resets.AT_ONCE]
+    for number, session_id in enumerate(("refused", "late", "busy", "old")):
+        await world.chat(f"agent:main:memory:dm:{number}", session_id)
+        await world.clock.advance(1)
+    await world.clock.advance(3600)
     await owner.look()
     assert await world.resets() == [("old", True)]
 
@@ -186,7 +179,6 @@ async def test_of_two_owners_only_the_later_one_ends_sessions(world: World) -> N
     assert isinstance(outcomes[0], Fenced)
     assert outcomes[1] is None
     assert await world.resets() == [(f"old{number}", True) for number in range(len(KEYS))]
-    # The late one had asked for a look back at the first of them, which is the same one.
     assert len(world.turns.requests) == len(KEYS)
 
 
@@ -196,33 +188,32 @@ async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_
     late = await world.owner()
     await world.chat(KEYS[0], "old")
     await world.clock.advance(3600)
+    world.turns.unreachable = True
+    await late.before(KEYS[0])
+    world.turns.unreachable = False
     owner = await world.owner()
     with pytest.raises(Fenced):
         await late.look()
-    assert await world.resets() == []
-    await owner.before(KEYS[0])
+    assert await world.resets() == [("old", False)]
+    await owner.look()
     assert await world.resets() == [("old", True)]
-    [(review_id, count)] = world.turns.start_calls.items()
-    assert (count, review_id) == (2, next(iter(world.turns.requests)))
+    assert list(world.turns.start_calls.values()) == [2]
 
 
 async def test_an_agent_that_cannot_look_back_holds_nothing_up_and_is_asked_again(
     world: World,
 ) -> None:
     owner = await world.owner()
-    sessions = [f"old{number:03}" for number in range(resets.AT_ONCE + 1)]
-    for session_id in sessions:
-        await world.chat(f"agent:main:memory:dm:{session_id}", session_id)
+    for number, key in enumerate(KEYS):
+        await world.chat(key, f"old{number}")
     await world.clock.advance(3600)
     world.turns.unreachable = True
-    await owner.look()
-    assert await world.resets() == [(session_id, False) for session_id in sessions]
-    world.turns.unreachable = False
-    await owner.look()
-    assert sum(is_asked for _, is_asked in await world.resets()) == resets.AT_ONCE
-    await owner.look()
-    assert await world.resets() == [(session_id, True) for session_id in sessions]
-    assert len(world.turns.requests) == len(sessions)
+    for is_asked in (False, True):
+        await owner.look()
+        expected = [(f"old{number}", is_asked) for number in range(len(KEYS))]
+        assert await world.resets() == expected
+        world.turns.unreachable = False
+    assert len(world.turns.requests) == len(KEYS)
 
 
 async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
@@ -235,10 +226,7 @@ async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
     await owner.before(KEYS[0])
     assert await world.sessions_of() == {KEYS[0]: "old"}
     assert not world.turns.requests
-    stale = resets.Reset("new", "old", KEYS[0], "default", Mode.IDLE, "trn_review")
+    stale = resets.Reset("new", "old", KEYS[0], "default", Mode.IDLE)
     seen = now - timedelta(hours=1)
-    moved = await world.database.write(
-        lambda conn: resets.move(conn, stale, seen, now, is_review_asked=True)
-    )
-    assert not moved
+    assert not await world.database.write(lambda conn: resets.move(conn, stale, seen, now))
     assert await world.resets() == []

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -11,12 +12,10 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
 from gateway_service.attachments import Attachments
-from gateway_service.deliveries import Deliveries, DeliveryOrder
 from gateway_service.housekeeping import KEEP_UNUSED, keep_house
 from gateway_service.limits import Rate
 from gateway_service.messages import (
     CLI,
-    Attachment,
     BusyMode,
     ButtonPress,
     Content,
@@ -25,11 +24,14 @@ from gateway_service.messages import (
     TurnOrder,
 )
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.platforms.base import Destination, Traits
+from gateway_service.platforms.base import Traits
+from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.storage import attachments, chats, inbox, migrations, outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
+from hermes.common.v1.origin_pb2 import Origin
+from hermes.gateway.v1 import delivery_pb2
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import AlreadyExists
@@ -193,28 +195,30 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
 
 
 async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield b"plan"
-
     traits = Traits(message_units=1000, rate=Rate(1.0, 1), caption_units=100, file_bytes=3)
-    platform, clock = MemoryPlatform(traits=traits), SystemClock()
-    deliveries = Deliveries(database, clock, {"memory": platform}, Redactor())
-    digest = hashlib.sha256(b"plan").hexdigest()
-    file = Attachment("the `plan`.pdf", 4, digest)
-    for delivery_id, text in (("dlv_1", "Look."), ("dlv_2", "")):
-        key = FileKey(delivery_id, "default", digest)
-        await Attachments(database, clock).store(key, 4, chunks())
-        order = DeliveryOrder(delivery_id, "default", "memory", Destination("5"), text, (file,))
-        parts, left_out = await deliveries.deliver(order)
-        assert (len(parts), left_out) == (1, ("the `plan`.pdf",))
-    now = clock.now()
-    part = await database.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
-    assert part is not None
+    platforms, clock = {"memory": MemoryPlatform(traits=traits)}, SystemClock()
+    files = Attachments(database, clock)
+    servicer = DeliveryServicer(database, clock, platforms, files, Redactor())
+    sha256 = hashlib.sha256(b"plan").digest()
+    file = delivery_pb2.Attachment(name="the `plan`.pdf", length_bytes=4, sha256=sha256)
     lacks = "(A file belongs here that this chat cannot take: `the 'plan'.pdf`, 4 bytes.)"
-    assert part.content == Content(f"Look.\n\n{lacks}")
-    part = await database.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
-    assert part is not None
-    assert part.content == Content(lacks)
+    for delivery_id, text in (("dlv_1", "Look."), ("dlv_2", "")):
+        key = FileKey(delivery_id, "default", sha256.hex())
+        await database.write(lambda conn, key=key: attachments.put(conn, key, b"plan", NOW))
+        request = delivery_pb2.DeliverRequest(
+            delivery_id=delivery_id,
+            destination=Origin(platform="memory", chat_id="5"),
+            text=text,
+            attachments=[file],
+        )
+        answer = await servicer.Deliver(request, cast("Any", None))
+        assert answer.left_out_names == ["the `plan`.pdf"]
+        now = clock.now()
+        part = await database.write(
+            lambda conn, now=now: outbox.begin(conn, "memory", "1", "5", now)
+        )
+        assert part is not None
+        assert part.content == Content("\n\n".join(filter(None, (text, lacks))))
 
 
 async def test_house_keeping_drops_files_that_nobody_delivers(database: Database) -> None:
