@@ -3,6 +3,7 @@
 import hashlib
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -78,6 +79,9 @@ class LastRun(Struct, frozen=True):
     delivery_error: str = ""
 
 
+Unattended = Literal["", "deny", "wait", "halt"]
+
+
 class JobSpec(Struct, frozen=True, omit_defaults=True):
     """What people say of a job, as its message has it; stored whole."""
 
@@ -89,7 +93,7 @@ class JobSpec(Struct, frozen=True, omit_defaults=True):
     origin: Origin | None = None
     sandbox_template: str = ""
     """Of which its runs' sandboxes are made; empty is what the agent's policy says."""
-    unattended: str = ""
+    unattended: Unattended = ""
     """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
     the agent has configured."""
     options: JobOptions = JobOptions()

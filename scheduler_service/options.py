@@ -4,9 +4,10 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class Missed(StrEnum):
@@ -69,29 +70,33 @@ class Target(Struct, frozen=True):
         return Target.of(f"{self.platform}:{channel}") if channel and self.is_bare else self
 
 
+_Name = Annotated[str, Meta(max_length=128, pattern=r"\A[^\0]*[^\0\s][^\0]*\Z")]
+_Limit = Annotated[int, Meta(ge=0, le=10**15)]
+
+
 class JobOptions(Struct, frozen=True, omit_defaults=True):
     """What a job may ask for its runs, as its message has it; empty is the default."""
 
-    skills: tuple[str, ...] = ()
-    model: str = ""
+    skills: Annotated[tuple[_Name, ...], Meta(max_length=20)] = ()
+    model: Annotated[str, Meta(max_length=200)] = ""
     script: str = ""
-    script_mode: str = ""
-    context_job_ids: tuple[str, ...] = ()
-    toolsets: tuple[str, ...] = ()
-    workdir: str = ""
-    deliver_to: tuple[Target, ...] = ()
-    max_runs: int = 0
+    script_mode: Literal["", "gate", "only"] = ""
+    context_job_ids: Annotated[tuple[_Name, ...], Meta(max_length=10)] = ()
+    toolsets: Annotated[tuple[_Name, ...], Meta(max_length=50)] = ()
+    workdir: Annotated[str, Meta(max_length=4096)] = ""
+    deliver_to: Annotated[tuple[Target, ...], Meta(max_length=10)] = ()
+    max_runs: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     missed_run_policy: Missed = Missed.ONCE
-    max_missed_runs: int = 10
+    max_missed_runs: Annotated[int, Meta(ge=0, le=100)] = 10
     missed_run_grace: timedelta | None = None
     """None is what is configured."""
     overlap_policy: Overlap = Overlap.FORBID
     jitter: timedelta | None = None
     timeout: timedelta | None = None
-    max_retries: int = 0
+    max_retries: Annotated[int, Meta(ge=0, le=10)] = 0
     retry_backoff: timedelta = timedelta(seconds=30)
-    budget_micro_usd: int = 0
-    budget_tokens: int = 0
+    budget_micro_usd: _Limit = 0
+    budget_tokens: _Limit = 0
 
     @property
     def script_only(self) -> bool:

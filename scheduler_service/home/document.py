@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from scheduler_service.home.jobs import OWN
 from scheduler_service.jobs import Job, JobSpec, JobState, RunState
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule
 
@@ -17,8 +18,6 @@ _ELSEWHERE = frozenset(
     }
 )
 """Options that have a place of their own in such a file."""
-OWN = ("time_zone", "unattended", "sandbox_template", "denied_commands", "pause_reason")
-"""What else people say of a job and such files have no place for."""
 
 
 def document_of(jobs: Sequence[Job], now: datetime) -> bytes:

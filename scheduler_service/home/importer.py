@@ -9,8 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from scheduler_service.home.mover import JobFile, JobMover, Moved
-from scheduler_service.storage import imports
+from scheduler_service.home.mover import JobFile, JobMover, Moved, is_closed
 from services.clock import Clock
 from services.database import Database
 from services.errors import FailedPrecondition, HermesError
@@ -143,7 +142,7 @@ class HomeImporter:
         path = jobs_file(home.root)
         if not await asyncio.to_thread(path.is_file):
             return False
-        if await self._database.read(partial(imports.is_closed, profile=profile)):
+        if await self._database.read(partial(is_closed, profile=profile)):
             return False
         if lock := await asyncio.to_thread(_lock, self._home.root, home.root):
             self._tell_once(

@@ -1,5 +1,6 @@
 """Jobs as a home keeps them in `cron/jobs.json`, read leniently; pure functions."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.jobs import Job, JobSpec, JobState, LastRun, Origin, RunState
+from scheduler_service.jobs import (
+    Job,
+    JobSpec,
+    JobState,
+    LastRun,
+    Origin,
+    RunState,
+)
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
 from scheduler_service.schedule.schedule import (
     Cron,
@@ -25,7 +33,6 @@ from scheduler_service.schedule.schedule import (
     parse,
     zone_of,
 )
-from scheduler_service.storage.imports import stable_id
 from services.errors import InvalidArgument
 from services.validation import denied_commands
 
@@ -40,6 +47,9 @@ KNOWN = frozenset(
 )
 OPTIONS = "options"
 """The key under which stands what a job may ask for here and such files have no place for."""
+
+OWN = ("time_zone", "unattended", "sandbox_template", "denied_commands", "pause_reason")
+"""What stands there besides the options."""
 
 _ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
 _NAME_CHARS = 60
@@ -71,6 +81,12 @@ class ReadJob(Struct, frozen=True):
     job: Job | None
     notes: tuple[str, ...] = ()
     """What a person should know of it; for one that is none, why."""
+
+
+def stable_id(profile: str, given: str) -> str:
+    """The id of a job whose own cannot be one here, or is another profile's: always the same."""
+    digest = hashlib.sha256(f"{profile}\0{given}".encode()).hexdigest()
+    return f"job_{digest[:12]}"
 
 
 class _Problem(Exception):
@@ -110,7 +126,8 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
 
 def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
     own = _part_of(given, OPTIONS)
-    zone = _zone(own, reading.zone)
+    said = _said(own)
+    zone = said.time_zone or reading.zone
     schedule, text = _schedule(given, zone, reading)
     if isinstance(schedule, Cron):
         zone = schedule.zone
@@ -119,17 +136,14 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
     if not prompt.strip() and not options.script_only:
         raise _Problem("it has no prompt")
     name = " ".join(_text_of(given, "name").split())
-    spec = JobSpec(
+    spec = replace(
+        said,
         name=name or " ".join((prompt or options.script).split())[:_NAME_CHARS],
         prompt=prompt,
         schedule=text,
         time_zone=zone,
         origin=_origin(given),
-        sandbox_template=_text_of(own, "sandbox_template"),
-        unattended=_unattended(own),
         options=options,
-        denied_commands=_denied(own),
-        pause_reason=_text_of(own, "pause_reason"),
     )
     completed = _part_of(given, "repeat").get("completed")
     job = Job(
@@ -339,30 +353,15 @@ def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
     return named if _ID.fullmatch(named) else stable_id(profile, named or otherwise)
 
 
-def _unattended(own: Mapping[str, Any]) -> str:
-    named = _text_of(own, "unattended")
-    if named not in ("", "deny", "wait", "halt"):
-        raise _Problem(f'its "unattended" is {named!r}, and none of deny, wait, halt')
-    return named
-
-
-def _denied(own: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is denied to its runs, none of which may be lost."""
-    listed = _list_of(own, "denied_commands")
-    if listed != own.get("denied_commands", []):
-        raise _Problem('its "denied_commands" is no list of names')
+def _said(own: Mapping[str, Any]) -> JobSpec:
+    """What else people say of it, none of which may be lost."""
     try:
-        return denied_commands(listed)
-    except InvalidArgument as error:
-        raise _Problem(f'its "denied_commands" cannot be kept: {error}') from None
-
-
-def _zone(own: Mapping[str, Any], otherwise: str) -> str:
-    named = _text_of(own, "time_zone")
-    try:
-        return check_zone(named) if named else otherwise
-    except ValueError as error:
-        raise _Problem(str(error)) from None
+        said = msgspec.convert({name: own[name] for name in OWN if name in own}, JobSpec)
+        if said.time_zone:
+            check_zone(said.time_zone)
+        return replace(said, denied_commands=denied_commands(said.denied_commands))
+    except (ValueError, InvalidArgument) as error:
+        raise _Problem(f"its options are not understood: {error}") from None
 
 
 # ---- values: what is not as expected is as if it was not there

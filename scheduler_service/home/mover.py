@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import sqlalchemy as sa
@@ -13,20 +13,22 @@ from msgspec.structs import replace
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.document import document_of
-from scheduler_service.home.jobs import Reading, ReadJob, read_document
+from scheduler_service.home.jobs import Reading, ReadJob, read_document, stable_id
 from scheduler_service.home.profiles import HomeOf
 from scheduler_service.jobs import Job, notes_on, without_secrets
 from scheduler_service.runs.prompts import own_words
 from scheduler_service.schedule.schedule import check_zone
-from scheduler_service.storage import imports
+from scheduler_service.storage import jobs
 from scheduler_service.storage.claims import CHANNEL
-from scheduler_service.storage.imports import Inserted
+from scheduler_service.storage.schema import home_import, job, of_agent
 from services.clock import Clock
-from services.database import Database
+from services.database import Database, insert_ignore
 from services.errors import InvalidArgument, Unavailable
 from services.redact import Redactor
 
 MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
+IMPORTED = "imported"
+"""In place of the digest of a request: none asks for such a job again."""
 _SCANNED_TOGETHER = 50
 
 
@@ -89,24 +91,21 @@ class JobMover:
         read = await asyncio.to_thread(self._read, file)
         if scanner is not None:
             read = await _scanned(read, scanner)
-        found = [each.job for each in read if each.job is not None]
         now = self._clock.now()
 
-        def write(connection: sa.Connection) -> list[Inserted] | None:
-            if file.closes_home and not imports.close(connection, file.profile, now) and file.once:
-                return None
-            return imports.insert_all(connection, found)
+        def write(connection: sa.Connection) -> list[Moved]:
+            if file.closes_home and not _close(connection, file.profile, now) and file.once:
+                return []
+            return _store(connection, read, dry_run=False)
 
         if file.dry_run:
-            stored = await self._database.read(partial(imports.would_insert, given=found))
-        else:
-            stored = await self._database.write(write, notify=CHANNEL)
-        return [] if stored is None else _moved(read, stored)
+            return await self._database.read(partial(_store, read=read, dry_run=True))
+        return await self._database.write(write, notify=CHANNEL)
 
     async def give(self, profile: str) -> tuple[bytes, int]:
         """A profile's jobs as a file, and how many they are."""
-        jobs = await self._database.read(partial(imports.all_of, profile=profile))
-        return await asyncio.to_thread(document_of, jobs, self._clock.now()), len(jobs)
+        found = await self._database.read(partial(_all_of, profile=profile))
+        return await asyncio.to_thread(document_of, found, self._clock.now()), len(found)
 
     def _read(self, file: JobFile) -> list[ReadJob]:
         home = self._home_of(file.profile)
@@ -151,7 +150,7 @@ async def _scanned(read: Sequence[ReadJob], scanner: AgentClient) -> list[ReadJo
     asked = [number for number, each in enumerate(read) if each.job is not None]
     for start in range(0, len(asked), _SCANNED_TOGETHER):
         some = asked[start : start + _SCANNED_TOGETHER]
-        texts = [own_words(job) for number in some if (job := read[number].job) is not None]
+        texts = [own_words(given) for number in some if (given := read[number].job)]
         with contextlib.suppress(Unavailable):
             for number, families in zip(some, await scanner.scan(texts), strict=True):
                 if families:
@@ -159,12 +158,60 @@ async def _scanned(read: Sequence[ReadJob], scanner: AgentClient) -> list[ReadJo
     return judged
 
 
-def _moved(read: Sequence[ReadJob], stored: Sequence[Inserted]) -> list[Moved]:
-    remaining = iter(stored)
-    moved: list[Moved] = []
-    for each in read:
-        put = Inserted("", is_new=False) if each.job is None else next(remaining)
-        outcome = "taken" if put.is_new else "present" if put.job_id else "left"
-        notes = put.notes if outcome == "present" else (*each.notes, *put.notes)
-        moved.append(Moved(put.job_id, each.name, outcome, notes))
-    return moved
+def is_closed(connection: sa.Connection, profile: str) -> bool:
+    """Whether the jobs of a profile's home have been taken, or are not to be."""
+    query = sa.select(home_import.c.profile).where(home_import.c.profile == profile)
+    return connection.execute(query).scalar() is not None
+
+
+def _close(connection: sa.Connection, profile: str, now: datetime) -> bool:
+    """Take the jobs of a profile's home no more; False if that was so already."""
+    insert = insert_ignore(home_import).values(profile=profile, imported_at=now)
+    return connection.execute(insert.returning(home_import.c.profile)).scalar() is not None
+
+
+def _store(connection: sa.Connection, read: Sequence[ReadJob], *, dry_run: bool) -> list[Moved]:
+    """Store those jobs that are not there yet, unless only that is asked; what becomes of each."""
+    given = [each.job for each in read if each.job is not None]
+    ids = {each.id: _id_here(connection, each) for each in given}
+    return [_moved(connection, each, ids, dry_run=dry_run) for each in read]
+
+
+def _moved(
+    connection: sa.Connection, read: ReadJob, ids: Mapping[str, str], *, dry_run: bool
+) -> Moved:
+    given = read.job
+    if given is None:
+        return Moved("", read.name, "left", read.notes)
+    job_id = ids[given.id]
+    if (stored := jobs.find_job(connection, job_id)) is not None:
+        if stored.deleted:
+            return Moved("", read.name, "left", (*read.notes, "it was removed here"))
+        return Moved(job_id, read.name, "present")
+    wanted = [ids.get(each, each) for each in given.spec.options.context_job_ids]
+    others = [each for each in wanted if each not in ids.values()]
+    missing = jobs.missing_jobs(connection, given.profile, others)
+    found = tuple(each for each in wanted if each not in missing)
+    if not dry_run:
+        spec = replace(given.spec, options=replace(given.spec.options, context_job_ids=found))
+        jobs.insert_job(connection, replace(given, id=job_id, spec=spec), IMPORTED)
+    told = f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}"
+    return Moved(job_id, read.name, "taken", (*read.notes, told) if missing else read.notes)
+
+
+def _id_here(connection: sa.Connection, given: Job) -> str:
+    """The job's own id, or where another profile has a job of that, always the same other one."""
+    stored = jobs.find_job(connection, given.id)
+    if stored is None or stored.job.profile == given.profile:
+        return given.id
+    return stable_id(given.profile, given.id)
+
+
+def _all_of(connection: sa.Connection, profile: str) -> list[Job]:
+    """Every job of a profile, the oldest first."""
+    query = (
+        sa.select(job)
+        .where(job.c.profile == profile, job.c.deleted_at.is_(None), of_agent)
+        .order_by(job.c.created_at, job.c.id)
+    )
+    return list(map(jobs.job_of, connection.execute(query)))

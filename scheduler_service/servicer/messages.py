@@ -6,12 +6,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 import msgspec
 from msgspec.structs import replace
 
-from hermes.common.v1 import approval_pb2
-from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
+from hermes.scheduler.v1 import job_file_pb2, job_options_pb2, job_pb2, run_pb2
 from hermes.scheduler.v1.job_options_pb2 import SCRIPT_MODE_ONLY
 from scheduler_service.home.mover import JobFile
 from scheduler_service.jobs import Job, JobSpec, Run, session_id_of, turn_id_of
-from scheduler_service.servicer.options import wrong_options
+from scheduler_service.options import LOCAL, ORIGIN
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
@@ -57,6 +56,14 @@ _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
 _MAX_TEMPLATE_CHARS = 64
+_MAX_SCRIPT_BYTES = 64 * 1024
+_DAY_S = 86_400
+_DURATIONS_S = {
+    "missed_run_grace": (0, 366 * _DAY_S),
+    "jitter": (0, _DAY_S),
+    "timeout": (1, 7 * _DAY_S),
+    "retry_backoff": (1, _DAY_S),
+}
 _NOT_IN_A_LINE = re.compile("[\x01-\x1f\x7f-\x9f\u2028\u2029]")
 
 _CHANGEABLE = (
@@ -73,8 +80,15 @@ def spec_of(job: job_pb2.Job) -> JobSpec:
     if wrong := _wrong(job):
         text = "; ".join(f"{field} {problem}" for field, problem in wrong.items())
         raise InvalidArgument(text, fields=wrong)
+    try:
+        spec = record_of(job, JobSpec)
+    except msgspec.ValidationError as error:
+        # Such as "Expected `int` >= 0 - at `$.options.max_runs`".
+        problem, _, field = str(error).partition(" - at `$.")
+        field = field.rstrip("`")
+        raise InvalidArgument(f"{field}: {problem}", fields={field: problem}) from None
     return replace(
-        record_of(job, JobSpec),
+        spec,
         name=job.name or _name_of(job.prompt or job.options.script),
         denied_commands=denied_commands(job.denied_commands),
         pause_reason="",
@@ -108,7 +122,7 @@ def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
 
 def _wrong(message: job_pb2.Job) -> dict[str, str]:
     """What is wrong with the fields that are no ids."""
-    options, wrong = message.options, wrong_options(message.options)
+    options, wrong = message.options, _wrong_options(message.options)
     is_script_only = options.script.strip() and options.script_mode == SCRIPT_MODE_ONLY
     if not message.schedule.strip():
         wrong["schedule"] = "must say when the job runs"
@@ -122,11 +136,36 @@ def _wrong(message: job_pb2.Job) -> dict[str, str]:
         wrong["name"] = "must be one line, without control characters"
     if message.HasField("origin") and not (message.origin.platform and message.origin.chat_id):
         wrong["origin"] = "must name a platform and a chat, or be left out"
-    for field, value in message.ListFields():
-        if isinstance(value, str) and "\0" in value:
-            wrong[field.name] = "must have no NUL character"
-    if message.unattended not in approval_pb2.UnattendedPolicy.values():
-        wrong["unattended"] = "must be DENY, WAIT or HALT, or be left out"
+    for prefix, holder in (("", message), ("options.", options)):
+        for field, value in holder.ListFields():
+            if isinstance(value, str) and "\0" in value:
+                wrong[f"{prefix}{field.name}"] = "must have no NUL character"
+    return wrong
+
+
+def _wrong_options(options: job_options_pb2.JobOptions) -> dict[str, str]:
+    """What is wrong with options beyond the types of their records, by field."""
+    wrong: dict[str, str] = {}
+    for field, given in options.ListFields():
+        least, most = _DURATIONS_S.get(field.name, (0, 0))
+        if most and (given.nanos or not least <= given.seconds <= most):
+            wrong[f"options.{field.name}"] = f"must be {least} to {most} seconds, whole ones"
+    if len(options.script.encode()) > _MAX_SCRIPT_BYTES:
+        wrong["options.script"] = f"must have at most {_MAX_SCRIPT_BYTES} bytes"
+    if options.script_mode and not options.script.strip():
+        wrong["options.script"] = "must say what to run, where it is said what it is for"
+    if options.workdir[:1] not in ("", "/"):
+        wrong["options.workdir"] = "must be an absolute path"
+    for target in options.deliver_to:
+        is_word = target.platform in (ORIGIN, LOCAL)
+        is_lost = target.thread_id and not target.chat_id
+        has_nul = "\0" in f"{target.platform}{target.chat_id}{target.thread_id}"
+        if not target.platform or (is_word and target.chat_id) or is_lost or has_nul:
+            wrong["options.deliver_to"] = (
+                'must each be "origin", "local", or a platform with a chat, or with a home channel'
+            )
+        elif target.platform == LOCAL and len(options.deliver_to) > 1:
+            wrong["options.deliver_to"] = 'must have nothing else beside "local"'
     return wrong
 
 

@@ -136,20 +136,6 @@ async def test_what_was_being_sent_is_finished_by_the_platforms_rule(
         await until(lambda: platform.texts("5") == expected)
 
 
-async def test_an_answer_waits_for_an_agent_that_is_away(database: Database, agent: Agent) -> None:
-    platform = MemoryPlatform()
-    agent.turns.unreachable = True
-    async with replica(database, platform, agent):
-        platform.say("5", "answer one")
-        await until(lambda: platform.texts("5") == [PLACEHOLDER.text])
-        platform.say("6", "/help")
-        await until(lambda: len(platform.texts("6")) == 1)
-        agent.turns.unreachable = False
-        agent.turns.cuts = 2
-        await until(lambda: platform.texts("5") == ["one"])
-    assert len(agent.turns.requests) == 1
-
-
 async def test_messages_of_a_chat_are_begun_in_order(database: Database, agent: Agent) -> None:
     platform = MemoryPlatform()
     agent.turns.unreachable = True

@@ -54,18 +54,6 @@ async def test_a_message_does_what_is_configured_for_its_platform(
         assert _was_told(model, mode)
 
 
-async def test_it_does_so_too_where_all_is_started_again_and_configured_otherwise(
-    tmp_path: Path,
-) -> None:
-    async with fake_telegram() as telegram, fake_model(SCRIPT) as model:
-        async with again(tmp_path, telegram, model, "gateway: {busy_mode: steer}") as running:
-            await _say_more(telegram, model)
-            await running.until_rows("agent", STORED, [(2,)])
-        async with again(tmp_path, telegram, model, "gateway: {busy_mode: interrupt}"):
-            await telegram.until(lambda: telegram.texts(1) == ENDS["steer"])
-        assert _was_told(model, "steer")
-
-
 async def test_a_chat_chooses_for_itself_and_a_message_for_its_own(tmp_path: Path) -> None:
     async with bot(tmp_path, SCRIPT) as (telegram, running):
         await telegram.say(1, "/busy queue")

@@ -10,8 +10,6 @@ from pathlib import Path
 from hermes.agent.v1 import memory_pb2
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from hermes.scheduler.v1 import job_file_pb2
-from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.gateway_parts import (
     WITH_JOBS,
@@ -98,17 +96,6 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
         assert "is removed" in await said(terminal, f"/cron remove {job_id}")
         assert await said(terminal, f"/cron remove {job_id}") == f"`{job_id}` is removed."
         assert "There are no jobs yet" in await said(terminal, "/cron")
-
-
-async def test_why_a_job_is_paused_that_nobody_has_paused_is_shown(tmp_path: Path) -> None:
-    old = {"name": "news", "prompt": "look", "schedule": "0 9 * * *", "deliver": "telegram"}
-    document = json.dumps([old]).encode()
-    async with talking(tmp_path) as (terminal, running, _):
-        stub = JobServiceStub(running.operator.to("scheduler"))
-        await stub.ImportJobs(job_file_pb2.ImportJobsRequest(document=document))
-        for command in ("/cron", "/cron show news"):
-            told = await said(terminal, command)
-            assert ", paused: no chat of telegram is named, and it has no home channel" in told
 
 
 async def test_what_is_no_schedule_or_no_job_is_explained(tmp_path: Path) -> None:

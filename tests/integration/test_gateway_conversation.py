@@ -110,17 +110,6 @@ async def test_a_repeated_message_has_one_turn(tmp_path: Path) -> None:
         assert await running.counted("hermes_duplicates_suppressed_total") == 1
 
 
-async def test_another_profile_cannot_use_the_message(tmp_path: Path) -> None:
-    async with fake_model(ECHO) as model, hermes(tmp_path, model.url) as running:
-        mine, theirs = Wire(running), Wire(running)
-        await mine.open()
-        await mine.say("msg_1", "hi")
-        await mine.turn()
-        await theirs.open(profile="other")
-        await theirs.say("msg_1", "hi")
-        assert await refusal(theirs) is Reason.ALREADY_EXISTS
-
-
 async def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
     script = answers({"text": "one two three", "chunk_chars": 2, "chunk_delay_s": 0.05})
     async with fake_model(script) as model, hermes(tmp_path, model.url) as running:
@@ -158,21 +147,6 @@ async def test_what_was_stored_is_seen_through_whenever_the_client_goes(tmp_path
         stored = await running.rows("gateway", "SELECT count(*) FROM inbox")
         finished = "SELECT count(*) FROM turn WHERE state = 'COMPLETED'"
         assert await running.rows("agent", finished) == stored
-
-
-async def test_a_message_is_answered_after_a_restart(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [[{"text": "never", "latency_s": 30}, {"text": "Hello!"}]]}]}
-    async with fake_model(script) as model:
-        async with hermes(tmp_path, model.url) as running:
-            wire = Wire(running)
-            await wire.open()
-            await wire.say("msg_1", "hi")
-            await model.until(lambda: len(model.requests) == 1)
-            wire.hang_up()
-            assert await running.rows("gateway", OPEN_ROWS) == [(1,)]
-        async with hermes(tmp_path, model.url) as running:
-            await running.until_rows("gateway", OPEN_ROWS, [(0,)])
-            assert await running.rows("agent", "SELECT state FROM turn") == [("COMPLETED",)]
 
 
 async def test_an_interrupt_stops_the_turn_and_the_next_message_goes_on(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import (
     DELIVERY_STATE_ABANDONED,
-    DELIVERY_STATE_MARKED_DUPLICATE,
     DELIVERY_STATE_PENDING,
     DELIVERY_STATE_SENT,
     DeliverRequest,
@@ -84,15 +83,6 @@ async def test_a_delivery_is_sent_once_however_often_it_is_asked_for(tmp_path: P
         assert (await sends.get("dlv_1")).part_count == 1
 
 
-async def test_another_profile_does_not_see_it(tmp_path: Path) -> None:
-    async with sender(tmp_path) as (_, sends, _):
-        await sends.deliver("dlv_1", "mine")
-        for profile, delivery_id in (("other", "dlv_1"), ("", "dlv_2")):
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await sends.get(delivery_id, profile)
-            assert reason_of(caught.value) is Reason.NOT_FOUND
-
-
 async def test_parts_come_in_order_also_after_failures(tmp_path: Path) -> None:
     async with sender(tmp_path) as (telegram, sends, _):
         telegram.faults.planned["sendMessage"] = ["", "limited", "limited"]
@@ -101,17 +91,6 @@ async def test_parts_come_in_order_also_after_failures(tmp_path: Path) -> None:
         ended = await sends.ended("dlv_1")
         assert (ended.state, ended.sent_part_count) == (DELIVERY_STATE_SENT, 3)
         assert "\n".join(telegram.texts(1)) == text
-
-
-async def test_a_lost_answer_is_repeated_with_a_mark(tmp_path: Path) -> None:
-    async with sender(tmp_path) as (telegram, sends, running):
-        telegram.faults.planned["sendMessage"] = ["drop_after", "drop_before"]
-        await sends.deliver("dlv_1", "The report.")
-        ended = await sends.ended("dlv_1")
-        assert ended.state == DELIVERY_STATE_MARKED_DUPLICATE
-        assert telegram.texts(1) == ["The report.", f"{REPEAT}The report."]
-        marked = {"platform": "telegram", "outcome": "marked_duplicate"}
-        assert await running.counted("hermes_deliveries_total", **marked) == 1
 
 
 async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path) -> None:

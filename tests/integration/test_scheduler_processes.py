@@ -1,13 +1,11 @@
-"""Schedulers as processes that are killed with SIGKILL: every due time has one run, in time."""
+"""Schedulers as processes that are killed with SIGKILL: what they leave behind goes on or ends."""
 
 import asyncio
 import contextlib
 import os
-import random
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -33,9 +31,6 @@ from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 
 HERMES = Path(sys.executable).with_name("hermes")
-# In full: 10,000 jobs over a minute.
-FULL = os.environ.get("HERMES_SCALE") == "full"
-JOBS, SECONDS, KILL_EVERY_S = (10_000, 60, 5.0) if FULL else (60, 3, 1.0)
 
 
 @pytest.fixture
@@ -109,46 +104,6 @@ def environ(home: Path, pki: Path, wire: Wire, database_url: str) -> dict[str, s
     }
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(300 if FULL else 60)
-async def test_three_schedulers_of_which_one_is_killed_all_the_time(
-    postgres_url: str, tmp_path: Path, pki: Path, wire: Wire
-) -> None:
-    """One database, three processes, a kill -9 again and again: none missing, none twice."""
-    chance = random.Random(7)
-    async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(Database(postgres_url, "scheduler"))
-        await prepare(database, migrations)
-
-        async def start(number: int) -> SchedulerProcess:
-            home = tmp_path / f"home{number}"
-            process = SchedulerProcess(environ(home, pki, wire, postgres_url))
-            return await stack.enter_async_context(process)
-
-        living = list(await asyncio.gather(*map(start, range(3))))
-        first_due = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2 + JOBS // 200)
-        due = await _create_jobs(database, first_due)
-        await asyncio.sleep((first_due - datetime.now(UTC)).total_seconds())
-        for number in range(3, 3 + round(SECONDS / KILL_EVERY_S)):
-            await living.pop(chance.randrange(3)).kill()
-            living.append(await start(number))
-            await asyncio.sleep(KILL_EVERY_S)
-        async with asyncio.timeout(30):
-            await wire.deliveries.delivered(JOBS)
-            while len(found := await _finished(database)) < JOBS:  # noqa: ASYNC110 - other processes
-                await asyncio.sleep(0.1)
-
-    assert {job_id: scheduled_for for job_id, scheduled_for, _, _ in found} == due
-    assert len(found) == JOBS
-    assert {state for _, _, state, _ in found} == {RunState.SUCCEEDED}
-    assert sorted(wire.deliveries.texts) == sorted(due)
-    assert wire.deliveries.conflicts == []
-    assert len(wire.turns.requests) == JOBS
-    lateness = sorted((claimed - at).total_seconds() for _, at, _, claimed in found)
-    assert lateness[int(JOBS * 0.99)] <= 2
-    assert lateness[-1] <= 10
-
-
 async def test_a_killed_scheduler_goes_on_at_once_when_it_is_started_again(
     sqlite_url: str, tmp_path: Path, pki: Path, wire: Wire
 ) -> None:
@@ -212,17 +167,6 @@ async def deleted(database: Database, wire: Wire, job_id: str) -> None:
         await catalog.delete("default", job_id)
 
 
-async def _create_jobs(database: Database, first_due: datetime) -> dict[str, datetime]:
-    due = {f"job{n}": first_due + timedelta(seconds=n % SECONDS) for n in range(JOBS)}
-
-    def insert(connection: sa.Connection) -> None:
-        for job_id, at in due.items():
-            jobs.insert_job(connection, job_at(job_id, at, f"answer {job_id}"), "")
-
-    await database.write(insert)
-    return due
-
-
 def job_at(job_id: str, at: datetime, prompt: str) -> Job:
     return Job(
         id=job_id,
@@ -233,9 +177,3 @@ def job_at(job_id: str, at: datetime, prompt: str) -> Job:
         next_run_at=at,
         created_at=at,
     )
-
-
-async def _finished(database: Database) -> list[tuple[str, datetime, str, datetime]]:
-    query = run.select().where(run.c.finished_at.is_not(None))
-    rows = await database.read(lambda connection: connection.execute(query).all())
-    return [(row.job_id, row.scheduled_for, row.state, row.claimed_at) for row in rows]
