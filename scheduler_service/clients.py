@@ -1,6 +1,7 @@
 """The services that the scheduler calls."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from services.errors import (
     details_of,
 )
 from services.messages import message_of, record_of
+from services.streams import resume
 
 _CALL_S = 10.0
 _CHANGE_S = 120.0
@@ -173,40 +175,33 @@ class AgentClient:
         stopping = self._turns.InterruptTurn(request, timeout=_CALL_S)
         return await _answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
 
-    def watch(self, claim: Claim) -> "AgentTurnWatch":
-        """Watch the attempt's turn from its beginning."""
-        return AgentTurnWatch(self._turns, claim.turn_id, claim.job.profile)
+    async def result(self, claim: Claim) -> TurnResult:
+        """Watch the attempt's turn, over as many streams as it takes; return what it came to."""
+        last = 0
 
+        def open_call() -> grpc.aio.UnaryStreamCall[
+            turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
+        ]:
+            request = turn_pb2.WatchTurnRequest(
+                turn_id=claim.turn_id,
+                profile=claim.job.profile,
+                after_sequence=last,
+                max_deltas_per_second=_DELTAS_PER_SECOND,
+            )
+            return self._turns.WatchTurn(request)
 
-class AgentTurnWatch:
-    """A turn of the agent that is being watched, over as many streams as it takes."""
-
-    def __init__(self, turns: turn_pb2_grpc.TurnServiceStub, turn_id: str, profile: str) -> None:
-        self._turns = turns
-        self._turn_id = turn_id
-        self._profile = profile
-        self._sequence = 0
-
-    async def result(self) -> TurnResult:
-        """Return what the turn came to; after Unavailable, call again to go on from there."""
-        request = turn_pb2.WatchTurnRequest(
-            turn_id=self._turn_id,
-            profile=self._profile,
-            after_sequence=self._sequence,
-            max_deltas_per_second=_DELTAS_PER_SECOND,
-        )
-        call = self._turns.WatchTurn(request)
         try:
-            async for response in call:
-                for event in response.events:
-                    if event.HasField("turn_finished"):
-                        return _result(event.turn_finished)
-                    self._sequence = event.sequence or self._sequence
+            watching = resume(
+                open_call, _ends_turn, passes=lambda error: error.code() not in _FINAL
+            )
+            async with aclosing(watching) as responses:
+                async for response in responses:
+                    if _ends_turn(response):
+                        return _result(response.events[-1].turn_finished)
+                    last = max(last, *(event.sequence for event in response.events))
         except grpc.aio.AioRpcError as error:
             raise _explained(error) from error
-        finally:
-            call.cancel()
-        raise ServiceUnavailable(f"the stream of turn {self._turn_id} ended before the turn did")
+        raise AssertionError("a turn that is watched ends")
 
 
 class GatewayClient:
@@ -326,6 +321,14 @@ def _part(part: str | Output) -> content_pb2.MessagePart:
     return content_pb2.MessagePart(quotation=quotation)
 
 
+def _may_pass(error: grpc.aio.AioRpcError) -> bool:
+    return error.code() not in _FINAL
+
+
+def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
+    return response.events[-1].HasField("turn_finished")
+
+
 def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:
     match finished.WhichOneof("outcome"):
         case "completed":
@@ -346,6 +349,6 @@ def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:
 
 def _explained(error: grpc.aio.AioRpcError) -> HermesError:
     details = details_of(error)
-    if error.code() in _FINAL:
-        return CallRefused(details.message, reason=details.reason, metadata=details.metadata)
-    return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
+    if _may_pass(error):
+        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
+    return CallRefused(details.message, reason=details.reason, metadata=details.metadata)

@@ -62,7 +62,7 @@ class CuratorRuns:
         except REFUSED as error:
             _log.warning("run %s of the curator failed: %s", claim.run_id, error)
             failed = replace(claim, state=RunState.DELIVERING, error=str(error))
-            end = partial(runs.end_run, leases=self._leases, claim=failed)
+            end = partial(runs.save, leases=self._leases, claim=failed)
             await self._call(claim, partial(self._database.write, end))
             return failed
         end = partial(
@@ -108,8 +108,9 @@ class CuratorRuns:
                 return await call()
             except Unavailable as error:
                 if error.message != noted:
-                    note = partial(runs.note_error, leases=self._leases, claim=claim)
-                    await self._database.write(partial(note, error=error.message))
+                    waits = replace(claim, error=error.message)
+                    note = partial(runs.save, leases=self._leases, claim=waits)
+                    await self._database.write(note)
                     noted = error.message
                 raise
 

@@ -121,7 +121,7 @@ class Runner:
             with self._room_for_another():
                 await self._clock.sleep(max(0.0, wait.total_seconds()))
         async with self._slots:
-            result = await self._turn(claim)
+            claim, result = await self._turn(claim)
         now, attempt = self._clock.now(), claim.attempt.number
         again_at = retry_at(attempt, now, claim.job.spec.options) if result.may_retry else None
         if again_at is not None:
@@ -133,7 +133,7 @@ class Runner:
                 return again
         output, error = result.output, result.error
         claim = replace(claim, state=RunState.DELIVERING, output=output, error=error)
-        await self._store(partial(runs.end_run, leases=self._leases, claim=claim), claim)
+        await self._store(partial(runs.save, leases=self._leases, claim=claim), claim)
         return claim
 
     @contextmanager
@@ -144,7 +144,7 @@ class Runner:
         finally:
             self._aside -= 1
 
-    async def _turn(self, claim: Claim) -> TurnResult:
+    async def _turn(self, claim: Claim) -> tuple[Claim, TurnResult]:
         try:
             if claim.state is RunState.CLAIMED:
                 claim = await self._start(claim)
@@ -152,7 +152,8 @@ class Runner:
         except CallRefused as refusal:
             result = TurnResult("", str(refusal))
         output = _storable(result.output, _MAX_OUTPUT_BYTES)
-        return replace(result, output=output, error=_storable(result.error, _MAX_ERROR_BYTES))
+        error = _storable(result.error, _MAX_ERROR_BYTES)
+        return claim, replace(result, output=output, error=error)
 
     async def _start(self, claim: Claim) -> Claim:
         """Start the attempt's turn, once nothing that it takes the place of runs any more."""
@@ -168,8 +169,8 @@ class Runner:
         try:
             await self._persist(claim, partial(self._start_held, claim, ask))
             attempt = replace(claim.attempt, started_at=self._clock.now())
-            started = replace(claim, attempt=attempt)
-            await self._store(partial(runs.start_run, leases=self._leases, claim=started), claim)
+            started = replace(claim, state=RunState.RUNNING, attempt=attempt)
+            await self._store(partial(runs.save, leases=self._leases, claim=started), claim)
         except (Fenced, asyncio.CancelledError):
             await unbroken(self._take_back(claim))
             raise
@@ -213,8 +214,8 @@ class Runner:
         return Ask(instructions(claim.job), parts(claim.job, judged), sorted(denied))
 
     async def _watch(self, claim: Claim) -> TurnResult:
-        watch, limit = self._agent.watch(claim), claim.job.spec.options.timeout
-        result = partial(self._persist, claim, watch.result)
+        limit = claim.job.spec.options.timeout
+        result = partial(self._persist, claim, partial(self._agent.result, claim))
         if limit is None or claim.attempt.started_at is None:
             return await result()
         taken = self._clock.now() - claim.attempt.started_at

@@ -126,7 +126,7 @@ def end_run(
     renamed = _rename(connection, claim.job.profile, report.merged, now)
     output = msgspec.json.encode(Outcome(report, renamed)).decode()
     ended = replace(claim, state=RunState.DELIVERING, output=output, error="")
-    runs.end_run(connection, leases, ended)
+    runs.save(connection, leases, ended)
     return ended
 
 

@@ -89,20 +89,24 @@ def is_cancelled(connection: sa.Connection, claim: Claim) -> bool:
     return found is None or found.state is RunState.CANCELLED
 
 
-def start_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
-    """Note that the claim's attempt has started; raises Fenced."""
+def save(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
+    """Store how far the claim's run has come; raises Fenced."""
     attempt = claim.attempt
     leases.fence(
         connection,
         claim.lease,
-        state=RunState.RUNNING,
+        state=claim.state,
+        output=claim.output,
+        error=claim.error,
+        attempt=attempt.number,
+        not_before=attempt.not_before,
         started_at=attempt.started_at,
         traceparent=claim.traceparent or None,
     )
 
 
 def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:
-    """Note that the claim's attempt is to be made, and why the last one failed.
+    """Store a claim whose attempt is to be made, as the last one failed.
 
     False where the job was deleted meanwhile, or paused and nobody has asked for the run. Raises
     Fenced.
@@ -115,32 +119,8 @@ def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bo
     is_requested = found is not None and found.is_requested
     if stored.job.state is JobState.PAUSED and not is_requested:
         return False
-    leases.fence(
-        connection,
-        claim.lease,
-        state=RunState.CLAIMED,
-        attempt=claim.attempt.number,
-        not_before=claim.attempt.not_before,
-        started_at=None,
-        error=claim.error,
-    )
+    save(connection, leases, claim)
     return True
-
-
-def note_error(connection: sa.Connection, leases: LeaseTable, claim: Claim, error: str) -> None:
-    """Store why a run does not go on at the moment; raises Fenced."""
-    leases.fence(connection, claim.lease, error=error)
-
-
-def end_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
-    """Store what the claim says its turn came to, for delivery; raises Fenced."""
-    leases.fence(
-        connection,
-        claim.lease,
-        state=RunState.DELIVERING,
-        output=claim.output,
-        error=claim.error,
-    )
 
 
 class Ending(Struct, frozen=True):

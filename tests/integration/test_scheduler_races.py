@@ -1,7 +1,7 @@
 """What happens at the same moment: runs that are replaced, cancelled, changed or asked for."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -259,33 +259,6 @@ async def test_what_was_due_first_has_the_room_first(prepared: Database, wire: W
         first = {run.id for job in ("job0", "job1") for run in await running.claimed(job)}
         assert held & first == first
         assert len(held) == 2
-
-
-class SlowDatabase(Database):
-    """One whose commits take time."""
-
-    clock: SetClock
-    takes_s = 0
-
-    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        done = await super().write(fn, notify)
-        self.clock.step(self.takes_s)
-        return done
-
-
-async def test_lateness_ends_with_the_commit(sqlite_url: str, wire: Wire) -> None:
-    clock = SetClock(NOON)
-    async with SlowDatabase(sqlite_url, "scheduler") as database:
-        database.clock = clock
-        await database.migrate(metadata.create_all)
-        async with scheduler(database, wire, clock=clock) as running:
-            await running.create("x", "1m")
-            clock.step(60)
-            database.takes_s = 5
-            await running.look()
-            await running.claimed("x")
-            await running.counted("hermes_cron_lateness_seconds_count", 1)
-            assert running.metric("hermes_cron_lateness_seconds_sum") >= 5
 
 
 async def test_a_change_that_is_asked_for_again_counts_from_when_it_was_asked_for(

@@ -1,6 +1,5 @@
 """A job's way from its due time to the chat, with an agent and a gateway at the wire."""
 
-import asyncio
 from datetime import timedelta
 
 import grpc
@@ -103,24 +102,6 @@ async def test_streams_that_are_cut_are_resumed_behind_the_last_event(
     assert run.state == RunState.SUCCEEDED
     assert wire.turns.watched_after[run.id] == [0, 1, 1, 1]
     assert wire.turns.start_calls[run.id] == 1
-
-
-async def test_a_run_waits_for_an_agent_and_a_gateway_that_are_away(
-    running: SchedulerUnderTest, wire: Wire
-) -> None:
-    wire.turns.unreachable = wire.deliveries.unreachable = True
-    await running.create("x", "1m")
-    await running.passes()
-    await asyncio.sleep(0.3)
-    assert wire.turns.requests == {}
-    wire.turns.unreachable = False
-    await wire.turns.started(1)
-    await asyncio.sleep(0.3)
-    assert wire.deliveries.texts == []
-    wire.deliveries.unreachable = False
-    assert await wire.deliveries.delivered(1) == ["hello"]
-    (run,) = await running.finished("x")
-    assert run.state == RunState.SUCCEEDED
 
 
 async def test_a_delivery_whose_answer_was_lost_is_repeated_under_the_same_id(

@@ -133,7 +133,8 @@ async def test_who_takes_a_run_over_goes_on_in_its_trace(prepared: Database) -> 
         jobs.insert_job(connection, each, "")
         (claim,) = claims.claim(connection, HOLDER, [(each, firing)], NOON, 9).runs
         assert claim.traceparent == ""
-        runs.start_run(connection, HOLDER.leases, replace(claim, traceparent=trace))
+        begun = replace(claim, state=RunState.RUNNING, traceparent=trace)
+        runs.save(connection, HOLDER.leases, begun)
         claims.let_go(connection, HOLDER, [claim.lease])
 
     await prepared.write(leave_begun)

@@ -7,13 +7,11 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from msgspec.structs import replace
 
-from scheduler_service.jobs import Origin, RunState
+from scheduler_service.jobs import RunState
 from scheduler_service.schedule.misfire import Policy, fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
-from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.leases import Fenced, new_owner
@@ -114,28 +112,6 @@ async def test_an_output_that_was_not_delivered_yet_is_delivered_by_another(
     assert wire.turns.watched_after[run.id] == [0]
 
 
-async def test_what_was_delivered_before_the_job_got_another_name_is_delivered(
-    replicas: Replicas, wire: Wire
-) -> None:
-    wire.deliveries.lost_answers = 10_000
-    first = await replicas.start()
-    # A terminal is told the job's name.
-    job = await first.create("x", "1m", origin=Origin("cli", "7"))
-    await first.passes()
-    (text,) = await wire.deliveries.delivered(1)
-    await first.die()
-    renamed = (
-        metadata.tables["job"].update().values(spec=to_text(replace(job.spec, name="another")))
-    )
-    await (await replicas.database()).write(lambda connection: connection.execute(renamed))
-    wire.deliveries.lost_answers = 0
-    second = await replicas.start()
-    (run,) = await second.finished("x")
-    assert (run.state, run.delivery_error) == (RunState.SUCCEEDED, "")
-    assert wire.deliveries.conflicts == [run.id]
-    assert wire.deliveries.texts == [text]
-
-
 async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
     replicas: Replicas, wire: Wire
 ) -> None:
@@ -188,8 +164,7 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     assert (theirs.run_id, theirs.lease.epoch) == (mine.run_id, mine.lease.epoch + 1)
 
     for write in (
-        partial(runs.start_run, leases=early.leases, claim=mine),
-        partial(runs.end_run, leases=early.leases, claim=mine),
+        partial(runs.save, leases=early.leases, claim=mine),
         partial(runs.close_run, leases=early.leases, claim=mine, ending=GOOD, now=due),
     ):
         with pytest.raises(Fenced):
@@ -203,23 +178,3 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
         partial(claims.claim, holder=early, firings=[(job, firing)], now=due, room=9)
     )
     assert again.runs == ()
-
-
-async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back(
-    replicas: Replicas, wire: Wire
-) -> None:
-    first = await replicas.start()
-    await first.create("x", "every 1m")
-    await first.passes()
-    (run,) = await first.finished("x")
-    database = await replicas.database()
-    job = await first.catalog.get("default", "x")
-    await database.write(
-        lambda connection: connection.execute(
-            metadata.tables["job"].update().values(next_run_at=run.scheduled_for)
-        )
-    )
-    await first.look()
-    while (await first.catalog.get("default", "x")).next_run_at != job.next_run_at:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert [each.id for each in await first.claimed("x")] == [run.id]
