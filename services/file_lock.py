@@ -1,8 +1,15 @@
-"""A lock file that one process holds, and that says which."""
+"""Lock files: those of one process at a time, and one that says which has it."""
 
+import asyncio
 import fcntl
 import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+from services.errors import FailedPrecondition, Unavailable
+
+_LOOK_S = 0.02
 
 
 class LockHeld(Exception):
@@ -43,3 +50,41 @@ class FileLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+@asynccontextmanager
+async def locked_by(path: Path, what: str, wait_s: float) -> AsyncGenerator[None]:
+    """Hold a lock file, made where it is missing, against all who change `what` by it.
+
+    Unavailable where somebody else holds it for longer.
+    """
+    lock = await asyncio.to_thread(_open, path)
+    try:
+        await wait_for(lock, wait_s)
+        yield
+    except LockHeld:
+        raise Unavailable(f"another program holds {what}; try again") from None
+    finally:
+        os.close(lock)  # which lets go of it
+
+
+async def wait_for(lock: int, wait_s: float) -> None:
+    """Lock an open file; LockHeld where somebody else has it for longer."""
+    try:
+        async with asyncio.timeout(wait_s):
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        raise LockHeld("another program") from None
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        raise FailedPrecondition(f"{path} cannot be locked: {error.strerror}") from None

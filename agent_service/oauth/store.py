@@ -1,18 +1,17 @@
 """Where logins are kept: the seam, and `auth.json` of a home with its lock."""
 
 import asyncio
-import fcntl
 import json
-import os
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.tokens import Login, object_of
-from services.errors import FailedPrecondition, Unavailable
+from services.errors import FailedPrecondition
+from services.file_lock import locked_by
 from services.home import replace_file
 from services.redact import Redactor
 
@@ -97,7 +96,6 @@ def _entry(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return object_of(_providers(document).get(name))
 
 
-_LOOK_S = 0.02
 _PRIVATE = 0o600
 _MAX_BYTES = 4 * 1024 * 1024
 
@@ -115,12 +113,8 @@ class LoginFile:
         """Keep every other process of the home from changing logins meanwhile."""
         # Other programs that share a home lock this file as well.
         path = self.path.with_suffix(".lock")
-        lock = await asyncio.to_thread(_open, path)
-        try:
-            await _lock(lock, path, self._lock_wait_s)
+        async with locked_by(path, str(path), self._lock_wait_s):
             yield
-        finally:
-            os.close(lock)  # which lets go of it
 
     async def read(self) -> dict[str, Any]:
         """What it says; empty where it is not there."""
@@ -148,24 +142,3 @@ def _read(path: Path) -> dict[str, Any]:
         # It may have logins of other programs, so it is not for us to write it anew.
         raise FailedPrecondition(f"{path} is damaged: repair it, or move it away and log in again")
     return cast("dict[str, Any]", document)
-
-
-def _open(path: Path) -> int:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(path, flags, _PRIVATE)
-    except OSError as error:
-        raise FailedPrecondition(f"{path} cannot be locked: {error.strerror}") from None
-
-
-async def _lock(lock: int, path: Path, wait_s: float) -> None:
-    try:
-        async with asyncio.timeout(wait_s):
-            while True:
-                with suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                await asyncio.sleep(_LOOK_S)
-    except TimeoutError:
-        raise Unavailable(f"another program holds {path}; try again") from None

@@ -2,17 +2,17 @@
 
 import asyncio
 import errno
-import fcntl
 import os
 import secrets
 import stat
-import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
+
+from services.file_lock import LockHeld, wait_for
 
 
 class FileRefused(Exception):
@@ -62,7 +62,6 @@ LOCK = ".usage.json.lock"
 MAX_FILES = 20_000
 MAX_DEPTH = 4
 LOCK_PATIENCE_S = 10.0
-LOCK_PAUSE_S = 0.02
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -103,12 +102,10 @@ class HomeSkillFiles:
         """Hold the lock that every program keeps to which changes usage records."""
         handle = await asyncio.to_thread(self._open_lock)
         try:
-            deadline = time.monotonic() + self._patience_s
-            while not _try_lock(handle):
-                if time.monotonic() > deadline:
-                    raise LibraryBusy(f"{self._root / self._lock} is held by another program")
-                await asyncio.sleep(LOCK_PAUSE_S)
+            await wait_for(handle, self._patience_s)
             yield
+        except LockHeld as error:
+            raise LibraryBusy(f"{self._root / self._lock} is held by {error}") from None
         finally:
             os.close(handle)
 
@@ -243,14 +240,6 @@ def _split(path: str) -> tuple[str, str]:
 def _check_name(name: str, path: str) -> None:
     if name in ("", ".", "..") or "\0" in name:
         raise FileRefused(f"{path!r} is no path in the library")
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _write_through(parent: int, name: str, data: bytes, mode: int) -> None:

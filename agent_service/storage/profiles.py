@@ -1,8 +1,6 @@
 """Where a profile's documents are: SOUL.md, memories; the seam of what keeps them."""
 
 import asyncio
-import fcntl
-import os
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -10,13 +8,13 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from services.errors import FailedPrecondition, Unavailable
+from services.file_lock import locked_by
 from services.home import HomePaths, replace_file
 from services.lifecycle import unbroken
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 LOCK_WAIT_S = 10.0
 """How long somebody else may have a document, such as another program that uses the home."""
-_LOOK_S = 0.02
 _PRIVATE = 0o600
 
 
@@ -62,23 +60,16 @@ class FileProfiles:
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
         """A file to change, under the advisory lock of `<file>.lock`."""
         path = self._path(profile, name)
-        async with self._in_line(path):
-            lock = await asyncio.to_thread(_open_lock, path)
-            try:
-                async with _waiting(path, self._lock_wait_s):
-                    await _lock(lock)
-                yield _File(path, await asyncio.to_thread(_read, path))
-            finally:
-                os.close(lock)
-
-    @asynccontextmanager
-    async def _in_line(self, path: Path) -> AsyncGenerator[None]:
-        """Let those of this process have a file in the order in which they ask for it."""
+        what, lock = f"{path.name} of this home", path.with_name(f"{path.name}.lock")
         line = self._lines.setdefault(path, asyncio.Lock())
-        async with _waiting(path, self._lock_wait_s):
-            await line.acquire()
         try:
-            yield
+            async with asyncio.timeout(self._lock_wait_s):
+                await line.acquire()
+        except TimeoutError:
+            raise Unavailable(f"another program holds {what}; try again") from None
+        try:
+            async with locked_by(lock, what, self._lock_wait_s):
+                yield _File(path, await asyncio.to_thread(_read, path))
         finally:
             line.release()
 
@@ -122,29 +113,3 @@ def _replace(path: Path, data: bytes) -> None:
     with suppress(FileNotFoundError):
         mode = path.stat().st_mode & 0o777
     replace_file(path, data, mode)
-
-
-def _open_lock(path: Path) -> int:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(path.with_name(f"{path.name}.lock"), flags, _PRIVATE)
-    except OSError as error:
-        raise FailedPrecondition(f"{path} cannot be locked: {error.strerror}") from None
-
-
-async def _lock(lock: int) -> None:
-    while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        await asyncio.sleep(_LOOK_S)
-
-
-@asynccontextmanager
-async def _waiting(path: Path, wait_s: float) -> AsyncGenerator[None]:
-    try:
-        async with asyncio.timeout(wait_s):
-            yield
-    except TimeoutError:
-        raise Unavailable(f"another program holds {path.name} of this home; try again") from None
