@@ -106,7 +106,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """The round-trip data of a config.yaml; a key given twice has its last value."""
+    """The round-trip data of a config.yaml."""
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
@@ -114,7 +114,9 @@ def parse_yaml(text: str, path: Path) -> Any:
     except MarkedYAMLError as error:
         mark = cast("Any", error.problem_mark)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise unusable(where, f"is not valid YAML: {error.problem}") from None
+        # Of a key that is given twice, the values are told, too.
+        problem = str(error.problem).partition(" with value")[0]
+        raise unusable(where, f"is not valid YAML: {problem}") from None
     except YAMLError:
         raise unusable(str(path), "is not valid YAML: it has control characters") from None
     if data is None:
@@ -125,19 +127,10 @@ def parse_yaml(text: str, path: Path) -> Any:
 
 
 def round_trip() -> "YAML":
-    """A reader and writer that keeps comments; of a key given twice it takes the last value."""
+    """A reader and writer that keeps comments."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import RoundTripConstructor
-
-    class LastWins(RoundTripConstructor):
-        def check_mapping_key(
-            self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any
-        ) -> bool:
-            del node, key_node, mapping, key, value
-            return True
 
     yaml = YAML()
-    yaml.Constructor = LastWins
     yaml.preserve_quotes = True
     yaml.width = 4096
     return yaml

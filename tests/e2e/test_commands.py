@@ -112,24 +112,6 @@ def test_notices_are_no_part_of_the_answer(home: Home) -> None:
         assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", asking.screen)) == 3
 
 
-def test_config_is_set_shown_and_checked(empty: Home) -> None:
-    untouched = empty.set(HERMES_SKILLS_BUNDLED="")
-    assert "Nothing is set" in untouched.run("config", "show").out
-    assert empty.run("config", "set", "agent.max_turns", "40").status == 0
-    assert empty.run("config", "set", "OPENROUTER_API_KEY", "sk-or-secret").status == 0
-    shown = empty.run("config", "show", "--json").json
-    by_key = {row["key"]: row for row in shown}
-    assert by_key["agent.max_turns"]["value"] == "40"
-    assert "config.yaml, line 2" in by_key["agent.max_turns"]["set_by"]
-    assert "secret" not in str(shown)
-    assert (empty.path / ".env").stat().st_mode & 0o077 == 0
-    every = empty.run("config", "show", "--all")
-    assert "executor.warm_pool_size" in every.out
-    checked = empty.run("config", "check")
-    assert (checked.status, checked.err) == (0, "")
-    assert "fine" in checked.out
-
-
 def test_doctor_says_what_works(home: Home, backend: str) -> None:
     result = home.run("doctor", "--json")
     assert (result.status, result.err) == (0, "")

@@ -182,6 +182,7 @@ def test_a_line_that_is_no_variable_is_remarked_on_without_its_text(tmp_path: Pa
     [
         ("a: b: c\n", "config.yaml, line 1: is not valid YAML: mapping values are not allowed"),
         ("a: 1\n\tb: 2\n", "config.yaml, line 2: is not valid YAML"),
+        ("a: 1\na: s-1\n", 'config.yaml, line 2: is not valid YAML: found duplicate key "a"'),
         ("a: *x\n", "config.yaml, line 1: is not valid YAML: found undefined alias"),
         ("- a\n", "config.yaml: must have `name: value` lines at its top"),
         ("a: \x01\n", "config.yaml: is not valid YAML: it has control characters"),
