@@ -6,25 +6,24 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from services.config import ConfigModel, Env, Flag, Settings, Yaml, load_settings
+from services.config import ConfigModel, Env, Flag, Settings, Yaml, load_settings, section
 
 
+@section("agent", variables="HERMES_")
 class LoopConfig(ConfigModel):
     """A sample with one field of each kind."""
 
-    max_turns: Annotated[
-        int, Field(ge=1, le=1000), Yaml("agent.max_turns"), Env("HERMES_MAX_TURNS"), Flag("turns")
-    ] = 90
+    max_turns: Annotated[int, Field(ge=1, le=1000), Flag("turns")] = 90
     """Model calls in one turn."""
     model: Annotated[
         str | None, Yaml("model.default", "model"), Env("HERMES_MODEL", "LLM_MODEL"), Flag("model")
     ] = None
     """The model's name."""
-    mode: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode")] = "off"
+    mode: Annotated[Literal["manual", "smart", "off"], Yaml("approvals.mode"), Env()] = "off"
     """Who is asked."""
     stream: Annotated[bool, Yaml("streaming.enabled"), Env("HERMES_STREAM")] = True
     """Whether answers are shown as they come."""
-    allowed: Annotated[tuple[str, ...], Yaml("agent.allowed"), Env("ALLOWED_USERS")] = ()
+    allowed: Annotated[tuple[str, ...], Env("ALLOWED_USERS")] = ()
     """Who may write."""
     api_key: Annotated[SecretStr | None, Yaml("model.api_key"), Env("MODEL_API_KEY")] = None
     """The key of the endpoint."""
