@@ -115,7 +115,7 @@ def parse_yaml(text: str, path: Path) -> Any:
         mark = cast("Any", error.problem_mark)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         # Of a key that is given twice, the values are told, too.
-        problem = str(error.problem).partition(" with value")[0]
+        problem = str(cast("Any", error).problem).partition(" with value")[0]
         raise unusable(where, f"is not valid YAML: {problem}") from None
     except YAMLError:
         raise unusable(str(path), "is not valid YAML: it has control characters") from None
