@@ -43,6 +43,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(2 * (os.cpu_count() or 1), 6)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the checks of the architecture to one process, which parses the repository once."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduler: Any = importlib.import_module("xdist.scheduler").LoadFileScheduling
+
+    class ByFile(scheduler):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "architecture" if file.startswith("tests/architecture/") else file
+
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that take long first."""
 

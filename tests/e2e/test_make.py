@@ -39,5 +39,7 @@ def test_up_starts_hermes_and_opens_a_chat(model: ModelProcess, tmp_path: Path) 
 
 
 def test_test_runs_what_is_chosen() -> None:
-    said = run_make("test", "ARGS=-q -p no:cacheprovider tests/unit/test_service_requirements.py")
+    said = run_make(
+        "test", "ARGS=-q -p no:cacheprovider tests/architecture/test_service_requirements.py"
+    )
     assert " passed" in said

@@ -178,7 +178,7 @@ def _places(at: datetime, zone: str, *, both_passes: bool) -> set[datetime]:
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=10)
 # The next firing but those of the second pass is in the next year's summer.
 @example("* * 5,6,24 6,7,10 0,1,4", (CAIRO, date(2026, 10, 29)))
 @given(

@@ -14,6 +14,7 @@ from services.cli.main import COMMANDS, parser_of
 from services.config import ConfigModel
 from services.config_catalog import ConfigCatalog
 from services.config_fields import Declared, declared_fields
+from tests.architecture.source import product
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
@@ -79,10 +80,7 @@ def test_every_setting_is_explained() -> None:
 
 
 def test_every_setting_is_read() -> None:
-    read = set[str]()
-    for path in [*ROOT.glob("services/**/*.py"), *ROOT.glob("*_service/**/*.py")]:
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    read = {node.attr for module in product() for node in module.find(ast.Attribute)}
     fields = (field for model in all_models() for field in declared_fields(model))
     assert [field.key for field in fields if field.location[-1] not in read] == []
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
+from functools import cache
 from importlib.metadata import packages_distributions
 
 from tests.architecture.source import ROOT, product
@@ -27,6 +28,7 @@ OF_CHATS = {"prompt-toolkit"}
 """What it imports for whoever talks, in the gateway's image."""
 
 
+@cache
 def required(service: str) -> set[str]:
     """The names of what a service's image gets."""
     said = subprocess.run(
