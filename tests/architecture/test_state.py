@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from services.config_fields import declared_fields
 from tests.architecture.source import (
     Module,
     assert_clean,
@@ -12,6 +13,7 @@ from tests.architecture.source import (
     sample,
     suite,
 )
+from tests.unit.services.test_config_docs import all_models
 
 CONFIG = "services/config.py"
 BOX = "executor_service/supervisor/main.py"
@@ -159,3 +161,9 @@ def test_records_are_structs_with_slots() -> None:
         sample("class A(Struct, frozen=True, dict=True): ..."),
     )
     assert not list(slow_records(sample("class A(Struct, frozen=True): ...")))
+
+
+def test_every_setting_is_read() -> None:
+    read = {node.attr for module in product() for node in module.find(ast.Attribute)}
+    fields = (field for model in all_models() for field in declared_fields(model))
+    assert [field.key for field in fields if field.location[-1] not in read] == []

@@ -3,7 +3,6 @@
 `python -m tests.unit.services.test_config_docs` writes it anew.
 """
 
-import ast
 from functools import cache
 from importlib import import_module
 from itertools import groupby
@@ -13,8 +12,7 @@ from services import config_models
 from services.cli.main import COMMANDS, parser_of
 from services.config import ConfigModel
 from services.config_catalog import ConfigCatalog
-from services.config_fields import Declared, declared_fields
-from tests.architecture.source import product
+from services.config_fields import Declared
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
@@ -77,12 +75,6 @@ def test_the_reference_is_what_the_models_say() -> None:
 def test_every_setting_is_explained() -> None:
     silent = [entry.key for entry in ConfigCatalog(all_models()).declared if not entry.meaning]
     assert not silent
-
-
-def test_every_setting_is_read() -> None:
-    read = {node.attr for module in product() for node in module.find(ast.Attribute)}
-    fields = (field for model in all_models() for field in declared_fields(model))
-    assert [field.key for field in fields if field.location[-1] not in read] == []
 
 
 if __name__ == "__main__":
