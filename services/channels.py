@@ -27,9 +27,6 @@ from services.retries import service_config
 from services.streams import SentStream, at_once
 from services.tls import ClientTls, TlsFiles
 
-MAX_LEASED_CONNECTIONS = 64
-"""How many endpoints that other services named may stay connected at one time."""
-
 _OPTIONS: tuple[tuple[str, str | int], ...] = (
     ("grpc.keepalive_time_ms", deadlines.KEEPALIVE_INTERVAL_S * 1000),
     ("grpc.keepalive_timeout_ms", deadlines.KEEPALIVE_TIMEOUT_S * 1000),
@@ -66,8 +63,7 @@ class Channels:
         self._tls: ClientTls | None = None
         metadata = ((AUTHORIZATION_KEY, BEARER + token),) if token is not None else ()
         self._extras = _Extras(metadata, observer, Workers())
-        self._named: dict[str, ManagedChannel] = {}
-        self._leased: dict[str, ManagedChannel] = {}
+        self._channels: dict[str, ManagedChannel] = {}
 
     async def __aenter__(self) -> Self:
         if self._files is not None:
@@ -80,7 +76,7 @@ class Channels:
 
     def to(self, service: str) -> grpc.aio.Channel:
         """Returns the channel to a configured service; fails with FailedPrecondition."""
-        channel = self._named.get(service)
+        channel = self._channels.get(service)
         if channel is None:
             if service not in self._addresses:
                 raise FailedPrecondition(f"no address is configured for the {service} service")
@@ -89,23 +85,19 @@ class Channels:
                 channel = ManagedChannel(lambda _: InProcessChannel(place), None, self._extras)
             else:
                 channel = self._channel(place)
-            self._named[service] = channel
+            self._channels[service] = channel
         return cast("grpc.aio.Channel", channel)
 
     def at(self, endpoint: str) -> grpc.aio.Channel:
         """Returns the channel to an endpoint that a service named, such as a sandbox's executor."""
-        channel = self._leased.pop(endpoint, None) or self._channel(endpoint)
-        connected = [other for other in self._leased.values() if other.connected]
-        for other in connected[: max(0, len(connected) + 1 - MAX_LEASED_CONNECTIONS)]:
-            other.release()
-        # Behind the others: the connections that were asked for last are the ones that stay.
-        self._leased[endpoint] = channel
+        channel = self._channels.get(endpoint) or self._channel(endpoint)
+        self._channels[endpoint] = channel
         return cast("grpc.aio.Channel", channel)
 
     async def close(self) -> None:
         """Cancels the calls to other processes and closes every channel."""
         async with self._extras.workers:
-            for channel in (*self._named.values(), *self._leased.values()):
+            for channel in self._channels.values():
                 await channel.close()
 
     def _channel(self, place: Address | str) -> "ManagedChannel":
@@ -166,28 +158,18 @@ class ManagedChannel:
         self.stream_unary = partial(_Method, self, "stream_unary", None)
         self.stream_stream = partial(_Method, self, "stream_stream", None)
 
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection now."""
-        return self._connection is not None
-
     def current(self) -> Any:
         """Returns the connection for the next call."""
         tls = self._tls() if self._tls is not None else None
-        if tls is not None and tls.generation != self._generation:
-            self.release()
+        if self._connection is not None and tls is not None and tls.generation != self._generation:
+            self.extras.workers.start("retire a connection", _close(self._connection))
+            self._connection = None
         if self._connection is None:
             if self._closed:
                 raise ServiceUnavailable("this process has closed its connections")
             self._generation = 0 if tls is None else tls.generation
             self._connection = self._connect(tls)
         return self._connection
-
-    def release(self) -> None:
-        """Gives the connection up once its calls have ended; the next call connects again."""
-        if self._connection is not None:
-            self.extras.workers.start("retire a connection", _close(self._connection))
-            self._connection = None
 
     async def close(self) -> None:
         """Ends the calls, and takes no more."""

@@ -26,6 +26,16 @@ class HomeError(FailedPrecondition):
     """The home cannot be used as it is; the message is one line that says what to do."""
 
 
+class _Inside:
+    """A file or folder of a home, by its path there."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, home: "HomePaths", _kind: type) -> Path:
+        return home.root / self._path
+
+
 class HomePaths(Struct, frozen=True):
     """The files and folders of one home."""
 
@@ -36,80 +46,39 @@ class HomePaths(Struct, frozen=True):
     name: str = DEFAULT_PROFILE
     """The profile whose home it is, which is found here by its name as well."""
 
+    config = _Inside("config.yaml")
+    """The settings that a person edits."""
+    env = _Inside(".env")
+    """Keys and tokens, one NAME=value a line."""
+    auth = _Inside("auth.json")
+    """Tokens of device logins."""
+    soul = _Inside("SOUL.md")
+    """The agent's identity."""
+    memories = _Inside("memories")
+    """MEMORY.md and USER.md."""
+    skills = _Inside("skills")
+    """One folder a skill."""
+    received = _Inside("received")
+    """Files that came with messages to a terminal."""
+    cron = _Inside("cron")
+    """jobs.json and the output of runs."""
+    hooks = _Inside("hooks")
+    """One folder a hook."""
+    sessions = _Inside("sessions")
+    """Transcripts as JSON."""
+    logs = _Inside("logs")
+    """Rotating log files."""
+    state = _Inside("state")
+    """The services' databases."""
+    run = _Inside("run")
+    """Tokens, locks and the socket of the running services."""
+    workspaces = _Inside("workspaces")
+    """The sessions' files, mounted into their sandboxes."""
+
     @property
     def whole(self) -> Path:
         """The folder of all profiles."""
         return self.root if self.name == DEFAULT_PROFILE else self.root.parents[1]
-
-    @property
-    def config(self) -> Path:
-        """The settings that a person edits."""
-        return self.root / "config.yaml"
-
-    @property
-    def env(self) -> Path:
-        """Keys and tokens, one NAME=value a line."""
-        return self.root / ".env"
-
-    @property
-    def auth(self) -> Path:
-        """Tokens of device logins."""
-        return self.root / "auth.json"
-
-    @property
-    def soul(self) -> Path:
-        """The agent's identity."""
-        return self.root / "SOUL.md"
-
-    @property
-    def memories(self) -> Path:
-        """MEMORY.md and USER.md."""
-        return self.root / "memories"
-
-    @property
-    def skills(self) -> Path:
-        """One folder a skill."""
-        return self.root / "skills"
-
-    @property
-    def received(self) -> Path:
-        """Files that came with messages to a terminal."""
-        return self.root / "received"
-
-    @property
-    def cron(self) -> Path:
-        """jobs.json and the output of runs."""
-        return self.root / "cron"
-
-    @property
-    def hooks(self) -> Path:
-        """One folder a hook."""
-        return self.root / "hooks"
-
-    @property
-    def sessions(self) -> Path:
-        """Transcripts as JSON."""
-        return self.root / "sessions"
-
-    @property
-    def logs(self) -> Path:
-        """Rotating log files."""
-        return self.root / "logs"
-
-    @property
-    def state(self) -> Path:
-        """The services' databases."""
-        return self.root / "state"
-
-    @property
-    def run(self) -> Path:
-        """Tokens, locks and the socket of the running services."""
-        return self.root / "run"
-
-    @property
-    def workspaces(self) -> Path:
-        """The sessions' files, mounted into their sandboxes."""
-        return self.root / "workspaces"
 
     @property
     def socket(self) -> Path:

@@ -142,7 +142,7 @@ class Conversation:
         """A tunnel whose TLS ends here, so that secrets can be put into its request."""
         road, rule = self._road, self._admit(target)
         context = await road.secrets.context(target.host)
-        async with road.gate.connect_tls(target, road.lookups) as upstream:
+        async with road.gate.connect(target, road.lookups, by_tls=True) as upstream:
             # From now on it must not be idle: what need not be TLS has no other deadline.
             sink = Counted(upstream, self._passed(rule, "out"))
             self._is_answered = True

@@ -113,34 +113,21 @@ class Gate:
         self._resolve = resolve
 
     @asynccontextmanager
-    async def connect_tls(
-        self, target: Target, turn: asyncio.Semaphore
+    async def connect(
+        self, target: Target, turn: asyncio.Semaphore, *, by_tls: bool = False
     ) -> AsyncGenerator[Upstream]:
-        """A connection to a host that has proven who it is; otherwise as `connect`."""
-        if self._trust is None:
-            raise EgressRefused("untrusted", f"nothing says who may be {target}")
-        async with self._connected(target, turn, self._trust) as upstream:
-            yield upstream
-
-    @asynccontextmanager
-    async def connect(self, target: Target, turn: asyncio.Semaphore) -> AsyncGenerator[Upstream]:
-        """A connection for the time of the block.
+        """A connection for the time of the block, by TLS to a host that has proven who it is.
 
         A turn is taken for as long as the name is looked up. Fails with EgressRefused.
         """
-        async with self._connected(target, turn, None) as upstream:
-            yield upstream
-
-    @asynccontextmanager
-    async def _connected(
-        self, target: Target, turn: asyncio.Semaphore, tls: ssl.SSLContext | None
-    ) -> AsyncGenerator[Upstream]:
+        if by_tls and self._trust is None:
+            raise EgressRefused("untrusted", f"nothing says who may be {target}")
         addresses = [
             one for one in await self._addresses(target, turn) if self._vetting.allows(one)
         ]
         if not addresses:
             raise EgressRefused("address_refused", f"{target} has no public address")
-        upstream = await self._open(target, addresses, tls)
+        upstream = await self._open(target, addresses, self._trust if by_tls else None)
         try:
             yield upstream
         finally:

@@ -18,7 +18,6 @@ from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import (
-    BackendUnavailable,
     BoxCreateFailed,
     BoxLost,
     BoxOutOfMemory,
@@ -266,15 +265,6 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
     with pytest.raises(BoxCreateFailed, match="already exists"):
         await backend.create(spec)
     assert pods_of(stand_in, spec.owner) == [pod_name(spec.box_key)]
-
-
-async def test_what_a_failing_server_has_made_all_the_same_is_removed(
-    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
-) -> None:
-    stand_in.cluster.faults.append(Fault(500, "POST", "/pods$", is_late=True))
-    with pytest.raises(BackendUnavailable, match="made to fail late"):
-        await backend.create(spec)
-    assert pods_of(stand_in, spec.owner) == []
 
 
 async def test_a_busy_server_is_asked_again(

@@ -1,29 +1,25 @@
 """Channels and streams as a client uses them, against servers that fail, drain, die and return."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from services import channels as channels_module
 from services.addresses import UnixAddress
 from services.auth import Identity
-from services.channels import Channels, ManagedChannel
+from services.channels import Channels
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable, reason_of
 from services.logs import bind
-from services.server import Listen, Server
-from services.streams import open_stream, resume
+from services.streams import resume
 from services.task_groups import all_of
-from tests.fakes.component import Counter, Sample, running, turns
+from tests.fakes.component import Counter, running, turns
 from tests.fakes.statuses import TOKEN, scripted, scripted_beside
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
@@ -113,24 +109,6 @@ async def test_a_channel_that_is_closed_says_so(tmp_path: Path) -> None:
             await stub.GetTurn(turn_pb2.GetTurnRequest())
 
 
-async def test_an_endpoint_that_is_no_longer_asked_for_is_let_go_and_can_come_back(
-    tmp_path: Path,
-) -> None:
-    async with running(tmp_path) as served, served.channels() as channels:
-        channel = channels.at(str(served.address))
-        stub = turn_pb2_grpc.TurnServiceStub(channel)
-        async with open_stream(stub.WatchTurn(turn_pb2.WatchTurnRequest(turn_id="slow"))) as watch:
-            messages = aiter(watch)
-            await anext(messages)
-            for number in range(channels_module.MAX_LEASED_CONNECTIONS):
-                cast("ManagedChannel", channels.at(f"unix:{tmp_path}/{number}.sock")).current()
-            assert not cast("ManagedChannel", channel).connected
-            # Its stream goes on, and the next call connects again.
-            served.seen.release.set()
-            assert (await anext(messages)).events[0].sequence == 2
-            assert await stub.GetTurn(turn_pb2.GetTurnRequest()) is not None
-
-
 async def test_a_stream_is_resumed_where_it_was_cut(tmp_path: Path) -> None:
     cuts = [UNAVAILABLE, None, UNAVAILABLE, UNAVAILABLE]
     async with scripted(tmp_path, *cuts) as (servicer, channels):
@@ -155,55 +133,6 @@ async def test_patience_has_an_end(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             [event async for event in watch_from_start(channels, patience_s=0.3)]
     assert caught.value.code() is UNAVAILABLE
-
-
-async def test_a_resumed_stream_that_is_left_is_closed_on_the_server(tmp_path: Path) -> None:
-    async with running(tmp_path) as served, served.channels() as channels:
-        request = turn_pb2.WatchTurnRequest(turn_id="endless")
-        stream = resume(lambda: turns(channels).WatchTurn(request), lambda _: False)
-        async with aclosing(stream) as events:
-            async for _ in events:
-                break
-        while served.seen.ended != ["endless"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    assert served.counter.calls == [("WatchTurn", "CANCELLED")]
-
-
-async def test_a_watcher_survives_the_death_of_the_server(tmp_path: Path) -> None:
-    """The server is killed in the middle of a stream; another one takes its place."""
-    address = UnixAddress(tmp_path / "hermes.sock")
-    server = (
-        "import asyncio, pathlib, sys\n"
-        "from services.addresses import UnixAddress\n"
-        "from services.auth import Identity\n"
-        "from services.server import Listen, Server\n"
-        "from tests.fakes.component import Sample\n"
-        "async def main():\n"
-        "    listen = Listen((UnixAddress(pathlib.Path(sys.argv[1])),),"
-        " tokens={Identity.GATEWAY: 'secret'})\n"
-        "    async with Server([Sample()], listen) as server:\n"
-        "        await server.start()\n"
-        "        print('ready', flush=True)\n"
-        "        await asyncio.Event().wait()\n"
-        "asyncio.run(main())\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", server, str(address.path), stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert await process.stdout.readline() == b"ready\n"
-    received: list[int] = []
-    async with (
-        Channels(Identity.GATEWAY, {"agent": address}, token=TOKEN) as channels,
-        aclosing(watch_from_start(channels, turn_id="slow")) as watch,
-    ):
-        received.append(await anext(watch))
-        process.kill()
-        await process.wait()
-        async with Server([Sample()], Listen((address,), tokens={Identity.GATEWAY: TOKEN})) as new:
-            await new.start()
-            received.append(await anext(watch))
-    assert received == [1, 2]
 
 
 async def watch_from_start(

@@ -1,7 +1,6 @@
 """What can happen to an SQLite file is told in one sentence, and is over when it is over."""
 
 import asyncio
-import os
 import sqlite3
 import subprocess
 import sys
@@ -105,25 +104,6 @@ async def test_a_file_that_is_no_database_is_named(sqlite_url: str) -> None:
     error = await opening_fails(sqlite_url)
     assert isinstance(error, DatabaseDamaged)
     assert "backup" in error.message
-
-
-async def test_damage_inside_the_file_is_named(sqlite_url: str) -> None:
-    async with Database(sqlite_url, "test") as database:
-        await database.write(metadata.create_all)
-        for _ in range(20):
-            await write(database, "x" * 3000)
-
-    def damage() -> None:
-        with path_of(sqlite_url).open("r+b") as file:
-            file.seek(4096)
-            file.write(os.urandom(4096 * 10))
-
-    await asyncio.to_thread(damage)
-    async with Database(sqlite_url, "test") as database:
-        with pytest.raises(DatabaseDamaged):
-            await count(database)
-        with pytest.raises(DatabaseDamaged):
-            await write(database)
 
 
 async def test_a_file_that_another_program_locks_is_usable_again_afterwards(

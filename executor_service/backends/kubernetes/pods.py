@@ -16,7 +16,6 @@ from executor_service.backends.kubernetes.api import (
 from executor_service.backends.kubernetes.pod import GRACE_S
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
 from executor_service.errors import (
-    BackendError,
     BackendUnavailable,
     BoxCreateFailed,
     EngineRefused,
@@ -38,18 +37,8 @@ class Pods:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
 
     async def create(self, wanted: Json) -> Json:
-        """Make a pod; what a server made that then failed to say so is removed again."""
-        try:
-            return await self._cluster.call("POST", self._path, wanted)
-        except BackendError as error:
-            if isinstance(error, EngineRefused) and error.status < 500:
-                raise
-            # It may have been made all the same; its command has a digest that only this one knows.
-            made = await self.find(wanted["metadata"]["name"])
-            ours = wanted["spec"]["containers"][0]["command"]
-            if made is not None and made["spec"]["containers"][0].get("command") == ours:
-                await self.remove(made)
-            raise
+        """Make a pod; one that is made without an answer is found again as a stray."""
+        return await self._cluster.call("POST", self._path, wanted)
 
     async def until_running(self, name: str, timeout_s: float) -> None:
         """Wait until a pod's supervisor has been started; BoxCreateFailed when that never is."""

@@ -33,7 +33,7 @@ from executor_service.backends.modal.account import (
     ModalAccount,
 )
 from executor_service.backends.modal.records import Record, Records
-from executor_service.backends.modal.store import VolumeStore, volume_name
+from executor_service.backends.modal.store import VolumeStore
 from executor_service.backends.modal.stream import ModalStream
 from executor_service.config import ModalConfig
 from executor_service.errors import (
@@ -115,16 +115,9 @@ class ModalBackend:
 
     async def _make(self, spec: BoxSpec, record: Record, built: Built) -> str:
         opened = await self._account.open()
-        from modal import Sandbox, Volume
+        from modal import Sandbox
 
-        options, limits = self._options, spec.limits
-        volume = Volume.from_name(
-            volume_name(self._owner, spec.workspace),
-            environment_name=options.environment or None,
-            create_if_missing=True,
-            client=opened.client,
-        )
-        cpu = limits.cpu_count
+        cpu = spec.limits.cpu_count
         async with self._account.answering(_CREATE_DEADLINE_S):
             sandbox = await Sandbox.create.aio(
                 *_start(spec, built),
@@ -134,11 +127,11 @@ class ModalBackend:
                 timeout=self._lifetime_s,
                 idle_timeout=_IDLE_S,
                 workdir="/",
-                region=options.region or None,
+                region=self._options.region or None,
                 cpu=(min(cpu, _CPU_REQUEST), cpu) if cpu else None,
-                memory=_memory(limits),
+                memory=_memory(spec.limits),
                 block_network=True,
-                volumes={"/workspace": volume},
+                volumes={"/workspace": await self._store.volume(spec.workspace, make=True)},
                 client=opened.client,
             )
             await sandbox.detach.aio()

@@ -30,7 +30,7 @@ _MEMORY_MIB = (128, 512)
 _BYTES_OF_AN_ENTRY = 256
 
 
-def volume_name(owner: str, workspace: Path) -> str:
+def _volume_name(owner: str, workspace: Path) -> str:
     """What Modal calls a workspace: its folder's name, and a digest so that it is ours."""
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", workspace.name)[:_NAME_CHARACTERS]
     digest = sha256(f"{owner}\0{workspace}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
@@ -65,7 +65,7 @@ class VolumeStore:
         for volume in found:
             name = (volume.name or "").removeprefix("hermes-")
             path = folder / name[: -_DIGEST_CHARACTERS - 1]
-            if volume.name == volume_name(self._owner, path):
+            if volume.name == _volume_name(self._owner, path):
                 paths.append(path)
         return paths
 
@@ -104,7 +104,7 @@ class VolumeStore:
 
         async with self._answering():
             await Volume.objects.delete.aio(
-                volume_name(self._owner, workspace),
+                _volume_name(self._owner, workspace),
                 allow_missing=True,
                 environment_name=self._environment,
                 client=opened.client,
@@ -121,7 +121,7 @@ class VolumeStore:
 
     async def _entries(self, workspace: Path, *, recursive: bool) -> AsyncGenerator[Any]:
         """What Modal says is in a volume; nothing where there is no volume."""
-        volume = await self._volume(workspace, make=False)
+        volume = await self.volume(workspace, make=False)
         try:
             async with self._account.answering(CALL_DEADLINE_S):
                 async for entry in volume.iterdir.aio("/", recursive=recursive):
@@ -130,12 +130,13 @@ class VolumeStore:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise BackendUnavailable(f"Modal does not show a volume: {error}") from error
 
-    async def _volume(self, workspace: Path, *, make: bool) -> "modal.Volume":
+    async def volume(self, workspace: Path, *, make: bool) -> "modal.Volume":
+        """That of a workspace, which is made when it is first used."""
         opened = await self._account.open()
         from modal import Volume
 
         return Volume.from_name(
-            volume_name(self._owner, workspace),
+            _volume_name(self._owner, workspace),
             environment_name=self._environment,
             create_if_missing=make,
             client=opened.client,
@@ -149,8 +150,8 @@ class VolumeStore:
         from modal import Sandbox
 
         volumes: dict[Any, Any] = {
-            "/from": await self._volume(source, make=True),
-            "/to": await self._volume(target, make=True),
+            "/from": await self.volume(source, make=True),
+            "/to": await self.volume(target, make=True),
         }
         async with self._answering(_START_DEADLINE_S):
             sandbox = await Sandbox.create.aio(

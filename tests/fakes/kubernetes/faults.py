@@ -21,8 +21,6 @@ class Fault:
     path: str
     """Regular expression that is found in the path."""
     times: int = 1
-    is_late: bool = False
-    """Whether the request is carried out all the same."""
 
 
 def fault_of(faults: list[Fault], request: web.Request) -> Fault | None:

@@ -92,12 +92,11 @@ class Cluster:
         try:
             self.rights.check(request, _GROUPS.get(request.match_info.get("resource", ""), ""))
             fault = fault_of(self.faults, request)
-            if fault is not None and not fault.is_late:
+            if fault is not None:
                 return Refused(fault.code, "made to fail").response()
-            response = await handler(request)
+            return await handler(request)
         except Refused as refused:
             return refused.response()
-        return Refused(fault.code, "made to fail late").response() if fault else response
 
     async def _version(self, _request: web.Request) -> web.Response:
         return web.json_response({"gitVersion": f"v{VERSION}.0-standin", "platform": "linux/amd64"})
