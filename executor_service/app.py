@@ -11,7 +11,6 @@ import grpc.aio
 from msgspec import Struct
 
 from executor_service.backends.folder_store import local_store
-from executor_service.claims.lasting import LastingClock, boot_id
 from executor_service.claims.leases import Leases
 from executor_service.commands.commands import Stores
 from executor_service.commands.recorder import Recorder
@@ -36,7 +35,6 @@ from executor_service.workspaces.collector import Collector
 from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.lending import Lending
-from executor_service.workspaces.rows import WorkspaceRows
 from executor_service.workspaces.stores import Keeping
 from executor_service.workspaces.watch import WorkspaceWatch
 from services import deadlines
@@ -161,26 +159,24 @@ class ExecutorService:
         stores = Stores(journal, spool, recorder, clock, metrics)
         workdirs = WorkdirPolicy(config.allow_workdir, self._home.root, Path.home())
         workspaces = Workspaces(self._home.workspaces, workdirs, shared=config.workspaces.shared)
-        ground = Ground(journal.owner, folder, workspaces, stores, gate, workers)
+        catalog = Catalog(journal, self._home.workspaces, config.workspaces.total_bytes)
+        await catalog.load()
+        ground = Ground(journal.owner, folder, workspaces, catalog, stores, gate, workers)
         maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         here = local_store(folder, self._home.workspaces, await maker.supervisor())
         keeping = Keeping(templates, here, workspaces)
-        rows = WorkspaceRows(journal)
-        catalog = Catalog(rows, self._home.workspaces, config.workspaces.total_bytes)
         lending = Lending(catalog, keeping, workspaces, clock)
-        lasting = LastingClock(clock, journal, await boot_id(), config.orphan_timeout_s)
-        await lasting.begin()
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
-        leases = Leases(templates, journal, lending, lifetimes, lasting, workers, metrics)
+        leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
         adoption = Adoption(
             *(templates, journal, spool, leases, maker.make_table),
-            *(config.orphan_timeout_s, workers, lasting),
+            *(config.orphan_timeout_s, workers, clock),
         )
         await adoption.begin()
         await templates.open(adoption.settle)
-        await workspaces.sweep({self._home.workspaces / name for name in await rows.ids()})
+        await workspaces.sweep({catalog.path(one.workspace_id) for one in catalog})
         retention = Retention(journal, spool, leases, clock, metrics)
         watch = WorkspaceWatch(leases, workspaces, templates, keeping)
         custody = Custody(catalog, leases, keeping, workers, clock, metrics)
@@ -188,7 +184,7 @@ class ExecutorService:
         days = config.workspaces.retention_days
         collector = Collector(catalog, custody, clock, days, metrics)
         jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
-        jobs += [collector.run, lasting.run]
+        jobs.append(collector.run)
         return _Parts(templates, leases, catalog, custody, watch, collector, jobs)
 
 

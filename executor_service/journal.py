@@ -13,12 +13,13 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from msgspec import json
 
 from executor_service.errors import JournalUnusable
-from executor_service.records import Claim, CommandExit, CommandRecord
+from executor_service.records import Claim, CommandRecord
+from executor_service.supervisor.processes import boot_id
 from services.errors import DatabaseUnavailable
 from services.ids import new_id
 
@@ -26,35 +27,17 @@ _SCHEMA = """
 CREATE TABLE installation (owner TEXT NOT NULL, box_key BLOB NOT NULL);
 CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE command (
-    sandbox_id TEXT, exec_id TEXT, digest TEXT NOT NULL, started_at REAL NOT NULL,
-    ended_at REAL, exit TEXT, stored_bytes INTEGER NOT NULL,
-    PRIMARY KEY (sandbox_id, exec_id)
+    sandbox_id TEXT, exec_id TEXT, record TEXT NOT NULL, ended_at REAL,
+    stored_bytes INTEGER NOT NULL, PRIMARY KEY (sandbox_id, exec_id)
 ) WITHOUT ROWID;
 CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL;
-CREATE TABLE kept_workspace (
-    workspace_id TEXT PRIMARY KEY, kind TEXT NOT NULL, profile TEXT NOT NULL, place TEXT NOT NULL,
-    template TEXT NOT NULL, backend TEXT NOT NULL, created_at REAL NOT NULL, used_at REAL NOT NULL,
-    state TEXT NOT NULL, name TEXT NOT NULL, source_id TEXT NOT NULL, request_id TEXT NOT NULL,
-    size_bytes INTEGER, measured_at REAL NOT NULL, reason TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX kept_workspace_profile ON kept_workspace (profile, workspace_id);
-CREATE INDEX kept_workspace_request ON kept_workspace (profile, request_id) WHERE request_id > '';
-CREATE INDEX kept_workspace_used ON kept_workspace (used_at);
-CREATE TABLE session_workspace (
-    profile TEXT, session_id TEXT, place TEXT, workspace_id TEXT NOT NULL,
-    PRIMARY KEY (profile, session_id, place)
-) WITHOUT ROWID;
-CREATE INDEX session_workspace_id ON session_workspace (workspace_id);
-CREATE TABLE passed (
-    passed_s REAL NOT NULL, noted_at REAL NOT NULL, boot_id TEXT NOT NULL, boot_s REAL NOT NULL
-)
+CREATE TABLE workspace (workspace_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID
 """
 _VERSION = 1
-_COMMAND = "SELECT sandbox_id, exec_id, digest, started_at, ended_at, exit, stored_bytes"
+_COMMANDS = "SELECT record FROM command"
 _LOCK_TIMEOUT_S = 2.0
 
 _T = TypeVar("_T")
-_Row = tuple[Any, ...]
 Job: TypeAlias = Callable[[sqlite3.Connection], _T]
 
 
@@ -66,7 +49,9 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._connection: sqlite3.Connection | None = None
         self._owner = ""
-        self._box_key = b""
+        self._key = b""
+        self.boot_id = ""
+        """Names this run of the machine, for which its monotonic clock goes on."""
 
     @property
     def owner(self) -> str:
@@ -75,11 +60,15 @@ class Journal:
 
     def box_secret(self, box_key: str) -> str:
         """What proves to a box's supervisor that its executor is speaking."""
-        return hmac.digest(self._box_key, box_key.encode(), "sha256").hex()
+        return hmac.digest(self._key, box_key.encode(), "sha256").hex()
+
+    def lease_token(self, sandbox_id: str, epoch: int) -> str:
+        """What proves that one owns an epoch of a sandbox, 64 hex digits; it is not stored."""
+        return hmac.digest(self._key, f"lease {sandbox_id} {epoch}".encode(), "sha256").hex()
 
     async def __aenter__(self) -> Self:
         try:
-            self._owner, self._box_key = await self._do(self._open)
+            self._owner, self._key = await self._do(self._open)
         except (sqlite3.Error, OSError, JournalUnusable) as error:
             await self._close()
             raise self._unusable(error) from error
@@ -90,16 +79,11 @@ class Journal:
 
     # ---- sandboxes
 
-    async def put_claim(self, claim: Claim, also: Job[object] | None = None) -> None:
-        """Stores a claim, and what else is to be true with it; synced."""
-
-        def write(db: sqlite3.Connection) -> None:
-            row = (claim.sandbox_id, json.encode(claim).decode())
-            db.execute("REPLACE INTO claim VALUES (?, ?)", row)
-            if also is not None:
-                also(db)
-
-        await self.write(write, synced=True)
+    async def put_claim(self, claim: Claim) -> None:
+        """Stores a claim; synced, and with it all that was written before."""
+        row = (claim.sandbox_id, json.encode(claim).decode())
+        query = "REPLACE INTO claim VALUES (?, ?)"
+        await self.write(lambda db: db.execute(query, row), synced=True)
 
     async def claims(self) -> list[Claim]:
         """All claims, the oldest first."""
@@ -125,25 +109,22 @@ class Journal:
         """Stores commands as they are now."""
         rows = [
             (
-                *(record.sandbox_id, record.exec_id, record.digest, record.started_at),
-                *(record.ended_at, record.exit and json.encode(record.exit).decode()),
-                record.stored_bytes,
+                *(record.sandbox_id, record.exec_id, json.encode(record).decode()),
+                *(record.ended_at, record.stored_bytes),
             )
             for record in records
         ]
-        query = "REPLACE INTO command VALUES (?, ?, ?, ?, ?, ?, ?)"
+        query = "REPLACE INTO command VALUES (?, ?, ?, ?, ?)"
         await self.write(lambda db: db.executemany(query, rows))
 
     async def command(self, sandbox_id: str, exec_id: str) -> CommandRecord | None:
         """One command."""
-        query = f"{_COMMAND} FROM command WHERE sandbox_id = ? AND exec_id = ?"
-        row = await self.read(lambda db: db.execute(query, (sandbox_id, exec_id)).fetchone())
-        return _command(row) if row else None
+        query = f"{_COMMANDS} WHERE sandbox_id = ? AND exec_id = ?"
+        return next(iter(await self._commands(query, sandbox_id, exec_id)), None)
 
     async def commands(self, sandbox_id: str) -> list[CommandRecord]:
-        """A sandbox's commands, the oldest first."""
-        query = f"{_COMMAND} FROM command WHERE sandbox_id = ? ORDER BY started_at, exec_id"
-        return await self._commands(query, sandbox_id)
+        """A sandbox's commands, by their ids."""
+        return await self._commands(f"{_COMMANDS} WHERE sandbox_id = ?", sandbox_id)
 
     async def ended_commands(self, sandbox_id: str) -> set[str]:
         """The ids of a sandbox's commands that have ended."""
@@ -153,16 +134,16 @@ class Journal:
 
     async def running_commands(self) -> list[CommandRecord]:
         """The commands of all sandboxes that are not known to have ended."""
-        return await self._commands(f"{_COMMAND} FROM command WHERE ended_at IS NULL")
+        return await self._commands(f"{_COMMANDS} WHERE ended_at IS NULL")
 
     async def ended_before(self, moment: float, limit: int) -> list[CommandRecord]:
         """Commands that ended before a time, the earliest first."""
-        query = f"{_COMMAND} FROM command WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
+        query = f"{_COMMANDS} WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
         return await self._commands(query, moment, limit)
 
     async def oldest_output(self, limit: int) -> list[CommandRecord]:
         """Ended commands whose output is on disk, the earliest first."""
-        query = f"{_COMMAND} FROM command WHERE ended_at > 0 AND stored_bytes > 0"
+        query = f"{_COMMANDS} WHERE ended_at > 0 AND stored_bytes > 0"
         return await self._commands(f"{query} ORDER BY ended_at LIMIT ?", limit)
 
     async def stored_bytes(self) -> int:
@@ -178,7 +159,7 @@ class Journal:
 
     async def _commands(self, query: str, *values: object) -> list[CommandRecord]:
         rows = await self.read(lambda db: db.execute(query, values).fetchall())
-        return [_command(row) for row in rows]
+        return [json.decode(record, type=CommandRecord) for (record,) in rows]
 
     # ---- the file
 
@@ -228,6 +209,7 @@ class Journal:
     def _open(self) -> tuple[str, bytes]:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
+        self.boot_id = boot_id()
         self._connection = sqlite3.connect(
             self._path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
@@ -259,9 +241,3 @@ class Journal:
             f"{self._path} cannot be used: {error}; move it away to start without it "
             "(the sessions' workspaces stay on disk)"
         )
-
-
-def _command(row: _Row) -> CommandRecord:
-    sandbox_id, exec_id, digest, started_at, ended_at, ended, stored_bytes = row
-    exit_ = json.decode(ended, type=CommandExit) if ended else None
-    return CommandRecord(sandbox_id, exec_id, digest, started_at, ended_at, exit_, stored_bytes)

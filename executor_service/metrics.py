@@ -3,7 +3,7 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 from executor_service.egress.metrics import EgressMetrics
-from executor_service.records import CommandExit
+from executor_service.records import Exit
 from services.metrics import LONG_SECONDS, Metrics, counter, gauge, histogram, nested
 
 
@@ -61,7 +61,7 @@ class ExecutorMetrics(Metrics, frozen=True):
         "hermes_workspaces_removed_total", "Workspaces and snapshots that went.", "reason"
     )
 
-    def ended(self, backend: str, exit_: CommandExit) -> None:
+    def ended(self, backend: str, exit_: Exit) -> None:
         """Count a command that ended."""
         self.exits.labels(backend, exit_.reason.lower()).inc()
         self.exec_seconds.observe(exit_.duration_ms / 1000)

@@ -1,15 +1,17 @@
 """What the executor is asked for, and what it remembers also across its own restarts."""
 
-from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import Isolation
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.policy import NetworkPolicy
-from services.discreet import Discreet
+
+MAX_NUMBER = 1 << 62
+Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class SandboxState(StrEnum):
@@ -70,30 +72,28 @@ class Wish(Struct, frozen=True):
     """What it may reach; None is what its template says, or what it has."""
 
 
-class Claim(Discreet, frozen=True):
+class Claim(Struct, frozen=True):
     """Whose a sandbox is: stored before the sandbox is handed out."""
-
-    unshown = ("token_digests",)
 
     sandbox_id: str
     """Also the key of its box."""
     profile: str
     session_id: str
     backend: str
-    isolation: str
+    isolation: Isolation
     workspace: str
     """The folder that the box sees as /workspace."""
     claimed_at: float
     """Seconds since 1970, as all times here that end in `_at`."""
     begun_s: float
-    """When it was claimed by the clock that lasts."""
+    """When it was claimed by the monotonic clock, which goes on as long as the machine runs."""
+    boot_id: str
+    """Which run of the machine that was."""
     lifetimes: Lifetimes
     epoch: int
     """Counts the owners; only the latest may do anything."""
     request_id: str
     """Of the call that made the latest epoch."""
-    token_digests: Mapping[int, str]
-    """SHA-256 of the token of each epoch that is remembered."""
     workspace_id: str = ""
     """The workspace that it is; empty if it ends with the sandbox, or is a folder of the host."""
     template: str = DEFAULT_TEMPLATE
@@ -109,19 +109,19 @@ class Claim(Discreet, frozen=True):
         return replace(policy, generation=before + 1)
 
 
-class CommandExit(Struct, frozen=True):
+class Exit(Struct, frozen=True):
     """How a command ended; code and signal are both None when that was never learned."""
 
     reason: EndReason
-    code: int | None
-    signal: int | None
-    stdout_bytes: int
-    stderr_bytes: int
-    truncated: bool
-    """Whether the store dropped output."""
-    survivors: int
+    totals: tuple[Number, Number]
+    """Bytes of standard output and standard error."""
+    survivors: Number
     """Processes that could not be killed."""
-    duration_ms: int
+    duration_ms: Number
+    code: Annotated[int, Meta(ge=0, le=255)] | None = None
+    signal: Annotated[int, Meta(ge=0, le=64)] | None = None
+    truncated: bool = False
+    """Whether the store dropped output."""
 
 
 class CommandRecord(Struct, frozen=True):
@@ -133,6 +133,6 @@ class CommandRecord(Struct, frozen=True):
     """Stands for the request: the same id with another digest is another command."""
     started_at: float
     ended_at: float | None = None
-    exit: CommandExit | None = None
+    exit: Exit | None = None
     stored_bytes: int = 0
     """Output that is on disk, once the command has ended."""

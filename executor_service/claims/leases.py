@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Isolation
-from executor_service.claims.proofs import Proof, Proofs, TokenMint, is_token_of, with_epoch
+from executor_service.claims.proofs import Proof, Proofs
 from executor_service.claims.sandbox import Sandbox
 from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendUnavailable, PoolExhausted, SandboxLost
@@ -23,7 +22,6 @@ from executor_service.pools.boxes import LiveBox
 from executor_service.pools.templates import Template, Templates
 from executor_service.records import Claim, EndReason, Lifetimes, SandboxState, Wish
 from executor_service.workspaces.lending import Lending, Loan
-from executor_service.workspaces.rows import use
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers, unbroken
@@ -70,8 +68,7 @@ class Leases:
         self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
-        self._proofs = Proofs(metrics)
-        self._mint = TokenMint()
+        self._proofs = Proofs(journal.lease_token, metrics)
         self._sandboxes: dict[str, Sandbox] = {}
         self._by_session: dict[tuple[str, str], Sandbox] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -120,7 +117,7 @@ class Leases:
             current = self._by_session.get(session)
             if current is not None:
                 _check_isolation(current.claim.backend, current.claim.isolation, wish)
-                await _check_workspace(self._lending, current, wish)
+                _check_workspace(self._lending, current, wish)
                 with suppress(SandboxLost):
                     return await self._resume(current, wish)
                 await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
@@ -208,7 +205,8 @@ class Leases:
             self._templates.of(live.box).pool.end(live, reason)
         # Whether or not somebody waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
-        await self._journal.put_claim(sandbox.claim, partial(use, claim.workspace_id, now))
+        await self._lending.ended(claim.workspace_id, now)
+        await self._journal.put_claim(sandbox.claim)
         await asyncio.shield(gone)
 
     async def _leave(self, sandbox: Sandbox, live: LiveBox | None) -> None:
@@ -223,7 +221,6 @@ class Leases:
         self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
     ) -> Grant:
         sandbox_id, epoch = live.box.key, 1
-        token = self._mint.token(sandbox_id, epoch)
         claim = Claim(
             sandbox_id=sandbox_id,
             profile=wish.profile,
@@ -235,37 +232,33 @@ class Leases:
             lifetimes=_lifetimes(wish, self._lifetimes),
             epoch=epoch,
             request_id=wish.request_id,
-            token_digests=with_epoch({}, epoch, token),
             workspace_id=live.box.workspace.name if loan.kept else "",
             template=template.name,
             network=_network(template, wish),
             begun_s=self._clock.monotonic(),
+            boot_id=self._journal.boot_id,
         )
         if claim.network is not None:
             await live.connect(claim.network, template.networks)
-        await self._journal.put_claim(claim, loan.claimed(live.box.workspace))
+        await self._lending.give(loan, live.box.workspace)
+        await self._journal.put_claim(claim)
         self._lending.claimed(live.box.workspace)
         live.epoch = epoch
         template.pool.claimed(live)
         sandbox = Sandbox(claim, live.commands, live, self._clock)
         self.restore(sandbox)
-        return Grant(sandbox, token, launch)
+        return Grant(sandbox, self._journal.lease_token(sandbox_id, epoch), launch)
 
     async def _resume(self, sandbox: Sandbox, wish: Wish) -> Grant:
         """Gives a sandbox to a new owner, or to the same one that asks again."""
         live, claim = sandbox.box(), sandbox.claim
         sandbox.use()
-        token = self._mint.token(claim.sandbox_id, claim.epoch)
-        same = claim.request_id == wish.request_id
-        if not same or not is_token_of(claim.token_digests, claim.epoch, token):
-            epoch = claim.epoch + 1
-            token = self._mint.token(claim.sandbox_id, epoch)
+        if claim.request_id != wish.request_id:
             claim = replace(
                 claim,
-                epoch=epoch,
+                epoch=claim.epoch + 1,
                 request_id=wish.request_id,
                 lifetimes=_lifetimes(wish, claim.lifetimes),
-                token_digests=with_epoch(claim.token_digests, epoch, token),
             )
             await self._journal.put_claim(claim)
             sandbox.claim = claim
@@ -274,6 +267,7 @@ class Leases:
         live.epoch = claim.epoch
         if wish.network is not None and not wish.network.same_as(claim.network):
             await self._replace_network(sandbox, wish.network)
+        token = self._journal.lease_token(claim.sandbox_id, claim.epoch)
         return Grant(sandbox, token, Launch.RESUMED)
 
     async def set_network(self, sandbox: Sandbox, policy: NetworkPolicy) -> NetworkPolicy:
@@ -299,11 +293,11 @@ class Leases:
         return lock
 
 
-async def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
+def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
     """Refuses another workspace for a session that has a sandbox already."""
     has = Path(current.claim.workspace).name
     if wish.workspace_id and wish.workspace_id != has:
-        await lending.check(wish.profile, wish.workspace_id)
+        lending.check(wish.profile, wish.workspace_id)
         raise FailedPrecondition(
             f"session {wish.session_id} has a sandbox over another workspace, "
             f"{has}: release it first"
@@ -326,8 +320,8 @@ async def _provide(
     return await template.pool.make(folder, wait_s), Launch.COLD
 
 
-def _check_isolation(backend: str, isolation: str, wish: Wish) -> None:
-    if _STRENGTH.index(Isolation(isolation)) < _STRENGTH.index(wish.min_isolation):
+def _check_isolation(backend: str, isolation: Isolation, wish: Wish) -> None:
+    if _STRENGTH.index(isolation) < _STRENGTH.index(wish.min_isolation):
         raise BackendUnavailable(
             f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
             "configure a stronger backend, or name a template that has one"

@@ -8,10 +8,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError, LinkClosed, StartRefused
-from executor_service.link import Exit, RemoteCommand, TerminalSize, Usage
+from executor_service.link import RemoteCommand, TerminalSize, Usage
 from executor_service.output.pacing import Pacing
 from executor_service.output.spool import CommandSpool
-from executor_service.records import CommandExit, CommandRecord, EndReason
+from executor_service.records import CommandRecord, EndReason, Exit
 from services.errors import HermesError, Unavailable
 
 INPUT_LOST = "the channel to the sandbox was cut; attach again and go on with the input"
@@ -103,7 +103,7 @@ class Command:
         if self._refusal is not None:
             raise self._refusal
 
-    def end(self, ended_at: float, exit_: CommandExit) -> None:
+    def end(self, ended_at: float, exit_: Exit) -> None:
         """It is over."""
         if self.record.exit is not None:
             return
@@ -115,11 +115,8 @@ class Command:
 
     def give_up(self, reason: EndReason, now: float) -> None:
         """Nothing more will be heard of it, as its box is gone."""
-        stdout, stderr = self.spool.ends
         duration_ms = max(0, round((now - self.record.started_at) * 1000))
-        exit_ = CommandExit(
-            reason, None, None, stdout, stderr, self.spool.truncated, 0, duration_ms
-        )
+        exit_ = Exit(reason, self.spool.ends, 0, duration_ms, truncated=self.spool.truncated)
         self.end(now, exit_)
 
     def noted(self) -> None:
@@ -194,19 +191,8 @@ class Command:
         reason = exit_.reason
         if reason is EndReason.SIGNALED and exit_.signal in self._signals:
             reason = EndReason.CANCELLED
-        self.end(
-            self.record.started_at + exit_.duration_ms / 1000,
-            CommandExit(
-                reason=reason,
-                code=exit_.code,
-                signal=exit_.signal,
-                stdout_bytes=exit_.totals[0],
-                stderr_bytes=exit_.totals[1],
-                truncated=self.spool.truncated,
-                survivors=exit_.survivors,
-                duration_ms=exit_.duration_ms,
-            ),
-        )
+        ended_at = self.record.started_at + exit_.duration_ms / 1000
+        self.end(ended_at, replace(exit_, reason=reason, truncated=self.spool.truncated))
 
     def lost(self, error: ExecutorError) -> None:
         """The link has ended; or the box, after another link had been told to wait, refuses it."""

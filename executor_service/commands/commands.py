@@ -165,8 +165,7 @@ class CommandTable:
         found = self._commands.get(exec_id)
         if found is not None or record is None or record.exit is None:
             return found
-        ends = (record.exit.stdout_bytes, record.exit.stderr_bytes)
-        spool = await self._stores.spool.stored(self.sandbox_id, exec_id, ends)
+        spool = await self._stores.spool.stored(self.sandbox_id, exec_id, record.exit.totals)
         return Command(record, spool, self)
 
     def _new(self, exec_id: str, digest: str) -> Command:

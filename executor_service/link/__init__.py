@@ -13,7 +13,6 @@ from executor_service.link.messages import (
     CommandState,
     DirectoryEntry,
     DirectoryPage,
-    Exit,
     FileInfo,
     StartCommand,
     TerminalSize,
@@ -21,6 +20,7 @@ from executor_service.link.messages import (
 )
 from executor_service.link.socket_stream import SocketStream
 from executor_service.link.streams import BoxStream, RemoteStreams
+from executor_service.records import Exit
 
 __all__ = [
     "BoxStream",

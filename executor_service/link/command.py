@@ -7,13 +7,12 @@ from typing import Protocol
 from executor_service.errors import ExecutorError
 from executor_service.link.messages import (
     CommandState,
-    Exit,
     TerminalSize,
     Usage,
     read,
 )
 from executor_service.link.outgoing import Outgoing
-from executor_service.records import EndReason
+from executor_service.records import EndReason, Exit
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
@@ -122,8 +121,7 @@ class RemoteCommand:
         Without a grace period the command's own counts; 0 kills at once. Calling again with a
         shorter one shortens it.
         """
-        grace_ms = None if grace_s is None else round(grace_s * 1000)
-        message = {"reason": reason.value, "grace_ms": grace_ms, "signal": number}
+        message = {"reason": reason.value, "grace_s": grace_s, "signal": number}
         self._outgoing.send_json(frames.CANCEL, self.ident, message)
 
     def forget(self) -> None:

@@ -9,15 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta, Struct, ValidationError, convert, field
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 
-from executor_service.records import EndReason
+from executor_service.records import MAX_NUMBER, Number
 from executor_service.supervisor.frames import FrameError
 
-_MAX_NUMBER = 1 << 62
 _MAX_TEXT_CHARACTERS = 4096
 _NAME = r"\A(?!\.{1,2}\Z)[^/\x00]+\Z"
-Number = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 Text = Annotated[str, Meta(max_length=_MAX_TEXT_CHARACTERS)]
 T = TypeVar("T")
 
@@ -56,35 +54,9 @@ class StartCommand(Struct, frozen=True):
 
     def to_wire(self) -> dict[str, Any]:
         """The START frame's object, with the digest that tells requests apart."""
-        message: dict[str, Any] = {
-            "exec_id": self.exec_id,
-            "argv": list(self.argv),
-            "cwd": self.cwd,
-            "env": dict(self.env),
-            "terminal": _terminal_to_wire(self.terminal),
-            "stdin": self.stdin,
-            "run_timeout_ms": _milliseconds(self.run_timeout_s),
-            "kill_grace_ms": _milliseconds(self.kill_grace_s),
-            "heartbeat_ms": _milliseconds(self.heartbeat_s),
-            "leave_children": self.leave_children,
-            "output_limit_bytes": self.output_limit_bytes,
-        }
+        message = to_builtins(self)
         canonical = json.dumps(message, sort_keys=True).encode("ascii")
-        message["digest"] = hashlib.sha256(canonical).hexdigest()
-        return message
-
-
-class Exit(Struct, frozen=True):
-    """How a command ended; code and signal are both None when that was never learned."""
-
-    reason: EndReason
-    totals: tuple[Number, Number]
-    """Bytes of standard output and standard error."""
-    survivors: Number
-    """Processes of the command that could not be killed."""
-    duration_ms: Number
-    code: Annotated[int, Meta(ge=0, le=255)] | None = None
-    signal: Annotated[int, Meta(ge=0, le=64)] | None = None
+        return {**message, "digest": hashlib.sha256(canonical).hexdigest()}
 
 
 class Usage(Struct, frozen=True):
@@ -112,7 +84,7 @@ class FileInfo(Struct, frozen=True):
 
     type: Literal["file", "directory", "symlink", "other"]
     mode: Annotated[int, Meta(ge=0, le=0o7777)]
-    mtime_ns: Annotated[int, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
+    mtime_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     size_bytes: Number = field(name="size")
     target: Text | None = None
     """Where a symbolic link points."""
@@ -143,7 +115,7 @@ def read(message: Mapping[str, Any], kind: type[T]) -> T:
 def number(message: Mapping[str, Any], name: str) -> int:
     """A field that must be a number that is not negative."""
     value = message.get(name)
-    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+    if type(value) is not int or not 0 <= value <= MAX_NUMBER:
         raise FrameError(f"{name} is not a number")
     return value
 
@@ -154,11 +126,3 @@ def words(message: Mapping[str, Any], name: str) -> str:
     if not isinstance(said, str) or len(said) > _MAX_TEXT_CHARACTERS:
         raise FrameError(f"{name} is not text")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else max(0, round(seconds * 1000))
-
-
-def _terminal_to_wire(size: TerminalSize | None) -> dict[str, int] | None:
-    return None if size is None else {"rows": size.rows, "columns": size.columns}

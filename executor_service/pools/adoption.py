@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.backends.base import Box
 from executor_service.claims.leases import Leases
@@ -13,7 +14,7 @@ from executor_service.commands.commands import CommandTable
 from executor_service.journal import Journal
 from executor_service.output.spool import Spool
 from executor_service.pools.templates import Template, Templates
-from executor_service.records import CommandRecord, SandboxState
+from executor_service.records import Claim, CommandRecord, SandboxState
 from services.clock import Clock
 from services.lifecycle import Workers
 
@@ -49,13 +50,22 @@ class Adoption(Struct, frozen=True):
         for claim in claims:
             table = self.make_table(claim.sandbox_id, claim.backend)
             await table.restore(running[claim.sandbox_id])
-            sandbox = Sandbox(claim, table, None, self.clock)
+            sandbox = Sandbox(self._as_of_now(claim), table, None, self.clock)
             if claim.state is SandboxState.READY and claim.template in self.templates.names:
                 sandbox.await_box(self.orphan_timeout_s)
             else:
                 sandbox.miss_box()
             self.leases.restore(sandbox)
         await self.spool.remove_all_but(claim.sandbox_id for claim in claims)
+
+    def _as_of_now(self, claim: Claim) -> Claim:
+        """A claim as the clock of this run of the machine counts; only the wall clock tells how old
+        one of another run is, or of another machine."""
+        if claim.boot_id == self.journal.boot_id:
+            return claim
+        age_s = max(0.0, self.clock.now().timestamp() - claim.claimed_at)
+        begun_s = self.clock.monotonic() - age_s
+        return replace(claim, begun_s=begun_s, boot_id=self.journal.boot_id)
 
     def settle(self, template: Template, boxes: Sequence[Box]) -> None:
         """Takes over what a template has, of which these are all boxes; their links come up by

@@ -28,6 +28,7 @@ from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
 from executor_service.pools.templates import Choice, Template, choose
 from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces
 from services.lifecycle import Workers
 
@@ -39,6 +40,7 @@ class Ground(Struct, frozen=True):
     folder: Path
     """Where backends keep notes of their own."""
     workspaces: Workspaces
+    catalog: Catalog
     stores: Stores
     gate: Gate
     workers: Workers
@@ -87,9 +89,8 @@ class TemplateMaker:
         make_table = partial(self.make_table, backend=choice.capabilities.name)
         metrics = ground.stores.metrics
         pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
-        journal = ground.stores.journal
         is_ours = self._finds(name, choice.capabilities.name)
-        strays = Strays(backend, ground.workspaces, journal, is_ours, pool.keys, metrics)
+        strays = Strays(backend, ground.workspaces, ground.catalog, is_ours, pool.keys, metrics)
         secrets = _secrets(self._config, wanted)
         networks = Networks(ground.gate, metrics.egress, ground.workers, secrets)
         return Template(name, choice, options.limits, pool, strays, networks, network)

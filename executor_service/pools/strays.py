@@ -11,10 +11,9 @@ from pathlib import Path
 
 from executor_service.backends.base import Backend, Box
 from executor_service.errors import BackendError
-from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
+from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces
-from executor_service.workspaces.rows import WorkspaceRows
 from services.errors import DatabaseUnavailable
 from services.task_groups import each_of
 
@@ -32,14 +31,14 @@ class Strays:
         self,
         backend: Backend,
         workspaces: Workspaces,
-        journal: Journal,
+        catalog: Catalog,
         is_ours: Callable[[Box], bool],
         known: Callable[[], Set[str]],
         metrics: ExecutorMetrics,
     ) -> None:
         self._backend = backend
         self._workspaces = workspaces
-        self._rows = WorkspaceRows(journal)
+        self._catalog = catalog
         self._is_ours = is_ours
         self._known = known
         self._metrics = metrics
@@ -92,7 +91,7 @@ class Strays:
             _log.info("ending box %s, which nobody claimed", box.key)
             await destroy(self._backend, box)
             # That of a session whose sandbox was given up is still the session's.
-            if await self._rows.get(box.workspace.name) is None:
+            if self._catalog.get(box.workspace.name) is None:
                 await self._workspaces.discard(box.workspace, self._backend)
         finally:
             self._ending.pop(box.key, None)

@@ -9,7 +9,6 @@ from typing import Any
 import grpc.aio
 from msgspec.structs import replace
 
-from executor_service.backends.base import Isolation
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
@@ -245,7 +244,7 @@ def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
         exec_id=record.exec_id,
         sandbox_id=record.sandbox_id,
         backend=claim.backend,
-        isolation=ISOLATION[Isolation(claim.isolation)],
+        isolation=ISOLATION[claim.isolation],
         state=exec_pb2.EXEC_STATE_EXITED if record.exit else exec_pb2.EXEC_STATE_RUNNING,
         start_time=timestamp(record.started_at),
     )

@@ -191,7 +191,7 @@ def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
         sandbox_id=claim.sandbox_id,
         session_id=claim.session_id,
         backend=claim.backend,
-        isolation=ISOLATION[Isolation(claim.isolation)],
+        isolation=ISOLATION[claim.isolation],
         state=sandbox_pb2.SandboxState.Value(f"SANDBOX_STATE_{found.state.upper()}"),
         create_time=timestamp(claim.claimed_at),
         running_command_count=len(found.running),

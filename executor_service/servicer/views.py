@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from executor_service.commands.command import INPUT_LOST, Command
 from executor_service.output.segments import STREAMS
-from executor_service.records import CommandExit
+from executor_service.records import Exit
 from executor_service.servicer.fields import duration
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, Unavailable
@@ -162,14 +162,14 @@ class CommandView:
                 await self._changed.wait()
 
 
-def exit_to_wire(ended: CommandExit) -> exec_pb2.Exit:
+def exit_to_wire(ended: Exit) -> exec_pb2.Exit:
     """How a command ended."""
     return exec_pb2.Exit(
         reason=exec_pb2.ExitReason.Value(f"EXIT_REASON_{ended.reason}"),
         code=ended.code,
         signal=ended.signal or 0,
-        stdout_bytes=ended.stdout_bytes,
-        stderr_bytes=ended.stderr_bytes,
+        stdout_bytes=ended.totals[0],
+        stderr_bytes=ended.totals[1],
         truncated=ended.truncated,
         survivor_count=ended.survivors,
         duration=duration(ended.duration_ms / 1000),

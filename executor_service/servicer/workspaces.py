@@ -1,17 +1,15 @@
 """WorkspaceService."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from executor_service.pools.templates import Templates
 from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody, Order
-from executor_service.workspaces.rows import (
+from executor_service.workspaces.workspace import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
@@ -46,14 +44,14 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Makes an empty workspace."""
         template = self._templates.find(request.template)
         made = await self._custody.create(_order(request), template)
-        return workspace_pb2.CreateWorkspaceResponse(workspace=await self._one(made))
+        return workspace_pb2.CreateWorkspaceResponse(workspace=self._one(made))
 
     async def GetWorkspace(
         self, request: workspace_pb2.GetWorkspaceRequest, context: Context
     ) -> workspace_pb2.GetWorkspaceResponse:
         """Returns a workspace."""
-        found = await self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
-        return workspace_pb2.GetWorkspaceResponse(workspace=await self._one(found))
+        found = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
+        return workspace_pb2.GetWorkspaceResponse(workspace=self._one(found))
 
     async def ListWorkspaces(
         self, request: workspace_pb2.ListWorkspacesRequest, context: Context
@@ -63,9 +61,9 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
             _check_operator()
             orphans = [_orphan(path) for path in await self._custody.orphans()]
             return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
-        found, token = await self._page(request, WorkspaceKind.WORKSPACE, "")
+        found, token = self._page(request, WorkspaceKind.WORKSPACE, "")
         return workspace_pb2.ListWorkspacesResponse(
-            workspaces=await self._all(found), next_page_token=token
+            workspaces=map(self._one, found), next_page_token=token
         )
 
     async def DeleteWorkspace(
@@ -85,15 +83,15 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Copies a workspace or a snapshot."""
         is_snapshot = request.source_id.startswith("snp_")
         kind = WorkspaceKind.SNAPSHOT if is_snapshot else WorkspaceKind.WORKSPACE
-        source = await self._find(request.profile, request.source_id, kind)
+        source = self._find(request.profile, request.source_id, kind)
         made = await self._custody.copy(_order(request), source)
-        return workspace_pb2.ForkWorkspaceResponse(workspace=await self._one(made))
+        return workspace_pb2.ForkWorkspaceResponse(workspace=self._one(made))
 
     async def CreateSnapshot(
         self, request: workspace_pb2.CreateSnapshotRequest, context: Context
     ) -> workspace_pb2.CreateSnapshotResponse:
         """Keeps a copy of a workspace."""
-        source = await self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
+        source = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         order = _order(request, WorkspaceKind.SNAPSHOT)
         made = await self._custody.copy(order, source)
         return workspace_pb2.CreateSnapshotResponse(snapshot=_snapshot(made))
@@ -102,7 +100,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         self, request: workspace_pb2.ListSnapshotsRequest, context: Context
     ) -> workspace_pb2.ListSnapshotsResponse:
         """Lists snapshots."""
-        found, token = await self._page(request, WorkspaceKind.SNAPSHOT, request.workspace_id)
+        found, token = self._page(request, WorkspaceKind.SNAPSHOT, request.workspace_id)
         return workspace_pb2.ListSnapshotsResponse(
             snapshots=[_snapshot(one) for one in found], next_page_token=token
         )
@@ -114,14 +112,14 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         await self._remove(request.profile, request.snapshot_id, WorkspaceKind.SNAPSHOT)
         return workspace_pb2.DeleteSnapshotResponse()
 
-    async def _find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
-        return await self._catalog.find(profile_of(profile), workspace_id, kind)
+    def _find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
+        return self._catalog.find(profile_of(profile), workspace_id, kind)
 
     async def _remove(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> None:
-        found = await self._find(profile, workspace_id, kind)
+        found = self._find(profile, workspace_id, kind)
         await self._custody.remove(found, RemovalReason.ASKED)
 
-    async def _page(
+    def _page(
         self,
         request: workspace_pb2.ListWorkspacesRequest | workspace_pb2.ListSnapshotsRequest,
         kind: WorkspaceKind,
@@ -129,23 +127,31 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     ) -> tuple[list[Workspace], str]:
         """Some of a profile's, and the token of the page that follows."""
         size = page_size(request.page_size, _PAGE_ENTRIES)
-        found = await self._catalog.rows.of_profile(
-            profile_of(request.profile), kind, source_id, request.page_token, size + 1
-        )
+        found = [
+            one
+            for one in self._catalog
+            if (one.profile, one.kind) == (profile_of(request.profile), kind)
+            if source_id in ("", one.source_id) and one.workspace_id > request.page_token
+        ]
+        found.sort(key=lambda one: one.workspace_id)
         page = found[:size]
         return page, page[-1].workspace_id if len(found) > size else ""
 
-    async def _one(self, found: Workspace) -> workspace_pb2.Workspace:
-        return (await self._all([found]))[0]
-
-    async def _all(self, found: Sequence[Workspace]) -> list[workspace_pb2.Workspace]:
-        ids = [one.workspace_id for one in found]
-        sessions = await self._catalog.rows.sessions_of(ids)
-        limit_bytes, users = self._custody.keeping.limit_bytes, self._custody.users
-        return [
-            _workspace(one, sessions[ident], users(ident), limit_bytes(one.template))
-            for ident, one in zip(ids, found, strict=True)
-        ]
+    def _one(self, found: Workspace) -> workspace_pb2.Workspace:
+        return workspace_pb2.Workspace(
+            workspace_id=found.workspace_id,
+            name=found.name,
+            state=_STATES[found.state],
+            template=found.template,
+            backend=found.backend,
+            source_id=found.source_id,
+            session_ids=found.session_ids,
+            active_session_ids=self._custody.users(found.workspace_id),
+            create_time=timestamp(found.created_at),
+            use_time=timestamp(found.used_at),
+            size_bytes=found.size_bytes,
+            limit_bytes=self._custody.keeping.limit_bytes(found.template),
+        )
 
 
 def _check_operator() -> None:
@@ -169,27 +175,6 @@ def _order(
     return Order(profile, request.request_id, text("name", request.name), kind)
 
 
-def _workspace(
-    found: Workspace, sessions: Sequence[str], active: Sequence[str], limit_bytes: int | None
-) -> workspace_pb2.Workspace:
-    """A workspace, the sessions that have it, those whose sandboxes are over it, and how large they
-    can make it."""
-    return workspace_pb2.Workspace(
-        workspace_id=found.workspace_id,
-        name=found.name,
-        state=_STATES[found.state],
-        template=found.template,
-        backend=found.backend,
-        source_id=found.source_id,
-        session_ids=sessions,
-        active_session_ids=active,
-        create_time=timestamp(found.created_at),
-        use_time=_used(found),
-        size_bytes=found.size_bytes,
-        limit_bytes=limit_bytes,
-    )
-
-
 def _orphan(path: Path) -> workspace_pb2.Workspace:
     """A workspace that nothing is known about."""
     return workspace_pb2.Workspace(
@@ -206,10 +191,6 @@ def _snapshot(found: Workspace) -> workspace_pb2.Snapshot:
         workspace_id=found.source_id,
         backend=found.backend,
         create_time=timestamp(found.created_at),
-        use_time=_used(found),
+        use_time=timestamp(found.used_at),
         size_bytes=found.size_bytes,
     )
-
-
-def _used(found: Workspace) -> Timestamp:
-    return timestamp(found.used_at)

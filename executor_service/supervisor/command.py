@@ -11,8 +11,8 @@ from typing import Any, Callable, NamedTuple
 from executor_service.supervisor import frames
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.loop import WRITABLE, Loop, Timer
-from executor_service.supervisor.request import StartRequest
-from executor_service.supervisor.spawn import Spawner, WindowSize, resize_terminal
+from executor_service.supervisor.request import StartRequest, WindowSize
+from executor_service.supervisor.spawn import Spawner, resize_terminal
 from executor_service.supervisor.streams import InputStream, Outputs, OutputStream
 from executor_service.supervisor.tree import Forest
 
@@ -93,12 +93,12 @@ class Command:
         """Start the first process; OSError or ValueError says why not."""
         world = self._world
         self._oom_kills_before = world.oom_counter.read()
-        child = world.spawner.spawn(self.request.launch, self._tree.marker)
+        child = world.spawner.spawn(self.request, self._tree.marker)
         self._started_at = time.monotonic()
         self.state = "running"
         self.leader = child.pid
         self._tree.leader_started(child.pid)
-        self._stdin = InputStream(child.stdin, self.request.launch.terminal is not None)
+        self._stdin = InputStream(child.stdin, self.request.terminal is not None)
         streams = [OutputStream(1, child.stdout)]
         if child.stderr is not None:
             streams.append(OutputStream(2, child.stderr))
@@ -140,7 +140,7 @@ class Command:
 
     def resize(self, size: WindowSize) -> None:
         """Change the size of the command's terminal, if it has one."""
-        if self.request.launch.terminal is not None and self._stdin.fd is not None:
+        if self.request.terminal is not None and self._stdin.fd is not None:
             with suppress(OSError):  # nobody is at the terminal any more
                 if not resize_terminal(self._stdin.fd, size):
                     # Whom it does not concern ignores it.
@@ -235,7 +235,7 @@ class Command:
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         self._status = ExitStatus(None if killed_by else os.WEXITSTATUS(status), killed_by)
         self.leader = None
-        self._tree.leader_reaped()
+        self._tree.leader_lives = False
         self._cancel("timeout")
         if alone or not self._tree.members():
             self._settle(survivors=0)
@@ -282,9 +282,8 @@ class Command:
             return
         self.state = "finished"
         self._close_input()
-        if self._stays:
-            self._world.forest.leave(self._tree)
-        else:
+        self._tree.is_left = self._stays
+        if not self._stays:
             self._world.forest.fell(self._tree)
         status = self._status or ExitStatus(None, None)
         self._exit = {

@@ -17,7 +17,7 @@ import struct
 import zlib
 from typing import Any, Dict, Iterator, Union, cast
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_DATA_BYTES = 64 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024
 """Of a command in one frame, as each costs the executor as much as copying so many bytes."""

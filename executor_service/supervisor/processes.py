@@ -1,10 +1,4 @@
-"""Which processes belong to which command, and how to end them all.
-
-A process belongs to a command when its chain of parents leads to the command's first process. A
-process that outlived its parents becomes the supervisor's child; then it belongs to the command
-whose marker is in its environment, or in whose session it is, or that it was seen to belong to
-before. One that hid all of that belongs to the only running command that can have started it.
-"""
+"""The table of processes, and how to end some of them for sure."""
 
 from __future__ import annotations
 
@@ -49,18 +43,6 @@ class Usage(NamedTuple):
     rss_bytes: int
     cpu_ms: int
     pids: int
-
-
-class Owner(NamedTuple):
-    """A command, as far as finding its processes goes."""
-
-    marker: str
-    leader: int
-    """Its first process, which is also its session."""
-    leader_lives: bool
-    started_ticks: int
-    running: bool
-    """False for a finished command whose processes were allowed to stay."""
 
 
 def now_ticks() -> int:
@@ -141,56 +123,16 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-class Census:
-    """Tells whose each process is, and remembers it for when the process has lost its parents."""
-
-    def __init__(self) -> None:
-        self._known: dict[Identity, str] = {}
-
-    def count(self, owners: list[Owner]) -> dict[str, list[Process]]:
-        """The living processes of each owner, by its marker."""
-        children = _children(read_table())
-        leaders = {owner.leader: owner for owner in owners if owner.leader_lives}
-        found: dict[str, list[Process]] = {owner.marker: [] for owner in owners}
-        known: dict[Identity, str] = {}
-        for root in children.get(os.getpid(), []):
-            leader = leaders.get(root.pid)
-            marker = leader.marker if leader else self._owner_of_orphan(root, owners)
-            if marker is None:
-                continue
-            for process in _with_descendants([root], children):
-                known[process.identity] = marker
-                if process.state not in "ZX":
-                    found[marker].append(process)
-        self._known = known
-        return found
-
-    def _owner_of_orphan(self, orphan: Process, owners: list[Owner]) -> str | None:
-        markers = {owner.marker for owner in owners}
-        sessions = {owner.leader: owner.marker for owner in owners}
-        for marker in (
-            self._known.get(orphan.identity),
-            _marker_of(orphan.pid),
-            sessions.get(orphan.session),
-        ):
-            if marker in markers:
-                return marker
-        suspects = [
-            owner.marker
-            for owner in owners
-            if owner.running and owner.started_ticks <= orphan.started_ticks + 1
-        ]
-        return suspects[0] if len(suspects) == 1 else None
-
-
-def _children(table: dict[int, Process]) -> dict[int, list[Process]]:
+def children_of(table: dict[int, Process]) -> dict[int, list[Process]]:
+    """The processes of a table by their parents."""
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
     return children
 
 
-def _with_descendants(roots: list[Process], children: dict[int, list[Process]]) -> list[Process]:
+def with_descendants(roots: list[Process], children: dict[int, list[Process]]) -> list[Process]:
+    """These and all that descend from them."""
     family = list({root.pid: root for root in roots}.values())
     known = {process.pid for process in family}
     for process in family:
@@ -200,7 +142,8 @@ def _with_descendants(roots: list[Process], children: dict[int, list[Process]]) 
     return family
 
 
-def _marker_of(pid: int) -> str | None:
+def marker_of(pid: int) -> str | None:
+    """The marker in a process's environment, None if it has none or shows none."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:
             variables = environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
@@ -257,7 +200,7 @@ def members_of(box: str, supervisor: Process | None) -> list[Process]:
 
 def _family(roots: set[int], table: dict[int, Process]) -> list[Process]:
     """The roots and all that descend from them, without those that have ended."""
-    family = _with_descendants([table[pid] for pid in roots if pid in table], _children(table))
+    family = with_descendants([table[pid] for pid in roots if pid in table], children_of(table))
     return [process for process in family if process.state not in "ZX"]
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.spawn import Launch, WindowSize
 
 _MAX_NAME_CHARACTERS = 256
+
+
+class WindowSize(NamedTuple):
+    """Size of a terminal in characters."""
+
+    rows: int
+    columns: int
 
 
 class StartRequest(NamedTuple):
@@ -16,7 +22,12 @@ class StartRequest(NamedTuple):
     exec_id: str
     digest: str
     """Stands for the whole request: the same id with another digest is another command."""
-    launch: Launch
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    terminal: WindowSize | None
+    stdin: bool
+    """Whether input will come."""
     run_timeout_s: float | None
     output_limit_bytes: int | None
     kill_grace_s: float
@@ -26,33 +37,21 @@ class StartRequest(NamedTuple):
 
 
 def start_request(message: dict[str, Any]) -> StartRequest:
-    """The request in a START frame."""
+    """The request in a START frame; the start itself refuses text that no program can be given."""
     try:
-        run_timeout_ms = message.get("run_timeout_ms")
-        output_limit_bytes = message.get("output_limit_bytes")
-        heartbeat_ms = message.get("heartbeat_ms")
-        terminal = message.get("terminal")
-        argv = [_text(argument) for argument in message["argv"]]
-        if not argv:
-            raise FrameError("argv is empty")
-        return StartRequest(
-            exec_id=_name(message["exec_id"]),
-            digest=_name(message["digest"]),
-            launch=Launch(
-                argv=argv,
-                cwd=_text(message.get("cwd") or "."),
-                env={_variable(k): _text(v) for k, v in message.get("env", {}).items()},
-                terminal=None if terminal is None else window_size(terminal),
-                takes_input=bool(message.get("stdin")),
-            ),
-            run_timeout_s=None if run_timeout_ms is None else int(run_timeout_ms) / 1000,
-            output_limit_bytes=None if output_limit_bytes is None else int(output_limit_bytes),
-            kill_grace_s=int(message.get("kill_grace_ms", 2000)) / 1000,
-            heartbeat_s=None if heartbeat_ms is None else max(100, int(heartbeat_ms)) / 1000,
-            leave_children=bool(message.get("leave_children")),
-        )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        request = StartRequest(**message)
+        texts: list[object] = [request.cwd, *request.argv, *request.env, *request.env.values()]
+    except (TypeError, AttributeError) as error:
         raise FrameError("start request is malformed") from error
+    if not request.argv or not all(isinstance(text, str) for text in texts):
+        raise FrameError("start request is malformed")
+    terminal = None if request.terminal is None else window_size(message["terminal"])
+    return request._replace(
+        exec_id=_name(request.exec_id),
+        digest=_name(request.digest),
+        cwd=request.cwd or ".",
+        terminal=terminal,
+    )
 
 
 def window_size(message: dict[str, Any]) -> WindowSize:
@@ -78,20 +77,7 @@ def acked_offsets(message: dict[str, Any]) -> dict[str, list[int]]:
     return offsets
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise FrameError("text is malformed")
-    return value
-
-
 def _name(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME_CHARACTERS:
         raise FrameError("name is malformed")
     return value
-
-
-def _variable(value: object) -> str:
-    name = _text(value)
-    if not name or "=" in name:
-        raise FrameError("environment variable name is malformed")
-    return name

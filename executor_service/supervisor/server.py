@@ -59,17 +59,17 @@ class Supervisor:
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
             **self._proxy.handlers,
             frames.START: self._start,
+            frames.PING: lambda ident, _payload: self._send(frames.PONG, ident, {}),
+        }
+        self._of_commands: dict[int, Callable[[Command, memoryview], None]] = {
             frames.STDIN: self._stdin,
-            frames.RESIZE: self._resize,
+            frames.RESIZE: lambda command, payload: command.resize(
+                window_size(frames.read_json(payload))
+            ),
             frames.SIGNAL: self._signal,
             frames.CANCEL: self._cancel,
             frames.ACK: self._ack,
             frames.FORGET: self._forget,
-            frames.PING: self._ping,
-            frames.FILE: self._file,
-            frames.FILE_DATA: self._file_data,
-            frames.FILE_ACK: self._file_ack,
-            frames.FILE_CANCEL: self._file_cancel,
         }
 
     def serve(self) -> None:
@@ -87,6 +87,7 @@ class Supervisor:
             self._orphan_timer.cancel()
         self._world.connection = connection
         self._transfers = Transfers(self._world.loop, self._paths, connection)
+        self._handlers.update(self._transfers.handlers)
         connection.handler = self._handle
         connection.on_closed = self.executor_left
         connection.on_drained = self._pump
@@ -116,7 +117,7 @@ class Supervisor:
         for command in self._commands.values():
             command.pump()
         if self._transfers is not None:
-            self._transfers.pump_all()
+            self._transfers.pump()
         self._proxy.pump()
 
     def _reap(self) -> None:
@@ -139,10 +140,15 @@ class Supervisor:
                 command.leader_reaped(status, alone)
 
     def _handle(self, kind: int, ident: int, payload: memoryview) -> None:
-        handler = self._handlers.get(kind)
-        if handler is None:
+        if kind in self._of_commands:
+            command = self._commands.get(ident)
+            # One may be on its way for a command that has just been forgotten.
+            if command is not None:
+                self._of_commands[kind](command, payload)
+        elif kind in self._handlers:
+            self._handlers[kind](ident, payload)
+        else:
             raise FrameError("request makes no sense here")
-        handler(ident, payload)
 
     # ---- commands
 
@@ -218,77 +224,34 @@ class Supervisor:
         del self._commands[command.ident]
         del self._by_exec_id[command.request.exec_id]
 
-    def _stdin(self, ident: int, payload: memoryview) -> None:
+    def _stdin(self, command: Command, payload: memoryview) -> None:
         (offset, ends), data = frames.split_head(frames.STDIN_HEAD, payload)
-        command = self._commands.get(ident)
-        if command is not None:
-            command.take_input(offset, data, bool(ends))
+        command.take_input(offset, data, bool(ends))
 
-    def _resize(self, ident: int, payload: memoryview) -> None:
-        size = window_size(frames.read_json(payload))
-        command = self._commands.get(ident)
-        if command is not None:
-            command.resize(size)
-
-    def _signal(self, ident: int, payload: memoryview) -> None:
+    def _signal(self, command: Command, payload: memoryview) -> None:
         message = frames.read_json(payload)
         number = _signal_number(message.get("signal"))
-        command = self._commands.get(ident)
-        if command is not None:
-            command.signal(number, bool(message.get("whole_tree")))
+        command.signal(number, bool(message.get("whole_tree")))
 
-    def _cancel(self, ident: int, payload: memoryview) -> None:
+    def _cancel(self, command: Command, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        grace_ms = message.get("grace_ms")
-        if grace_ms is not None and not isinstance(grace_ms, int):
+        grace_s = message.get("grace_s")
+        if grace_s is not None and not isinstance(grace_s, (int, float)):
             raise FrameError("grace period is not a number")
-        command = self._commands.get(ident)
-        if command is None:
-            return
         if command.state == "starting":
             self._waiting = [one for one in self._waiting if one.command is not command]
             self._drop_unstarted(command, "CANCELLED", "cancelled before it could start")
             return
-        command.end(
-            str(message.get("reason") or "CANCELLED"),
-            _signal_number(message.get("signal", 15)),
-            None if grace_ms is None else grace_ms / 1000,
-        )
+        number = _signal_number(message.get("signal", 15))
+        command.end(str(message.get("reason") or "CANCELLED"), number, grace_s)
 
-    def _ack(self, ident: int, payload: memoryview) -> None:
+    def _ack(self, command: Command, payload: memoryview) -> None:
         (number, offset), _ = frames.split_head(frames.OUTPUT_HEAD, payload)
-        command = self._commands.get(ident)
-        if command is not None:
-            command.ack(number, offset)
+        command.ack(number, offset)
 
-    def _forget(self, ident: int, _payload: memoryview) -> None:
-        command = self._commands.get(ident)
-        if command is not None and command.state == "finished":
+    def _forget(self, command: Command, _payload: memoryview) -> None:
+        if command.state == "finished":
             self._remove(command)
-
-    def _ping(self, ident: int, _payload: memoryview) -> None:
-        self._send(frames.PONG, ident, {})
-
-    # ---- files
-
-    @property
-    def _files(self) -> Transfers:
-        assert self._transfers is not None
-        return self._transfers
-
-    def _file(self, ident: int, payload: memoryview) -> None:
-        self._files.request(ident, frames.read_json(payload))
-
-    def _file_data(self, ident: int, payload: memoryview) -> None:
-        (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
-        self._files.data(ident, offset, data)
-
-    def _file_ack(self, ident: int, payload: memoryview) -> None:
-        (offset,), _ = frames.split_head(frames.FILE_HEAD, payload)
-        self._files.ack(ident, offset)
-
-    def _file_cancel(self, ident: int, _payload: memoryview) -> None:
-        self._files.cancel(ident)
 
     def _send(self, kind: int, ident: int, message: dict[str, Any]) -> None:
         if self._world.connection is not None:

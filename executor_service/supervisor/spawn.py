@@ -8,10 +8,11 @@ import signal
 import struct
 import termios
 from contextlib import suppress
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from executor_service.supervisor.paths import Paths
 from executor_service.supervisor.processes import MARKER_VARIABLE
+from executor_service.supervisor.request import StartRequest, WindowSize
 
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 256 * 1024
@@ -20,23 +21,6 @@ _CATCHABLE_SIGNALS = [
     number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)
 ]
 _CLASSIC_SIGNALS = [number for number in _CATCHABLE_SIGNALS if number < 32]
-
-
-class WindowSize(NamedTuple):
-    """Size of a terminal in characters."""
-
-    rows: int
-    columns: int
-
-
-class Launch(NamedTuple):
-    """What to start."""
-
-    argv: Sequence[str]
-    cwd: str
-    env: dict[str, str]
-    terminal: WindowSize | None
-    takes_input: bool
 
 
 class Child(NamedTuple):
@@ -66,17 +50,17 @@ class Spawner:
         if self._oom_score is not None:
             self._own_oom_score = os.pread(self._oom_score, 16, 0).strip()
 
-    def spawn(self, launch: Launch, marker: str) -> Child:
-        """Start launch; OSError says why not."""
-        env = {**self.base_env, **self.extra_env, **launch.env, MARKER_VARIABLE: marker}
-        cwd = self._paths.open_directory(launch.cwd)
+    def spawn(self, request: StartRequest, marker: str) -> Child:
+        """Start the first process of a command; OSError or ValueError says why not."""
+        env = {**self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
+        cwd = self._paths.open_directory(request.cwd)
         opened: list[int] = []
         try:
             os.fchdir(cwd)
-            program = _find_program(launch.argv[0], env.get("PATH", os.defpath))
-            if launch.terminal is None:
-                return self._spawn_on_pipes(program, launch, env, opened)
-            return self._spawn_on_terminal(program, launch, env, opened)
+            program = _find_program(request.argv[0], env.get("PATH", os.defpath))
+            if request.terminal is None:
+                return self._spawn_on_pipes(program, request, env, opened)
+            return self._spawn_on_terminal(program, request, env, opened)
         except BaseException:
             for fd in opened:
                 os.close(fd)
@@ -86,10 +70,10 @@ class Spawner:
             os.close(cwd)
 
     def _spawn_on_pipes(
-        self, program: str, launch: Launch, env: dict[str, str], opened: list[int]
+        self, program: str, request: StartRequest, env: dict[str, str], opened: list[int]
     ) -> Child:
         stdin: int | None = None
-        if launch.takes_input:
+        if request.stdin:
             child_in, stdin = _pipe(opened)
             actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_DUP2, child_in, 0)]
             os.set_blocking(stdin, False)
@@ -101,7 +85,7 @@ class Spawner:
         for fd in (stdout, stderr):
             os.set_blocking(fd, False)
         actions += [(os.POSIX_SPAWN_DUP2, child_out, 1), (os.POSIX_SPAWN_DUP2, child_err, 2)]
-        pid = self._start(program, launch, env, actions)
+        pid = self._start(program, request, env, actions)
         for fd in (child_in, child_out, child_err):
             if fd is not None:
                 opened.remove(fd)
@@ -109,18 +93,18 @@ class Spawner:
         return Child(pid, stdin, stdout, stderr)
 
     def _spawn_on_terminal(
-        self, program: str, launch: Launch, env: dict[str, str], opened: list[int]
+        self, program: str, request: StartRequest, env: dict[str, str], opened: list[int]
     ) -> Child:
         ours, theirs = os.openpty()
         opened += [ours, theirs]
-        assert launch.terminal is not None
-        resize_terminal(ours, launch.terminal)
+        assert request.terminal is not None
+        resize_terminal(ours, request.terminal)
         os.set_blocking(ours, False)
         # Opened by a session leader that has no terminal yet, it becomes the controlling one.
         name = os.ttyname(theirs)
         pid = self._start(
             program,
-            launch,
+            request,
             env,
             [
                 (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),
@@ -135,7 +119,7 @@ class Spawner:
     def _start(
         self,
         program: str,
-        launch: Launch,
+        request: StartRequest,
         env: dict[str, str],
         actions: list[tuple[object, ...]],
     ) -> int:
@@ -143,7 +127,7 @@ class Spawner:
         try:
             return os.posix_spawn(
                 program,
-                list(launch.argv),
+                request.argv,
                 env,
                 file_actions=actions,
                 setsid=True,

@@ -7,8 +7,8 @@ import hashlib
 import os
 import stat
 import time
-from contextlib import suppress
-from typing import Any, Callable
+from contextlib import contextmanager, suppress
+from typing import Any, Callable, Generator
 
 from executor_service.supervisor import archives, files, frames
 from executor_service.supervisor.connection import Connection
@@ -195,11 +195,18 @@ class Transfers:
         self._running: dict[int, Download | Upload | Unpacking] = {}
         self._working: dict[int, Steps] = {}
         """What takes many steps, as long as it does."""
+        self.handlers: dict[int, Callable[[int, memoryview], None]] = {
+            frames.FILE: self._request,
+            frames.FILE_DATA: self._data,
+            frames.FILE_ACK: self._ack,
+            frames.FILE_CANCEL: self._cancel,
+        }
 
-    def request(self, ident: int, message: dict[str, Any]) -> None:
+    def _request(self, ident: int, payload: memoryview) -> None:
         """Begin an operation, or commit an upload."""
+        message = frames.read_json(payload)
         operation = str(message.get("op"))
-        with _Answering(self, ident):
+        with self._answering(ident):
             if operation == "commit":
                 self._commit(ident, message)
             elif operation == "remove":
@@ -211,38 +218,40 @@ class Transfers:
             else:
                 raise FrameError("unknown file operation")
 
-    def data(self, ident: int, offset: int, data: memoryview) -> None:
+    def _data(self, ident: int, payload: memoryview) -> None:
         """Bytes of an upload; they are still coming for a while when it has failed."""
+        (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
         upload = self._running.get(ident)
         if isinstance(upload, _Arriving):
-            with _Answering(self, ident):
+            with self._answering(ident):
                 upload.write(offset, data)
 
-    def ack(self, ident: int, offset: int) -> None:
+    def _ack(self, ident: int, payload: memoryview) -> None:
         """The executor has this much of a download."""
+        (offset,), _ = frames.split_head(frames.FILE_HEAD, payload)
         download = self._running.get(ident)
         if isinstance(download, Download):
             download.ack(offset)
-            self.pump(ident)
+            self._pump(ident)
 
-    def cancel(self, ident: int) -> None:
+    def _cancel(self, ident: int, _payload: memoryview) -> None:
         """Stop an operation; it is answered as cancelled unless it was answered already."""
         steps = self._working.pop(ident, None)
         if steps is not None:
             steps.close()
         if steps is not None or ident in self._running:
-            self.failed(ident, FileError("CANCELLED", "cancelled by the caller"))
+            self._failed(ident, FileError("CANCELLED", "cancelled by the caller"))
 
-    def pump_all(self) -> None:
+    def pump(self) -> None:
         """The connection takes more."""
         for ident in list(self._running):
-            self.pump(ident)
+            self._pump(ident)
 
-    def pump(self, ident: int) -> None:
+    def _pump(self, ident: int) -> None:
         """Go on with a download."""
         download = self._running.get(ident)
         if isinstance(download, Download):
-            with _Answering(self, ident):
+            with self._answering(ident):
                 if not download.pump(self._connection, ident) and ident in self._running:
                     del self._running[ident]
                     download.close()
@@ -256,7 +265,7 @@ class Transfers:
             steps.close()
         self._working.clear()
 
-    def failed(self, ident: int, error: FileError) -> None:
+    def _failed(self, ident: int, error: FileError) -> None:
         """Answer with an error and let go."""
         self._working.pop(ident, None)
         transfer = self._running.pop(ident, None)
@@ -271,7 +280,7 @@ class Transfers:
         if len(self._running) >= _MAX_TRANSFERS:
             raise FileError("TOO_MANY", f"more than {_MAX_TRANSFERS} transfers at a time")
         self._running[ident] = _BEGINNINGS[operation](self._paths, message)
-        self.pump(ident)
+        self._pump(ident)
 
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
         upload = self._running.get(ident)
@@ -296,7 +305,7 @@ class Transfers:
         """Take steps for a moment, then let others have their turn."""
         if self._working.get(ident) is not steps:
             return
-        with _Answering(self, ident):
+        with self._answering(ident):
             pause_at = time.monotonic() + _SLICE_S
             for _ in steps:
                 if self._connection.closed:
@@ -307,29 +316,20 @@ class Transfers:
             del self._working[ident]
             self._done(ident, done)
 
+    @contextmanager
+    def _answering(self, ident: int) -> Generator[None, None, None]:
+        """Turn what goes wrong with files into an answer."""
+        try:
+            yield
+        except FileError as error:
+            self._failed(ident, error)
+        except OSError as error:
+            self._failed(ident, file_error(error))
+        except UnicodeError:
+            self._failed(ident, FileError("INVALID_PATH", "a name that this box cannot write"))
+
     def _done(self, ident: int, message: dict[str, Any]) -> None:
         self._connection.send(frames.pack_json(frames.FILE_DONE, ident, message))
-
-
-class _Answering:
-    """Turns what goes wrong with files into an answer."""
-
-    def __init__(self, transfers: Transfers, ident: int) -> None:
-        self._transfers = transfers
-        self._ident = ident
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if isinstance(error, OSError):
-            error = file_error(error)
-        elif isinstance(error, UnicodeError):
-            error = FileError("INVALID_PATH", "a name that this box cannot write")
-        if not isinstance(error, FileError):
-            return False
-        self._transfers.failed(self._ident, error)
-        return True
 
 
 def _parent(paths: Paths, message: dict[str, Any]) -> tuple[int, str]:

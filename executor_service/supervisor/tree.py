@@ -1,4 +1,10 @@
-"""All processes of one command, as one thing that can be signalled and killed."""
+"""All processes of one command, as one thing that can be signalled and killed.
+
+A process belongs to a command when its chain of parents leads to the command's first process. A
+process that outlived its parents becomes the supervisor's child; then it belongs to the command
+whose marker is in its environment, or in whose session it is, or that it was seen to belong to
+before. One that hid all of that belongs to the only running command that can have started it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +16,17 @@ from typing import Callable
 
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.processes import (
-    Census,
-    Owner,
+    Identity,
     Process,
     Usage,
+    children_of,
+    marker_of,
     now_ticks,
+    read_table,
     send_signal,
     stop_all,
     usage_of,
+    with_descendants,
 )
 
 _GIVE_UP_AFTER_S = 2.0
@@ -26,13 +35,13 @@ _SLOWEST_LOOK_S = 0.1
 
 
 class Forest:
-    """The trees of every command, whom the census tells apart."""
+    """The trees of every command: tells whose each process is, and remembers it for when the
+    process has lost its parents."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self._census = Census()
         self._trees: dict[str, Tree] = {}
-        self._left: dict[str, Owner] = {}
+        self._known: dict[Identity, str] = {}
 
     def plant(self) -> Tree:
         """A tree for a command that is about to start."""
@@ -44,31 +53,52 @@ class Forest:
         """The tree's command has finished and none of its processes may be left."""
         self._trees.pop(tree.marker, None)
 
-    def leave(self, tree: Tree) -> None:
-        """The tree's command has finished and its processes stay."""
-        self._trees.pop(tree.marker, None)
-        self._left[tree.marker] = tree.owner._replace(running=False, leader_lives=False)
-
     def count(self) -> dict[str, list[Process]]:
         """The living processes of each tree, by its marker."""
-        found = self._census.count(self.owners())
-        for marker in [marker for marker in self._left if not found[marker]]:
-            del self._left[marker]
+        children = children_of(read_table())
+        leaders = {tree.leader: tree for tree in self._trees.values() if tree.leader_lives}
+        found: dict[str, list[Process]] = {marker: [] for marker in self._trees}
+        known: dict[Identity, str] = {}
+        for root in children.get(os.getpid(), []):
+            leader = leaders.get(root.pid)
+            marker = leader.marker if leader else self._marker_of_orphan(root)
+            if marker is None:
+                continue
+            for process in with_descendants([root], children):
+                known[process.identity] = marker
+                if process.state not in "ZX":
+                    found[marker].append(process)
+        self._known = known
+        for tree in list(self._trees.values()):
+            if tree.is_left and not found[tree.marker]:
+                self.fell(tree)
         return found
+
+    def _marker_of_orphan(self, orphan: Process) -> str | None:
+        sessions = {tree.leader: tree.marker for tree in self._trees.values()}
+        for marker in (
+            self._known.get(orphan.identity),
+            marker_of(orphan.pid),
+            sessions.get(orphan.session),
+        ):
+            if marker in self._trees:
+                return marker
+        suspects = [
+            tree.marker
+            for tree in self._trees.values()
+            if not tree.is_left and tree.planted_ticks <= orphan.started_ticks + 1
+        ]
+        return suspects[0] if len(suspects) == 1 else None
 
     def kill(self, marker: str) -> None:
         """Kill every process of one tree."""
-        for process in stop_all(lambda: self._census.count(self.owners()).get(marker, [])):
+        for process in stop_all(lambda: self.count().get(marker, [])):
             send_signal(process, signal.SIGKILL)
 
     def kill_everything(self) -> None:
         """Kill every process of every tree, for the end of the box."""
-        for owner in self.owners():
-            self.kill(owner.marker)
-
-    def owners(self) -> list[Owner]:
-        """Everyone who may have processes."""
-        return [tree.owner for tree in self._trees.values()] + list(self._left.values())
+        for marker in list(self._trees):
+            self.kill(marker)
 
 
 class Tree:
@@ -76,36 +106,20 @@ class Tree:
 
     def __init__(self, forest: Forest) -> None:
         self.marker = os.urandom(16).hex()
-        self._forest = forest
-        self._leader = 0
-        self._leader_lives = False
-        self._planted_ticks = now_ticks()
-        self._killing = False
-
-    @property
-    def owner(self) -> Owner:
-        """This tree, for the census."""
-        return Owner(
-            marker=self.marker,
-            leader=self._leader,
-            leader_lives=self._leader_lives,
-            started_ticks=self._planted_ticks,
-            running=True,
-        )
-
-    @property
-    def killing(self) -> bool:
+        self.leader = 0
+        """The first process, which leads a session of its own."""
+        self.leader_lives = False
+        """False once it is reaped: from then on its id may be used again."""
+        self.planted_ticks = now_ticks()
+        self.is_left = False
+        """Whether the command has finished and its processes stay."""
+        self.killing = False
         """Whether kill was called."""
-        return self._killing
+        self._forest = forest
 
     def leader_started(self, pid: int) -> None:
-        """The first process, which leads a session of its own."""
-        self._leader = pid
-        self._leader_lives = True
-
-    def leader_reaped(self) -> None:
-        """The first process's id may be used again from now on."""
-        self._leader_lives = False
+        """There is a first process."""
+        self.leader, self.leader_lives = pid, True
 
     def members(self) -> list[Process]:
         """The living processes."""
@@ -117,9 +131,9 @@ class Tree:
 
     def signal_group(self, number: int) -> None:
         """Signal the first process's group."""
-        if self._leader_lives:
+        if self.leader_lives:
             with suppress(OSError):
-                os.killpg(self._leader, number)
+                os.killpg(self.leader, number)
 
     def signal_all(self, number: int) -> None:
         """Signal every process."""
@@ -128,16 +142,16 @@ class Tree:
 
     def kill(self, on_gone: Callable[[int], None]) -> None:
         """SIGKILL until nobody is left, then call on_gone with the number of survivors."""
-        if self._killing:
+        if self.killing:
             return
-        self._killing = True
+        self.killing = True
         give_up_at = time.monotonic() + _GIVE_UP_AFTER_S
-        if self._leader_lives:
+        if self.leader_lives:
             self.signal_group(signal.SIGKILL)
         self._forest.kill(self.marker)
 
         def look(pause_s: float) -> None:
-            survivors = len(self.members()) + self._leader_lives
+            survivors = len(self.members()) + self.leader_lives
             if survivors and time.monotonic() < give_up_at:
                 self._forest.kill(self.marker)
                 pause_s = min(pause_s * 2, _SLOWEST_LOOK_S)

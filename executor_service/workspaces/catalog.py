@@ -2,26 +2,35 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceRows, WorkspaceState
+from msgspec import json
+from msgspec.structs import replace
+
+from executor_service.journal import Journal
+from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
 from services.errors import LimitExceeded, NotFound
 
 
 class Catalog:
-    """The rows of all workspaces, and what is under way with them in this process.
+    """All workspaces as they are written down, and what is under way with them in this process.
 
     A workspace is held while something is made over it or copied from it, and closed while it is
     removed: never both. Both are known at once, without a wait in between.
     """
 
-    def __init__(self, rows: WorkspaceRows, folder: Path, most_bytes: int) -> None:
-        self.rows = rows
+    def __init__(self, journal: Journal, folder: Path, most_bytes: int) -> None:
+        """It is empty until it is loaded."""
         self.folder = folder
         """What stands for each is below it."""
+        self._journal = journal
         self._most_bytes = most_bytes
+        self._known: dict[str, Workspace] = {}
+        self._by_session: dict[tuple[str, str, str], str] = {}
+        """By profile, session and place, the workspace of the session's next sandbox."""
+        self._writing = asyncio.Lock()
         self._held: Counter[str] = Counter()
         self._closed: dict[str, asyncio.Event] = {}
         self.left: set[str] = set()
@@ -29,26 +38,96 @@ class Catalog:
         self.changed = asyncio.Event()
         """Set when there are such."""
 
+    # ---- what is known
+
+    async def load(self) -> None:
+        """Reads what is written down."""
+        query = "SELECT record FROM workspace"
+        rows = await self._journal.read(lambda db: db.execute(query).fetchall())
+        self._note([json.decode(record, type=Workspace) for (record,) in rows])
+
+    def __iter__(self) -> Iterator[Workspace]:
+        """All of them, the longest unused first."""
+        return iter(sorted(self._known.values(), key=lambda one: (one.used_at, one.workspace_id)))
+
+    def get(self, workspace_id: str) -> Workspace | None:
+        """One by its id."""
+        return self._known.get(workspace_id)
+
+    async def put(self, *workspaces: Workspace, synced: bool = True) -> None:
+        """Writes some down as they are now."""
+        async with self._writing:
+            await self._put(workspaces, synced)
+
+    async def change(self, workspace_id: str, **changes: object) -> None:
+        """Changes what is known of one, if it is there still; nothing depends on it, so it is not
+        synced."""
+        async with self._writing:
+            if found := self._known.get(workspace_id):
+                changed = replace(found, **changes)  # pyright: ignore[reportArgumentType]
+                await self._put([changed], synced=False)
+
+    async def give(self, workspace: Workspace, session_id: str) -> None:
+        """Writes one down as a session's, instead of the one that it had in this place; synced by
+        the claim that follows."""
+        async with self._writing:
+            known = self._known.get(workspace.workspace_id, workspace)
+            sessions = tuple(sorted({*known.session_ids, session_id}))
+            changed = [replace(workspace, session_ids=sessions)]
+            place = (workspace.profile, session_id, workspace.place)
+            before = self._known.get(self._by_session.get(place, ""))
+            if before is not None and before.workspace_id != workspace.workspace_id:
+                others = tuple(one for one in before.session_ids if one != session_id)
+                changed.append(replace(before, session_ids=others))
+            await self._put(changed, synced=False)
+
+    async def forget(self, workspace_id: str) -> None:
+        """Removes one that is gone; no session has it any more."""
+        async with self._writing:
+            query = "DELETE FROM workspace WHERE workspace_id = ?"
+            await self._journal.write(lambda db: db.execute(query, (workspace_id,)))
+            gone = self._known.pop(workspace_id, None)
+            for session_id in gone.session_ids if gone else ():
+                assert gone is not None
+                self._by_session.pop((gone.profile, session_id, gone.place), None)
+
+    async def _put(self, workspaces: Sequence[Workspace], synced: bool) -> None:
+        rows = [(one.workspace_id, json.encode(one).decode()) for one in workspaces]
+        query = "REPLACE INTO workspace VALUES (?, ?)"
+        await self._journal.write(lambda db: db.executemany(query, rows), synced)
+        self._note(workspaces)
+
+    def _note(self, workspaces: Iterable[Workspace]) -> None:
+        for one in workspaces:
+            self._known[one.workspace_id] = one
+            for session_id in one.session_ids:
+                self._by_session[one.profile, session_id, one.place] = one.workspace_id
+
+    # ---- what is wanted of them
+
     def path(self, workspace_id: str) -> Path:
         """What stands for a workspace when boxes are made and stores are asked."""
         return self.folder / workspace_id
 
-    async def find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
+    def find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
         """Returns a profile's own; fails with NotFound, whether or not another has it."""
-        found = await self.rows.get(workspace_id)
+        found = self._known.get(workspace_id)
         if found is None or found.profile != profile or found.kind is not kind:
             raise NotFound(f"there is no {kind} {workspace_id}")
         return found
 
-    async def check_room(self, profile: str) -> None:
+    def of_session(self, profile: str, session_id: str, place: str) -> Workspace | None:
+        """The one that a session's earlier sandboxes had in a place."""
+        found = self._known.get(self._by_session.get((profile, session_id, place), ""))
+        return found if found is not None and found.state is WorkspaceState.READY else None
+
+    def check_room(self, profile: str) -> None:
         """Fails with LimitExceeded when a profile has no room for another one."""
-        if not self._most_bytes:
-            return
-        usage = await self.rows.usage(profile)
-        if usage.size_bytes >= self._most_bytes:
+        found = [one.size_bytes or 0 for one in self._known.values() if one.profile == profile]
+        if self._most_bytes and sum(found) >= self._most_bytes:
             raise LimitExceeded(
-                f"the {usage.count} workspaces and snapshots of profile {profile} take "
-                f"{usage.size_bytes} bytes, and may take {self._most_bytes} "
+                f"the {len(found)} workspaces and snapshots of profile {profile} take "
+                f"{sum(found)} bytes, and may take {self._most_bytes} "
                 "(executor.workspaces.total_bytes): delete some with hermes workspaces delete"
             )
 
@@ -63,14 +142,14 @@ class Catalog:
         """
         while True:
             if workspace_id:
-                found = await self.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
+                found = self.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
                 if found.place != place or found.state is not WorkspaceState.READY:
                     where = "kept where sandboxes of this template are"
                     raise NotFound(f"there is no workspace {workspace_id} that is {where}")
             else:
-                found = await self.rows.of_session(profile, session_id, place)
+                found = self.of_session(profile, session_id, place)
             if found is None:
-                await self.check_room(profile)
+                self.check_room(profile)
                 yield None
                 return
             if closed := self._closed.get(found.workspace_id):
@@ -113,7 +192,7 @@ class Catalog:
         """One as it is when nobody has it closed, to be held or closed at once; NotFound if it has
         gone meanwhile."""
         while True:
-            found = await self.rows.get(workspace_id)
+            found = self._known.get(workspace_id)
             if closed := self._closed.get(workspace_id):
                 await closed.wait()
             elif found is None:

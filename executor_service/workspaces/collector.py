@@ -12,8 +12,8 @@ from executor_service.errors import BackendError
 from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody
-from executor_service.workspaces.rows import RemovalReason, Workspace, WorkspaceState
 from executor_service.workspaces.stores import ANY_BYTES
+from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceState
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 
@@ -38,7 +38,6 @@ class Collector:
         metrics: ExecutorMetrics,
     ) -> None:
         self._catalog = catalog
-        self._rows = catalog.rows
         self._custody = custody
         self._clock = clock
         self._retention_days = retention_days
@@ -59,20 +58,21 @@ class Collector:
     async def collect(self) -> None:
         """Removes what goes, is empty, or was not used for too long, and measures the others."""
         self._catalog.changed.clear()
-        for workspace in await self._rows.in_state(WorkspaceState.GOING):
-            await self._attempt(self._custody.finish(workspace))
+        for workspace in self._catalog:
+            if workspace.state is WorkspaceState.GOING:
+                await self._attempt(self._custody.finish(workspace))
         await self._remove_empty()
         await self.remove_stale()
         await self._measure()
         if self._retention_days:
             await self._remove_old()
-        usage = await self._rows.usage()
-        self._metrics.workspaces.set(usage.count)
-        self._metrics.workspace_bytes.set(usage.size_bytes)
+        sizes = [one.size_bytes or 0 for one in self._catalog]
+        self._metrics.workspaces.set(len(sizes))
+        self._metrics.workspace_bytes.set(sum(sizes))
 
     async def _remove_empty(self) -> None:
         left = sorted(self._catalog.left)
-        found = [await self._rows.get(workspace_id) for workspace_id in left]
+        found = map(self._catalog.get, left)
         self._catalog.left.difference_update(left)
         if self._custody.keeping.workspaces.is_shared:
             return
@@ -92,7 +92,7 @@ class Collector:
         paths = {self._path(one): one for one in self._custody.unused(workspaces)}
         with self._catalog.closed(*(one.workspace_id for one in paths.values())):
             for path in await store.remove_empty(list(paths)):
-                await self._rows.forget(paths[path].workspace_id)
+                await self._catalog.forget(paths[path].workspace_id)
                 self._metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
 
     async def remove_stale(self) -> None:
@@ -105,8 +105,9 @@ class Collector:
     async def _measure(self) -> None:
         # Those of a place that nobody can look at, or that fails, are not in the others' way.
         for place, store in self._custody.keeping.stores().items():
-            if workspaces := await self._rows.unmeasured(_AT_ONCE, place):
-                await self._attempt(self._measure_in(store, workspaces))
+            due = [one for one in self._catalog if one.is_unmeasured and one.place == place]
+            if due:
+                await self._attempt(self._measure_in(store, due[:_AT_ONCE]))
 
     async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
         now = self._clock.now().timestamp()
@@ -114,18 +115,17 @@ class Collector:
         for workspace in workspaces:
             size = sizes.get(self._path(workspace))
             seen_bytes = None if size is None else size.seen_bytes
-            await self._rows.measured(workspace.workspace_id, seen_bytes, now)
+            changes = {"size_bytes": seen_bytes, "measured_at": now}
+            await self._catalog.change(workspace.workspace_id, **changes)
 
     async def _remove_old(self) -> None:
         before = self._clock.now().timestamp() - self._retention_days * _DAY_S
-        for place in self._custody.keeping.stores():
-            seen = (0.0, "")
-            # Those that are in use stay, and may be more than are looked at together.
-            while old := await self._rows.unused_since(before, place, seen, _AT_ONCE):
-                seen = (old[-1].used_at, old[-1].workspace_id)
-                for workspace in self._custody.unused(old):
-                    _log.info("workspace %s was not used for too long", workspace.workspace_id)
-                    await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
+        places = self._custody.keeping.stores().keys()
+        old = [one for one in self._catalog if one.used_at < before and one.place in places]
+        for workspace in self._custody.unused(old):
+            if workspace.state is WorkspaceState.READY:
+                _log.info("workspace %s was not used for too long", workspace.workspace_id)
+                await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
 
     def _path(self, workspace: Workspace) -> Path:
         return self._catalog.path(workspace.workspace_id)

@@ -20,13 +20,13 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.templates import Template
 from executor_service.records import SandboxState
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.rows import (
+from executor_service.workspaces.stores import Keeping
+from executor_service.workspaces.workspace import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
     WorkspaceState,
 )
-from executor_service.workspaces.stores import Keeping
 from services.clock import Clock
 from services.errors import (
     AlreadyExists,
@@ -40,7 +40,6 @@ from services.lifecycle import Workers, unbroken
 
 _AT_ONCE = 2
 """Copies and removals, which keep a disk busy."""
-_AT_MOST = 100_000
 _PREFIXES = {WorkspaceKind.WORKSPACE: "wsp", WorkspaceKind.SNAPSHOT: "snp"}
 
 _log = logging.getLogger(__name__)
@@ -70,7 +69,6 @@ class Custody:
     ) -> None:
         self.keeping = keeping
         self._catalog = catalog
-        self._rows = catalog.rows
         self._leases = leases
         self._workers = workers
         self._clock = clock
@@ -91,11 +89,11 @@ class Custody:
                 f"sandboxes of template {template.name} keep no workspace: it ends with each"
             )
         async with self._ordering:
-            if known := await self._known(order, ""):
+            if known := self._known(order, ""):
                 return known
             made = _new(order, template.name, template.capabilities.name, place, self._now())
-            await self._catalog.check_room(order.profile)
-            await self._rows.put(made)
+            self._catalog.check_room(order.profile)
+            await self._catalog.put(made)
         return made
 
     async def copy(self, order: Order, source: Workspace) -> Workspace:
@@ -105,7 +103,7 @@ class Custody:
         FailedPrecondition, LimitExceeded, BackendUnavailable or Unavailable.
         """
         async with self._ordering:
-            target = await self._known(order, source.workspace_id)
+            target = self._known(order, source.workspace_id)
             if target is None:
                 target = await self._begin_copy(order, source)
             elif target.state is WorkspaceState.READY:
@@ -124,10 +122,10 @@ class Custody:
         with ExitStack() as holding:
             holding.enter_context(self._catalog.held(source.workspace_id))
             store = self.keeping.store_at(source.place, source.backend)
-            await self._catalog.check_room(order.profile)
+            self._catalog.check_room(order.profile)
             target = _new(order, source.template, source.backend, source.place, self._now())
             target = replace(target, state=WorkspaceState.MAKING, source_id=source.workspace_id)
-            await self._rows.put(target)
+            await self._catalog.put(target)
             copying = _Copying(source, holding.pop_all())
             self._copying[target.workspace_id] = copying
             work = self._copy(copying, target, store)
@@ -147,7 +145,7 @@ class Custody:
             whole = replace(
                 target, state=WorkspaceState.READY, size_bytes=size, used_at=now, measured_at=now
             )
-            await self._rows.put(whole)
+            await self._catalog.put(whole)
         except HermesError as error:
             await unbroken(self._fail(copying, target, error))
             return
@@ -160,7 +158,7 @@ class Custody:
             raise
         del self._copying[target.workspace_id]
         copying.done.set_result(whole)
-        await self._rows.used(source.workspace_id, now)
+        await self._catalog.change(source.workspace_id, used_at=now)
 
     async def _fail(self, copying: "_Copying", target: Workspace, why: HermesError) -> None:
         copying.done.set_exception(why)
@@ -169,9 +167,10 @@ class Custody:
         del self._copying[target.workspace_id]
         await self._clear(target.going(RemovalReason.UNFINISHED))
 
-    async def _known(self, order: Order, source_id: str) -> Workspace | None:
+    def _known(self, order: Order, source_id: str) -> Workspace | None:
         """What this request has made already."""
-        known = await self._rows.requested(order.profile, order.request_id)
+        asked = (order.profile, order.request_id)
+        known = next((one for one in self._catalog if (one.profile, one.request_id) == asked), None)
         if known is None:
             return None
         if (known.kind, known.source_id) != (order.kind, source_id):
@@ -191,7 +190,7 @@ class Custody:
         ident = workspace.workspace_id
         if copying := self._copying.get(ident):
             await copying.give_up()
-            if not await self._rows.get(ident):
+            if not self._catalog.get(ident):
                 return
             # It was whole before it could be given up, or cannot be cleared away now.
         workspace = await self._catalog.opened(ident)
@@ -201,15 +200,16 @@ class Custody:
             self._check_unused(workspace)
             workspace = workspace.going(reason)
             with self._catalog.closed(ident):
-                await self._rows.put(workspace)
+                await self._catalog.put(workspace)
         await self.finish(workspace)
 
     async def recover(self) -> None:
         """Has somebody look soon at what an executor before this one has not finished or seen."""
-        for workspace in await self._rows.in_state(WorkspaceState.MAKING):
-            await self._rows.put(workspace.going(RemovalReason.UNFINISHED))
-        for workspace in await self._rows.unmeasured(_AT_MOST):
-            self._catalog.leave(workspace.workspace_id)
+        for workspace in self._catalog:
+            if workspace.state is WorkspaceState.MAKING:
+                await self._catalog.put(workspace.going(RemovalReason.UNFINISHED))
+            elif workspace.is_unmeasured:
+                self._catalog.leave(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
         """Goes on removing what goes; whoever comes second waits with the first. It stays, with
@@ -221,7 +221,7 @@ class Custody:
             task.add_done_callback(lambda _: self._removing.pop(ident, None))
         if refused := await asyncio.shield(self._removing[ident]):
             raise refused
-        if await self._rows.get(ident):
+        if self._catalog.get(ident):
             raise Unavailable(f"{ident} cannot be removed now; that is tried again")
 
     async def _clear(self, workspace: Workspace) -> WorkspaceInUse | None:
@@ -231,13 +231,13 @@ class Custody:
             store = self.keeping.store_at(workspace.place, workspace.backend)
             async with self._slots:
                 await store.remove(self._catalog.path(ident))
-            await self._rows.forget(ident)
+            await self._catalog.forget(ident)
         except WorkspaceInUse as error:
-            await self._rows.put(workspace.refused())
+            await self._catalog.put(workspace.refused())
             return error
         except (BackendError, HermesError) as error:
             _log.warning("workspace %s stays until it can be removed: %s", ident, error)
-            await self._rows.put(workspace)
+            await self._catalog.put(workspace)
             return None
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
         _log.info("workspace %s is gone: %s", ident, workspace.reason)
@@ -258,8 +258,10 @@ class Custody:
                 found += await store.present(self._catalog.folder)
             except BackendError as error:
                 raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
-        known = await self._rows.ids() | {path.name for path in self.keeping.workspaces.unclaimed}
-        return sorted(path for path in found if path.name not in known)
+        unclaimed = self.keeping.workspaces.unclaimed
+        return sorted(
+            path for path in found if not self._catalog.get(path.name) and path not in unclaimed
+        )
 
     async def remove_orphan(self, workspace_id: str) -> None:
         """Removes one of those; fails with NotFound."""

@@ -1,6 +1,5 @@
 """Which workspace a session's next sandbox gets."""
 
-import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,13 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.errors import BackendError
-from executor_service.journal import Job
 from executor_service.pools.templates import Template
 from executor_service.records import Wish
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
-from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceState, give
 from executor_service.workspaces.stores import Keeping
+from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
 from services.clock import Clock
 from services.errors import Unavailable
 
@@ -28,17 +26,6 @@ class Loan(Struct, frozen=True):
     kept: Workspace | None
     """What is written down of it; None where it ends with the sandbox, or is no workspace."""
     session_id: str
-
-    def claimed(self, folder: Path) -> Job[object] | None:
-        """What is to be written with the claim: that the session has it."""
-        if self.kept is None:
-            return None
-        workspace = replace(self.kept, workspace_id=folder.name)
-
-        def write(db: sqlite3.Connection) -> None:
-            give(db, workspace, self.session_id)
-
-        return write
 
 
 class Lending:
@@ -76,13 +63,23 @@ class Lending:
                     folder = await self._workspaces.restore(path)
                     yield Loan(folder, replace(found, used_at=now), wish.session_id)
 
-    async def check(self, profile: str, workspace_id: str) -> None:
+    def check(self, profile: str, workspace_id: str) -> None:
         """Fails with NotFound unless the profile has this workspace."""
-        await self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
+        self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
+
+    async def give(self, loan: Loan, folder: Path) -> None:
+        """The session has it from now on, which is synced with the claim that follows."""
+        if loan.kept is not None:
+            workspace = replace(loan.kept, workspace_id=folder.name)
+            await self._catalog.give(workspace, loan.session_id)
 
     def claimed(self, folder: Path) -> None:
         """A session has it, and what is known of it is written down."""
         self._workspaces.unclaimed.discard(folder)
+
+    async def ended(self, workspace_id: str, moment: float) -> None:
+        """A sandbox over it ends."""
+        await self._catalog.change(workspace_id, used_at=moment)
 
     def left(self, folder: Path) -> None:
         """A sandbox over it has ended."""
@@ -99,13 +96,13 @@ class Lending:
             return ""
         now = self._clock.now().timestamp()
         theirs = replace(self._new(template, wish.profile, place, now), workspace_id=ident)
-        known = await self._catalog.rows.get(ident)
+        known = self._catalog.get(ident)
         if known is not None:
             is_theirs = (known.profile, known.place) == (wish.profile, place)
             return ident if is_theirs and known.state is WorkspaceState.READY else ""
         if not await self._is_there(template, ident):
             return ""
-        await self._catalog.rows.put(theirs)
+        await self._catalog.put(theirs)
         return ident
 
     async def _is_there(self, template: Template, ident: str) -> bool:

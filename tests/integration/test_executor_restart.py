@@ -18,7 +18,6 @@ from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp
-from executor_service.workspaces.rows import WorkspaceRows
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config import Settings
 from services.errors import Reason
@@ -190,17 +189,16 @@ async def test_a_session_keeps_its_files_when_a_box_over_them_is_ended(here: Set
         return await boxes_of(here) == []
 
     async with lifetime(here) as (_, client):
-        lease = (await client.acquire("s")).lease
-        await client.output(lease, "echo kept > file")
-        await client.release(lease)
+        acquired = await client.acquire("s")
+        await client.output(acquired.lease, "echo kept > file")
+        await client.release(acquired.lease)
     folder = here.home.state / "executor"
     async with Journal(folder / "journal.db") as journal:
-        (workspace_id,) = await WorkspaceRows(journal).ids()
         owner = journal.owner
     # As if an executor had died after it had made the session's next box, and before it said so.
     zipapp = await asyncio.to_thread(build_zipapp)
     backend = BubblewrapBackend(owner, folder / "bubblewrap", zipapp)
-    workspace = here.home.workspaces / workspace_id
+    workspace = here.home.workspaces / acquired.sandbox.workspace_id
     spec = BoxSpec("made_for_nobody", owner, "default", workspace, Limits())
     box = await backend.create(spec)
     async with lifetime(here) as (_, client):

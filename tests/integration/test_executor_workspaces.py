@@ -11,7 +11,8 @@ import grpc.aio
 import pytest
 
 from executor_service.journal import Journal
-from executor_service.workspaces.rows import WorkspaceRows, WorkspaceState
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.workspace import WorkspaceState
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.auth import Identity
 from services.config import Settings
@@ -245,10 +246,20 @@ async def test_what_was_not_used_for_too_long_goes(tmp_path: Path) -> None:
 
 async def set_back(home: Path, seconds: float, *workspace_ids: str) -> None:
     """Makes workspaces older than they are."""
-    query = "UPDATE kept_workspace SET used_at = used_at - ? WHERE workspace_id = ?"
+    async with written_down(home) as catalog:
+        for workspace_id in workspace_ids:
+            found = catalog.get(workspace_id)
+            assert found is not None
+            await catalog.change(workspace_id, used_at=found.used_at - seconds)
+
+
+@asynccontextmanager
+async def written_down(home: Path) -> AsyncGenerator[Catalog]:
+    """What is known of workspaces while no executor runs."""
     async with Journal(home / "state" / "executor" / "journal.db") as journal:
-        rows = [(seconds, workspace_id) for workspace_id in workspace_ids]
-        await journal.write(lambda db: db.executemany(query, rows))
+        catalog = Catalog(journal, home / "workspaces", 0)
+        await catalog.load()
+        yield catalog
 
 
 async def test_a_profile_has_only_so_much(tmp_path: Path) -> None:
@@ -352,9 +363,8 @@ async def test_an_executor_that_is_killed_in_a_removal_finishes_it(
         await until(begun)
         await process.kill()
         assert await refused(removing) is Reason.SERVICE_UNAVAILABLE
-    journal_file = tmp_path / "state" / "executor" / "journal.db"
-    async with Journal(journal_file) as journal:
-        (going,) = await WorkspaceRows(journal).in_state(WorkspaceState.GOING)
+    async with written_down(tmp_path) as catalog:
+        (going,) = [one for one in catalog if one.state is WorkspaceState.GOING]
         assert going.workspace_id == source
     # What was left comes back whole, as if nothing of it had been removed yet.
     await asyncio.to_thread(refill, folder)

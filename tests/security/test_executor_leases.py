@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import grpc.aio
@@ -309,5 +308,5 @@ async def test_no_token_is_on_disk(executor: Executor, victim: Victim) -> None:
         return [path for path in files if text.encode() in path.read_bytes()]
 
     assert await asyncio.to_thread(files_with, lease.token) == []
-    assert await asyncio.to_thread(files_with, sha256(lease.token.encode()).hexdigest())
+    assert await asyncio.to_thread(files_with, lease.sandbox_id)
     await victim.client.release(lease)

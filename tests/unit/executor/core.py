@@ -31,7 +31,6 @@ from executor_service.records import Lifetimes, Wish
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.lending import Lending
-from executor_service.workspaces.rows import WorkspaceRows
 from executor_service.workspaces.stores import Keeping
 from services.lifecycle import Workers
 from services.metrics import Meter
@@ -132,7 +131,8 @@ async def open_core(
         make_table = partial(CommandTable, backend=NAME, stores=stores)
         workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
-        strays = Strays(backend, workspaces, journal, lambda _box: True, pool.keys, metrics)
+        catalog = Catalog(journal, folder / "workspaces", 0)
+        strays = Strays(backend, workspaces, catalog, lambda _box: True, pool.keys, metrics)
         choice = Choice(backend, await backend.probe(), "for tests")
         networks = Networks(Gate(AddressVetting(), no_names), metrics.egress, workers)
         template = Template(options.template, choice, options.limits, pool, strays, networks)
@@ -143,7 +143,6 @@ async def open_core(
         templates = Templates([], only)
         await templates.open()
         keeping = Keeping(templates, local_store(folder, folder, b""), workspaces)
-        catalog = Catalog(WorkspaceRows(journal), folder / "workspaces", 0)
         lending = Lending(catalog, keeping, workspaces, clock)
         leases = Leases(templates, journal, lending, LIFETIMES, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):

@@ -47,7 +47,7 @@ async def test_a_command_outlives_its_links(tmp_path: Path) -> None:
         assert await watching == COUNTED
         ended = command.record.exit
         assert ended is not None
-        assert (ended.reason, ended.code, ended.stdout_bytes) == (EndReason.EXITED, 0, len(COUNTED))
+        assert (ended.reason, ended.code, ended.totals[0]) == (EndReason.EXITED, 0, len(COUNTED))
 
 
 async def test_what_is_asked_for_while_there_is_no_link_waits_for_one(tmp_path: Path) -> None:

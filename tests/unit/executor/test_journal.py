@@ -6,23 +6,24 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from executor_service.backends.base import Isolation
 from executor_service.errors import JournalUnusable
 from executor_service.journal import Journal
 from executor_service.records import (
     Claim,
-    CommandExit,
     CommandRecord,
     EndReason,
+    Exit,
     Lifetimes,
     SandboxState,
 )
-from executor_service.workspaces.rows import Workspace, WorkspaceKind, WorkspaceRows, give
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.workspace import Workspace, WorkspaceKind
 from services.errors import DatabaseUnavailable
 from tests.unit.executor.core import full_disk
 
@@ -31,19 +32,19 @@ CLAIM = Claim(
     profile="default",
     session_id="s",
     backend="bubblewrap",
-    isolation="namespace",
+    isolation=Isolation.NAMESPACE,
     workspace="/home/w/wsp_1",
     claimed_at=1000.5,
     begun_s=3.5,
+    boot_id="boot",
     lifetimes=Lifetimes(60, 3600),
     epoch=2,
     request_id="acq_1",
-    token_digests={1: "a" * 64, 2: "b" * 64},
 )
 WORKSPACE = Workspace(
     "wsp_1", WorkspaceKind.WORKSPACE, "default", "here", "default", "plain", 2.0, 3.0
 )
-EXIT = CommandExit(EndReason.TIMEOUT, None, 9, 10, 20, True, 0, 1500)
+EXIT = Exit(EndReason.TIMEOUT, (10, 20), 0, 1500, signal=9, truncated=True)
 
 
 def record(exec_id: str, ended_at: float | None = None, stored_bytes: int = 0) -> CommandRecord:
@@ -55,7 +56,7 @@ async def test_claims_come_back_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "state" / "journal.db"
     async with Journal(path) as journal:
         owner = journal.owner
-        await journal.put_claim(CLAIM, partial(give, workspace=WORKSPACE, session_id="s"))
+        await journal.put_claim(CLAIM)
         await journal.put_claim(replace(CLAIM, sandbox_id="sbx_0", claimed_at=1.0))
         await journal.put_claim(replace(CLAIM, state=SandboxState.LOST, ended_at=7.0))
     async with Journal(path) as journal:
@@ -63,15 +64,32 @@ async def test_claims_come_back_as_they_were(tmp_path: Path) -> None:
         older, newer = await journal.claims()
         assert (older.sandbox_id, older.state) == ("sbx_0", SandboxState.READY)
         assert newer == replace(CLAIM, state=SandboxState.LOST, ended_at=7.0)
-        rows = WorkspaceRows(journal)
-        assert await rows.of_session("default", "s", "here") == WORKSPACE
-        assert await rows.of_session("other", "s", "here") is None
-        assert await rows.of_session("default", "s", "elsewhere") is None
-        assert await rows.ids() == {"wsp_1"}
         await journal.forget_sandbox("sbx_1")
         assert [claim.sandbox_id for claim in await journal.claims()] == ["sbx_0"]
-        # The session's files outlive all of its sandboxes.
-        assert await rows.of_session("default", "s", "here") is not None
+
+
+async def catalog_of(journal: Journal, folder: Path) -> Catalog:
+    """What is written down of workspaces."""
+    catalog = Catalog(journal, folder, 0)
+    await catalog.load()
+    return catalog
+
+
+async def test_a_session_has_one_workspace_in_a_place(tmp_path: Path) -> None:
+    other = replace(WORKSPACE, workspace_id="wsp_2")
+    async with Journal(tmp_path / "journal.db") as journal:
+        catalog = await catalog_of(journal, tmp_path)
+        for workspace, session_id in ((WORKSPACE, "s"), (WORKSPACE, "t"), (other, "s")):
+            await catalog.give(workspace, session_id)
+    async with Journal(tmp_path / "journal.db") as journal:
+        catalog = await catalog_of(journal, tmp_path)
+        kept, new = sorted(catalog, key=lambda one: one.workspace_id)
+        assert (kept.session_ids, new.session_ids) == (("t",), ("s",))
+        assert catalog.of_session("default", "s", "here") == new
+        assert catalog.of_session("other", "s", "here") is None
+        assert catalog.of_session("default", "s", "elsewhere") is None
+        await catalog.forget("wsp_2")
+        assert catalog.of_session("default", "s", "here") is None
 
 
 async def test_commands_are_found_by_what_they_are_wanted_for(tmp_path: Path) -> None:
@@ -95,13 +113,12 @@ _WRITER = """
 import asyncio, os, sys
 from pathlib import Path
 from executor_service.journal import Journal
-from functools import partial
-from executor_service.workspaces.rows import give
-from tests.unit.executor.test_journal import CLAIM, WORKSPACE, record
+from tests.unit.executor.test_journal import CLAIM, WORKSPACE, catalog_of, record
 
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:
-        await journal.put_claim(CLAIM, partial(give, workspace=WORKSPACE, session_id="s"))
+        await (await catalog_of(journal, Path())).give(WORKSPACE, "s")
+        await journal.put_claim(CLAIM)
         await journal.put_commands([record("a", 3.0), record("b")])
         print("written", flush=True)
         await asyncio.sleep(60)
@@ -135,7 +152,8 @@ def test_one_process_at_a_time_and_its_death_loses_nothing(tmp_path: Path) -> No
         async with Journal(path) as journal:
             assert await journal.claims() == [CLAIM]
             assert await journal.commands("sbx_1") == [record("a", 3.0), record("b")]
-            assert await WorkspaceRows(journal).get("wsp_1") == WORKSPACE
+            catalog = await catalog_of(journal, tmp_path)
+            assert list(catalog) == [replace(WORKSPACE, session_ids=("s",))]
 
     asyncio.run(look())
 

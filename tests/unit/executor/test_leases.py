@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.claims.leases import Grant
-from executor_service.claims.proofs import Proof, TokenMint, digest, is_token_of, with_epoch
+from executor_service.claims.proofs import Proof
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.commands import CommandTable
 from executor_service.errors import BackendUnavailable, PathInvalid
-from executor_service.journal import Job, Journal
+from executor_service.journal import Journal
 from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
@@ -131,7 +131,9 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
         # It may be that it lives, and nobody can use it meanwhile.
         await core.clock.advance(1799)
         assert awaited.state is SandboxState.READY
-        assert core.leases.prove(proof(other, sandbox_id=claim.sandbox_id)) is awaited
+        token = core.journal.lease_token(claim.sandbox_id, claim.epoch)
+        shown = proof(other, sandbox_id=claim.sandbox_id, token=token)
+        assert core.leases.prove(shown) is awaited
         for asked in (
             core.acquire("s", wait_s=0.1),
             core.leases.release(awaited),
@@ -228,27 +230,6 @@ async def test_a_full_disk_keeps_no_box_for_ever(tmp_path: Path) -> None:
             )
 
 
-def test_a_mint_makes_the_same_token_again_and_another_mint_does_not() -> None:
-    mint = TokenMint()
-    tokens = {mint.token("a", 1), mint.token("a", 2), mint.token("b", 1), mint.token("b1", 1)}
-    assert len(tokens) == 4
-    assert all(len(token) == 64 and int(token, 16) for token in tokens)
-    assert mint.token("a", 1) in tokens
-    assert TokenMint().token("a", 1) not in tokens
-
-
-def test_digests_of_long_ago_are_forgotten() -> None:
-    digests: dict[int, str] = {}
-    for epoch in range(1, 100):
-        digests = with_epoch(digests, epoch, f"token {epoch}")
-    assert len(digests) == 16
-    assert is_token_of(digests, 99, "token 99")
-    assert is_token_of(digests, 90, "token 90")
-    assert not is_token_of(digests, 50, "token 50")
-    assert not is_token_of(digests, 99, digest("token 99"))
-    assert not is_token_of({}, 1, "")
-
-
 async def test_a_workspace_has_one_box_at_a_time(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         first = await core.acquire("ses_one")
@@ -273,14 +254,13 @@ class SlowJournal(Journal):
         super().__init__(path)
         self.writing, self.written = threading.Event(), threading.Event()
 
-    async def put_claim(self, claim: Claim, also: Job[object] | None = None) -> None:
-        def slowly(db: sqlite3.Connection) -> None:
-            if also is not None:
-                also(db)
+    async def put_claim(self, claim: Claim) -> None:
+        def slowly(_db: sqlite3.Connection) -> None:
             self.writing.set()
             self.written.wait(20)
 
-        await super().put_claim(claim, slowly)
+        await self.write(slowly)
+        await super().put_claim(claim)
 
 
 async def test_who_leaves_while_a_claim_is_written_leaves_the_workspace(tmp_path: Path) -> None:

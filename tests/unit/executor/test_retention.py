@@ -7,7 +7,6 @@ import pytest
 
 from executor_service.commands.retention import Retention
 from executor_service.link import StartCommand
-from executor_service.workspaces.rows import WorkspaceRows
 from services.errors import NotFound
 from tests.executors import until
 from tests.unit.executor.core import Core, open_core, start
@@ -71,8 +70,7 @@ async def test_sandboxes_are_kept_for_a_day_after_their_end(tmp_path: Path) -> N
         assert await core.journal.claims() == []
         assert await folders(core) == set()
         assert core.spool.stored_bytes == 0
-        rows = WorkspaceRows(core.journal)
-        assert await rows.of_session(claim.profile, claim.session_id, "here")
+        assert core.catalog.of_session(claim.profile, claim.session_id, "here")
 
 
 async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(
@@ -100,7 +98,7 @@ async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(
         record = await core.journal.command(grant.sandbox.claim.sandbox_id, "c00")
         assert record is not None
         assert record.exit is not None
-        assert (record.exit.truncated, record.exit.stdout_bytes) == (True, 380_000)
+        assert (record.exit.truncated, record.exit.totals[0]) == (True, 380_000)
         assert running.spool.stored_bytes == 380_000
         running.cancel()
         await running.ended.wait()

@@ -14,21 +14,18 @@ from msgspec.structs import replace
 
 from executor_service.backends.folder_store import local_store
 from executor_service.errors import WorkspaceInUse
-from executor_service.journal import Journal
 from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
 from executor_service.workspaces.custody import Custody, Order
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.rows import (
+from executor_service.workspaces.stores import Keeping
+from executor_service.workspaces.workspace import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
-    WorkspaceRows,
     WorkspaceState,
-    give,
 )
-from executor_service.workspaces.stores import Keeping
 from tests.unit.executor.core import Core, open_core
 
 MANY = 101
@@ -64,7 +61,7 @@ async def put(core: Core, workspace_id: str, place: str, unused_s: float = 0) ->
         created_at=now,
         used_at=now - unused_s,
     )
-    await core.catalog.rows.put(made)
+    await core.catalog.put(made)
     return made
 
 
@@ -76,7 +73,7 @@ async def test_those_that_nobody_can_look_at_keep_no_other_from_being_measured(
             await put(core, f"wsp_far{number}", "far away", unused_s=1000)
         await put(core, "wsp_near", "here", unused_s=500)
         await collect(core)
-        near = await core.catalog.rows.get("wsp_near")
+        near = core.catalog.get("wsp_near")
         assert near is not None
         assert near.measured_at == core.clock.now().timestamp()
 
@@ -92,38 +89,39 @@ async def test_those_that_stay_keep_no_other_from_being_too_old(tmp_path: Path) 
             for number in range(MANY):
                 holding.enter_context(core.catalog.held(f"wsp_held{number}"))
             await collect(core, retention_days=2)
-        known = await core.catalog.rows.ids()
+        known = {one.workspace_id for one in core.catalog}
         assert "wsp_old" not in known
         assert len(known) == 2 * MANY + 1
 
 
-class LateRows(WorkspaceRows):
-    """The real rows, which tell of a whole copy before whoever has made it goes on."""
+class LateCatalog(Catalog):
+    """The real one, which tells of a whole copy before whoever has made it goes on."""
 
-    def __init__(self, journal: Journal) -> None:
-        super().__init__(journal)
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.journal, core.catalog.folder, 0)
         self.whole: asyncio.Future[Workspace] = asyncio.get_running_loop().create_future()
 
-    async def put(self, workspace: Workspace) -> None:
-        await super().put(workspace)
-        if workspace.source_id and workspace.state is WorkspaceState.READY:
-            self.whole.set_result(workspace)
-            await asyncio.sleep(0)
+    async def put(self, *workspaces: Workspace, synced: bool = True) -> None:
+        await super().put(*workspaces, synced=synced)
+        for workspace in workspaces:
+            if workspace.source_id and workspace.state is WorkspaceState.READY:
+                self.whole.set_result(workspace)
+                await asyncio.sleep(0)
 
 
 async def test_a_copy_that_is_whole_just_before_it_is_given_up_is_removed(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        rows = LateRows(core.journal)
-        catalog = Catalog(rows, core.catalog.folder, 0)
-        custody = await custody_of(core, catalog)
         source = await put(core, "wsp_source", "here")
+        catalog = LateCatalog(core)
+        await catalog.load()
+        custody = await custody_of(core, catalog)
         await asyncio.to_thread(catalog.path("wsp_source").mkdir, parents=True)
         order = Order("default", "r", "", WorkspaceKind.SNAPSHOT)
         copying = asyncio.ensure_future(custody.copy(order, source))
-        target = await rows.whole
+        target = await catalog.whole
         await custody.remove(target, RemovalReason.ASKED)
         assert await copying == target
-        assert await rows.ids() == {"wsp_source"}
+        assert [one.workspace_id for one in catalog] == ["wsp_source"]
         assert not await asyncio.to_thread(catalog.path(target.workspace_id).exists)
 
 
@@ -151,26 +149,27 @@ async def used_by_another(core: Core, workspace_id: str) -> AsyncGenerator[None]
 
 async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        rows, custody = core.catalog.rows, await custody_of(core, core.catalog)
+        custody = await custody_of(core, core.catalog)
         used = await put(core, "wsp_used", "here")
-        await core.journal.write(lambda db: give(db, used, "s"))
+        await core.catalog.give(used, "s")
         async with used_by_another(core, "wsp_used"):
             with pytest.raises(WorkspaceInUse):
                 await custody.remove(used, RemovalReason.ASKED)
-        assert await rows.of_session("default", "s", "here") == used
+        used = replace(used, session_ids=("s",))
+        assert core.catalog.of_session("default", "s", "here") == used
         await custody.remove(used, RemovalReason.ASKED)
-        assert await rows.get("wsp_used") is None
-        assert await rows.sessions_of(["wsp_used"]) == {"wsp_used": []}
+        assert core.catalog.get("wsp_used") is None
+        assert core.catalog.of_session("default", "s", "here") is None
 
 
 async def test_a_copy_that_was_never_whole_does_not_come_back(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        rows, custody = core.catalog.rows, await custody_of(core, core.catalog)
+        custody = await custody_of(core, core.catalog)
         half = replace(await put(core, "wsp_half", "here"), state=WorkspaceState.MAKING)
-        await rows.put(half)
+        await core.catalog.put(half)
         async with used_by_another(core, "wsp_half"):
             await custody.recover()
             await collect(core)
-            assert await rows.get("wsp_half") == half.going(RemovalReason.UNFINISHED)
+            assert core.catalog.get("wsp_half") == half.going(RemovalReason.UNFINISHED)
         await collect(core)
-        assert await rows.get("wsp_half") is None
+        assert core.catalog.get("wsp_half") is None
