@@ -1,13 +1,12 @@
 """How the output of one command lies on disk: which file has which bytes, and which go first.
 
 Each of the two streams is a row of files of one segment each, named after the offset of their
-first byte. The first segments of a command are kept; of the later ones the oldest go when there
-are too many, whichever stream they belong to, so that the beginning and the end of a long output
-stay.
+first byte. The first segments of each stream are kept; of the later ones the oldest go when there
+are too many, from the stream that has more of them, so that the beginning and the end of a long
+output stay.
 """
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from msgspec import Struct
 MIB = 1024 * 1024
 STREAMS = (1, 2)
 """Standard output and standard error, by their descriptor in the command."""
-_HEAD_MARK = "first"
 
 
 class CommandLimits(Struct, frozen=True):
@@ -24,9 +22,9 @@ class CommandLimits(Struct, frozen=True):
 
     segment_bytes: int = MIB
     first_segments: int = 8
-    """Kept to the end."""
+    """Of each stream, kept to the end."""
     segments: int = 32
-    """In all; the last ones of an output are a ring."""
+    """Of both streams."""
 
 
 class Segment(Struct):
@@ -34,8 +32,6 @@ class Segment(Struct):
 
     stream: int
     start: int
-    first: bool
-    """Whether it belongs to the beginning that is kept."""
     size: int = 0
 
     @property
@@ -46,44 +42,18 @@ class Segment(Struct):
     @property
     def name(self) -> str:
         """The file's name."""
-        return f"{self.stream}-{self.start}-{_HEAD_MARK if self.first else 'last'}"
-
-    @classmethod
-    def found(cls, name: str, size: int) -> "Segment | None":
-        """The segment in a file; None if the file is none of ours."""
-        match name.split("-"):
-            case [stream, start, mark] if stream in {"1", "2"} and start.isdecimal():
-                return cls(int(stream), int(start), mark == _HEAD_MARK, size)
-            case _:
-                return None
-
-
-class Placed(Struct, frozen=True):
-    """Where a run of bytes goes."""
-
-    segment: Segment
-    position: int
-    """In the segment's file."""
-    size: int
+        return f"{self.stream}-{self.start}"
 
 
 class Layout:
     """The segments of one command."""
 
     def __init__(self, limits: CommandLimits, found: Iterable[Segment] = ()) -> None:
-        """`found` are the segments on disk, those that were written to last at the end."""
+        """`found` are the segments on disk."""
         self._limits = limits
         self._streams: dict[int, list[Segment]] = {stream: [] for stream in STREAMS}
-        self._ring: deque[Segment] = deque()
-        self._first_count = 0
-        for segment in found:
+        for segment in sorted(found, key=lambda segment: segment.start):
             self._streams[segment.stream].append(segment)
-            if segment.first:
-                self._first_count += 1
-            else:
-                self._ring.append(segment)
-        for segments in self._streams.values():
-            segments.sort(key=lambda segment: segment.start)
 
     @property
     def size(self) -> int:
@@ -95,18 +65,21 @@ class Layout:
         row = self._streams[stream]
         return row[-1].end if row else 0
 
-    def place(self, stream: int, offset: int, size: int) -> Iterator[Placed]:
-        """Makes room for bytes that follow the stream's last ones, or leave a gap after them."""
+    def place(
+        self, stream: int, offset: int, data: memoryview
+    ) -> Iterator[tuple[Segment, memoryview]]:
+        """Makes room for bytes that follow the stream's last ones, or leave a gap after them: each
+        piece is to be written at the end of its segment, which is counted when the next one is
+        asked for."""
         row = self._streams[stream]
-        while size:
-            last = row[-1] if row else None
-            if last is None or last.end != offset or not self._room(last):
-                last = self._new_segment(stream, offset)
-            taken = min(size, self._room(last))
-            yield Placed(last, last.size, taken)
-            last.size += taken
-            offset += taken
-            size -= taken
+        while data:
+            if not row or row[-1].end != offset or not self._room(row[-1]):
+                row.append(Segment(stream, offset))
+            piece = data[: self._room(row[-1])]
+            yield row[-1], piece
+            row[-1].size += len(piece)
+            offset += len(piece)
+            data = data[len(piece) :]
 
     def find(self, stream: int, offset: int) -> Segment | None:
         """The segment that has a byte, or else the next one after it."""
@@ -115,74 +88,60 @@ class Layout:
     def surplus(self) -> list[Segment]:
         """Drops the oldest of the last segments as long as there are too many."""
         dropped: list[Segment] = []
-        while self._first_count + len(self._ring) > self._limits.segments and self._ring:
-            dropped.append(self._drop())
+        while sum(map(len, self._streams.values())) > self._limits.segments:
+            if (segment := self.shrink()) is None:
+                break
+            dropped.append(segment)
         return dropped
 
     def shrink(self) -> Segment | None:
         """Drops the oldest of the last segments, but never the one that is being written."""
-        return self._drop() if len(self._ring) > len(STREAMS) else None
-
-    def _drop(self) -> Segment:
-        segment = self._ring.popleft()
-        self._streams[segment.stream].remove(segment)
-        return segment
+        first_bytes = self._limits.first_segments * self._limits.segment_bytes
+        last = [
+            [one for one in row[:-1] if one.start >= first_bytes] for row in self._streams.values()
+        ]
+        longest = max(last, key=len)
+        if not longest:
+            return None
+        self._streams[longest[0].stream].remove(longest[0])
+        return longest[0]
 
     def _room(self, segment: Segment) -> int:
         # Segments end at multiples of their size, wherever the first one began.
         whole = self._limits.segment_bytes
         return whole - segment.start % whole - segment.size
 
-    def _new_segment(self, stream: int, offset: int) -> Segment:
-        first = self._first_count < self._limits.first_segments
-        segment = Segment(stream, offset, first)
-        self._streams[stream].append(segment)
-        if first:
-            self._first_count += 1
-        else:
-            self._ring.append(segment)
-        return segment
-
 
 class Write(Struct, frozen=True):
     """Bytes on their way into one file."""
 
-    name: str
+    path: Path
     position: int
     data: memoryview
 
 
-class Batch(Struct, frozen=True):
-    """What is to be done for one command."""
-
-    folder: Path
-    writes: list[Write]
-    removes: list[str]
-
-
-def write_batches(batches: list[Batch]) -> None:
-    """Write, then remove; what fails may be done again as a whole."""
-    for batch in batches:
-        for write in batch.writes:
-            _write_file(batch.folder / write.name, write)
-        for name in batch.removes:
-            (batch.folder / name).unlink(missing_ok=True)
-
-
-def _write_file(path: Path, write: Write) -> None:
+def write(writes: Iterable[Write]) -> None:
+    """Write to files; what fails may be done again as a whole."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-    try:
-        fd = os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, flags, 0o600)
-    try:
-        position, data = write.position, write.data
-        while data:
-            done = os.pwrite(fd, data, position)
-            position, data = position + done, data[done:]
-    finally:
-        os.close(fd)
+    for one in writes:
+        try:
+            fd = os.open(one.path, flags, 0o600)
+        except FileNotFoundError:
+            one.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(one.path, flags, 0o600)
+        try:
+            position, data = one.position, one.data
+            while data:
+                done = os.pwrite(fd, data, position)
+                position, data = position + done, data[done:]
+        finally:
+            os.close(fd)
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove files that may be gone."""
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def read_file(path: Path, position: int, size: int) -> bytes:
@@ -195,12 +154,10 @@ def read_file(path: Path, position: int, size: int) -> bytes:
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """The segments of a command, those that were written to last at the end."""
+    """The segments of a command."""
     try:
         with os.scandir(folder) as scan:
-            files = [(entry.name, entry.stat()) for entry in scan]
+            sizes = {entry.name: entry.stat().st_size for entry in scan}
     except FileNotFoundError:
         return []
-    files.sort(key=lambda file: file[1].st_mtime_ns)
-    found = (Segment.found(name, status.st_size) for name, status in files)
-    return [segment for segment in found if segment is not None]
+    return [Segment(*map(int, name.split("-")), size=size) for name, size in sizes.items()]

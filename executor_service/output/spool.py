@@ -18,14 +18,13 @@ from msgspec import Struct, field
 
 from executor_service.output.segments import (
     STREAMS,
-    Batch,
     CommandLimits,
     Layout,
-    Segment,
     Write,
     read_file,
+    remove,
     segments_in,
-    write_batches,
+    write,
 )
 from executor_service.output.stream_buffer import StreamBuffer
 
@@ -115,7 +114,8 @@ class CommandSpool:
                 size = min(limit, min(found.end, state.written) - start)
                 # Retention may have removed the file of a command that has ended.
                 with suppress(FileNotFoundError):
-                    return start, await self._spool.read_file(self.folder / found.name, start, size)
+                    path, position = self.folder / found.name, start - found.start
+                    return start, await self._spool.do(lambda: read_file(path, position, size))
             offset = state.written
         return min(offset, state.end), state.cut(offset, limit)
 
@@ -134,24 +134,19 @@ class CommandSpool:
     def shrink(self) -> bool:
         """Gives up the oldest output that may go; False when there is none."""
         dropped = self._layout.shrink()
-        if dropped is None:
-            return False
-        self._spool.remove_files(self.folder, [dropped])
-        return True
+        if dropped is not None:
+            self._spool.drop(dropped.size, [self.folder / dropped.name])
+        return dropped is not None
 
     # ---- for the spool
 
-    def take(self) -> Batch:
+    def take(self) -> list[Write]:
         """What is to be written now."""
         writes: list[Write] = []
         for number, state in self._streams.items():
-            start, rest = state.take()
-            for placed in self._layout.place(number, start, len(rest)):
-                data, rest = rest[: placed.size], rest[placed.size :]
-                writes.append(Write(placed.segment.name, placed.position, data))
-        dropped = self._layout.surplus()
-        self._spool.account(-sum(segment.size for segment in dropped))
-        return Batch(self.folder, writes, [segment.name for segment in dropped])
+            for segment, piece in self._layout.place(number, *state.take()):
+                writes.append(Write(self.folder / segment.name, segment.size, piece))
+        return writes
 
     def written(self) -> None:
         """What was taken is in files."""
@@ -160,6 +155,9 @@ class CommandSpool:
             self._spool.account(done)
             if done and self.on_written is not None:
                 self.on_written(number, state.written)
+        if dropped := self._layout.surplus():
+            size = sum(segment.size for segment in dropped)
+            self._spool.drop(size, [self.folder / segment.name for segment in dropped])
         if any(state.is_waiting for state in self._streams.values()):
             self._spool.wants_writing(self)
         else:
@@ -208,7 +206,7 @@ class Spool:
     ) -> CommandSpool:
         """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
         folder = self.folder_of(sandbox_id, exec_id)
-        layout = Layout(self._limits.command, await self._do(lambda: segments_in(folder)))
+        layout = Layout(self._limits.command, await self.do(lambda: segments_in(folder)))
         if ends is None:
             ends = layout.end(STREAMS[0]), layout.end(STREAMS[1])
         return CommandSpool(self, (sandbox_id, exec_id), layout, ends)
@@ -220,16 +218,16 @@ class Spool:
         def names() -> list[str]:
             return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
-        return [name.removeprefix(_COMMAND) for name in await self._do(names)]
+        return [name.removeprefix(_COMMAND) for name in await self.do(names)]
 
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
         """Deletes what is stored of a command."""
         folder = self.folder_of(sandbox_id, exec_id)
-        await self._do(lambda: shutil.rmtree(folder, ignore_errors=True))
+        await self.do(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         """Deletes what is stored of a sandbox's commands."""
-        await self._do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
+        await self.do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
 
     async def remove_all_but(self, sandbox_ids: Iterable[str]) -> None:
         """Deletes what is stored of sandboxes that nobody remembers."""
@@ -240,7 +238,7 @@ class Spool:
                 if folder.name not in kept:
                     shutil.rmtree(folder, ignore_errors=True)
 
-        await self._do(remove)
+        await self.do(remove)
 
     async def run(self) -> None:
         """Writes what comes, until cancelled; while the disk takes nothing, commands wait."""
@@ -248,15 +246,15 @@ class Spool:
             await self._wake.wait()
             self._wake.clear()
             spools, self._dirty = list(self._dirty), {}
-            await self._write([spool.take() for spool in spools])
+            await self._write([one for spool in spools for one in spool.take()])
             for spool in spools:
                 spool.written()
 
-    async def _write(self, batches: list[Batch]) -> None:
+    async def _write(self, writes: list[Write]) -> None:
         told = False
         while True:
             try:
-                await self._do(lambda: write_batches(batches))
+                await self.do(lambda: write(writes))
             except OSError as error:
                 if not told:
                     _log.warning("output cannot be written, so its commands wait: %s", error)
@@ -272,18 +270,13 @@ class Spool:
         self._dirty[spool] = None
         self._wake.set()
 
-    async def read_file(self, path: Path, start: int, size: int) -> bytes:
-        """Bytes of a segment, by their offset in the stream."""
-        begin = int(path.name.split("-")[1])
-        return await self._do(lambda: read_file(path, start - begin, size))
+    def drop(self, size: int, paths: list[Path]) -> None:
+        """Removes files of so many bytes, after what was asked of the thread before."""
+        self.account(-size)
+        self._thread.submit(remove, paths)
 
-    def remove_files(self, folder: Path, segments: list[Segment]) -> None:
-        """Removes segments, after what was asked of the thread before."""
-        self.account(-sum(segment.size for segment in segments))
-        names = [segment.name for segment in segments]
-        self._thread.submit(write_batches, [Batch(folder, [], names)])
-
-    async def _do(self, job: Callable[[], _T]) -> _T:
+    async def do(self, job: Callable[[], _T]) -> _T:
+        """Has the thread do something."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def folder_of(self, sandbox_id: str, exec_id: str) -> Path:

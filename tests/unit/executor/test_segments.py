@@ -10,8 +10,10 @@ from executor_service.output.segments import STREAMS, CommandLimits, Layout, Seg
 LIMITS = CommandLimits(segment_bytes=10, first_segments=2, segments=5)
 
 
-def put(layout: Layout, stream: int, offset: int, size: int) -> None:
-    list(layout.place(stream, offset, size))
+def put(layout: Layout, stream: int, offset: int, size: int) -> list[tuple[int, int, int]]:
+    """Where bytes went: which segments, where in them, and how many."""
+    placed = layout.place(stream, offset, memoryview(bytes(size)))
+    return [(segment.start, segment.size, len(piece)) for segment, piece in placed]
 
 
 def stored(layout: Layout, stream: int, end: int) -> Iterator[int]:
@@ -25,12 +27,7 @@ def stored(layout: Layout, stream: int, end: int) -> Iterator[int]:
 def test_bytes_go_where_the_ones_before_ended() -> None:
     layout = Layout(LIMITS)
     put(layout, 1, 0, 7)
-    placed = list(layout.place(1, 7, 15))
-    assert [(p.segment.start, p.position, p.size) for p in placed] == [
-        (0, 7, 3),
-        (10, 0, 10),
-        (20, 0, 2),
-    ]
+    assert put(layout, 1, 7, 15) == [(0, 7, 3), (10, 0, 10), (20, 0, 2)]
     assert (layout.size, layout.end(1), layout.end(2)) == (22, 22, 0)
 
 
@@ -50,48 +47,31 @@ def test_the_beginning_and_the_end_stay() -> None:
     assert layout.size == 50
 
 
-def test_what_came_first_goes_first_of_both_streams() -> None:
+def test_the_end_of_both_streams_stays() -> None:
     layout = Layout(LIMITS)
-    put(layout, 2, 0, 3)
-    for offset in range(0, 40, 10):
-        put(layout, 1, offset, 10)
-    put(layout, 2, 3, 10)
-    dropped = layout.surplus()
-    # The rest of standard error's first file and all of the one that came last are kept.
-    assert [(d.stream, d.start) for d in dropped] == [(1, 10)]
-    assert list(stored(layout, 2, 13)) == list(range(13))
-
-
-def test_what_is_being_written_is_never_given_up() -> None:
-    layout = Layout(LIMITS)
-    for offset in range(0, 50, 10):
-        put(layout, 1, offset, 10)
-    given_up = [layout.shrink(), layout.shrink()]
-    assert [s and s.start for s in given_up] == [20, None]
+    put(layout, 2, 0, 33)
+    put(layout, 1, 0, 33)
+    # Its own beginning is kept of each, and what is being written.
+    assert [(d.stream, d.start) for d in layout.surplus()] == [(1, 20), (2, 20)]
+    assert layout.surplus() == []
+    assert layout.shrink() is None
+    assert list(stored(layout, 2, 33)) == [*range(20), *range(30, 33)]
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 35)), max_size=60))
 def test_a_layout_is_found_again(writes: list[tuple[int, int]]) -> None:
     layout, ends = Layout(LIMITS), {1: 0, 2: 0}
-    files: dict[str, tuple[int, int]] = {}
-    for turn, (stream, size) in enumerate(writes):
-        for placed in layout.place(stream, ends[stream], size):
-            files[placed.segment.name] = (turn, placed.segment.size + placed.size)
+    files: dict[str, Segment] = {}
+    for stream, size in writes:
+        for segment, _ in layout.place(stream, ends[stream], memoryview(bytes(size))):
+            files[segment.name] = segment
         ends[stream] += size
         for segment in layout.surplus():
             del files[segment.name]
-    by_age = sorted(files, key=lambda name: files[name][0])
-    found = [Segment.found(name, files[name][1]) for name in by_age]
-    again = Layout(LIMITS, (segment for segment in found if segment))
-    assert again.size == layout.size <= 50
+    again = Layout(LIMITS, reversed(files.values()))
+    assert again.size == layout.size <= 60
     for stream in STREAMS:
         end = ends[stream]
         assert again.end(stream) == layout.end(stream)
         assert list(stored(again, stream, end)) == list(stored(layout, stream, end))
-
-
-def test_strange_files_are_none_of_ours() -> None:
-    assert Segment.found("1-20-last", 3) == Segment(1, 20, False, 3)
-    for name in ("", "3-0-last", "1-x-last", "1-0", "x"):
-        assert Segment.found(name, 1) is None

@@ -144,7 +144,7 @@ async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:
             feed(command, b"x")
             await command.flush()
         await spool.remove_all_but(["sbx_b"])
-        assert list(await files(tmp_path)) == ["sbx_b/c-x/1-0-first"]
+        assert list(await files(tmp_path)) == ["sbx_b/c-x/1-0"]
         await spool.remove_sandbox("sbx_b")
         assert not await files(tmp_path)
 
@@ -192,4 +192,4 @@ async def test_a_disk_that_takes_nothing_is_waited_for(blocked: Path) -> None:
             await command.flush()
         assert told == [(1, 8)]
         assert await everything(command) == b"patience"
-        assert await files(blocked) == {"sbx/c-a/1-0-first": 8}
+        assert await files(blocked) == {"sbx/c-a/1-0": 8}
