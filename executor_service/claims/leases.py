@@ -136,7 +136,7 @@ class Leases:
         try:
             return await self._claim(template, live, wish, launch, loan)
         except BaseException:
-            template.pool.end(live, EndReason.LEASE_EXPIRED)
+            live.retire(EndReason.LEASE_EXPIRED)
             raise
 
     async def release(self, sandbox: Sandbox) -> None:
@@ -202,7 +202,7 @@ class Leases:
         if live is None:
             sandbox.miss_box()
         else:
-            self._templates.of(live.box).pool.end(live, reason)
+            live.retire(reason)
         # Whether or not somebody waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
         await self._lending.ended(claim.workspace_id, now)

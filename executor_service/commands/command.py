@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from executor_service.errors import ExecutorError, LinkClosed, StartRefused
+from executor_service.errors import ExecutorError, LinkClosed
 from executor_service.link import RemoteCommand, TerminalSize, Usage
 from executor_service.output.pacing import Pacing
 from executor_service.output.spool import CommandSpool
@@ -195,11 +195,9 @@ class Command:
         self.end(ended_at, replace(exit_, reason=reason, truncated=self.spool.truncated))
 
     def lost(self, error: ExecutorError) -> None:
-        """The link has ended; or the box, after another link had been told to wait, refuses it."""
+        """The link has ended."""
         self.pacing.forget()
         self._remote = None
-        if isinstance(error, StartRefused):
-            self.give_up(EndReason.UNKNOWN, self.record.started_at)
 
     def _forget_in_box(self) -> None:
         remote = self._remote

@@ -9,7 +9,7 @@ from executor_service.commands.command import Command
 from executor_service.commands.recorder import Recorder
 from executor_service.errors import ExecutorError
 from executor_service.journal import Journal
-from executor_service.link import CommandSink, Exit, RemoteCommand, Usage
+from executor_service.link import CommandSink, RemoteCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.output.spool import CommandSpool, Spool
 from executor_service.records import CommandRecord, EndReason
@@ -103,7 +103,7 @@ class CommandTable:
         command = self._commands.get(remote.exec_id)
         if command is None:
             if remote.exec_id in self._ended:
-                return _Ended(remote)
+                return None
             # The executor died before it had noted the start.
             command = self._new(remote.exec_id, remote.state.digest)
             self.started(command)
@@ -179,25 +179,3 @@ class CommandTable:
 
     def _now(self) -> float:
         return self._stores.clock.now().timestamp()
-
-
-class _Ended:
-    """Takes what a box says again of a command whose end is noted already."""
-
-    def __init__(self, remote: RemoteCommand) -> None:
-        self._remote = remote
-
-    def output(self, fd: int, offset: int, data: memoryview) -> None:
-        self._remote.ack(fd, offset + len(data))
-
-    def stdin_taken(self, offset: int) -> None:
-        pass
-
-    def heartbeat(self, usage: Usage) -> None:
-        pass
-
-    def exited(self, exit_: Exit) -> None:
-        self._remote.forget()
-
-    def lost(self, error: ExecutorError) -> None:
-        pass

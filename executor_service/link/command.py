@@ -43,8 +43,7 @@ class CommandSink(Protocol):
         ...
 
     def lost(self, error: ExecutorError) -> None:
-        """The link ended before the command did; or StartRefused, after a start that had to wait
-        was adopted by this link."""
+        """The link ended before the command did."""
         ...
 
 

@@ -29,6 +29,8 @@ _READ_BEFORE_OTHERS_BYTES = 1024 * 1024
 _MAX_COMMANDS = 2048
 _MAX_IDENT = 1 << 31
 _HELLO_TIMEOUT_S = 15.0
+_START_RETRY_S = 0.1
+_START_WITHIN_S = 10.0
 
 Adopt = Callable[[RemoteCommand], CommandSink | None]
 """Says who takes what a command does; None ends a command that nobody wants."""
@@ -112,11 +114,21 @@ class SupervisorLink:
             if known.state.digest != message["digest"]:
                 raise StartRefused("CONFLICT", f"{request.exec_id} is another command")
             return known
-        ident = self._new_ident()
-        answer: asyncio.Future[RemoteCommand] = asyncio.get_running_loop().create_future()
-        self._starting[ident] = _Starting(request, adopt, answer)
-        self._outgoing.send_json(frames.START, ident, message)
-        return await answer
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _START_WITHIN_S
+        while True:
+            ident, answer = self._new_ident(), loop.create_future()
+            self._starting[ident] = _Starting(request, adopt, answer)
+            self._outgoing.send_json(frames.START, ident, message)
+            try:
+                return await answer
+            except StartRefused as refused:
+                if refused.code != "NO_PROCESSES" or loop.time() > give_up_at:
+                    raise
+            # The box is full of processes, and ends the command with the most of them before long.
+            await asyncio.sleep(_START_RETRY_S)
+            if self.error is not None:
+                raise self.error
 
     async def ping(self, timeout_s: float) -> None:
         """Ask for a sign of life; TimeoutError without one, or how the link ended."""
@@ -260,15 +272,10 @@ class SupervisorLink:
         message = frames.read_json(payload)
         error = StartRefused(words(message, "code"), words(message, "message"))
         starting = self._starting.pop(ident, None)
-        if starting is not None:
-            if not starting.answer.done():
-                starting.answer.set_exception(error)
-            return
-        command = self._command(ident)
-        if command.state.state != "starting":
-            raise FrameError("a running command cannot fail to start")
-        self._on_forgotten(command)
-        command.on_link_ended(error)
+        if starting is None:
+            raise FrameError("a start that failed for nobody")
+        if not starting.answer.done():
+            starting.answer.set_exception(error)
 
     def _on_exited(self, ident: int, payload: memoryview) -> None:
         self._command(ident).on_exited(payload)

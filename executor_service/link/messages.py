@@ -72,7 +72,7 @@ class CommandState(Struct, frozen=True):
 
     exec_id: Text
     digest: Text
-    state: Literal["starting", "running", "finished"]
+    state: Literal["running", "finished"]
     acked: tuple[Number, Number]
     """Where its standard output and standard error go on."""
     stdin_received: Number

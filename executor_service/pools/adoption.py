@@ -88,7 +88,7 @@ class Adoption(Struct, frozen=True):
 
 def _take_over(template: Template, box: Box, sandbox: Sandbox) -> None:
     claim, table = sandbox.claim, sandbox.table
-    live = template.pool.adopt(box, table)
+    live = template.pool.boxes.adopt(box, table)
     live.epoch = claim.epoch
     if claim.network is not None:
         live.hold(claim.network, template.networks)

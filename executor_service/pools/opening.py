@@ -90,7 +90,9 @@ class TemplateMaker:
         metrics = ground.stores.metrics
         pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
         is_ours = self._finds(name, choice.capabilities.name)
-        strays = Strays(backend, ground.workspaces, ground.catalog, is_ours, pool.keys, metrics)
+        strays = Strays(
+            backend, ground.workspaces, ground.catalog, is_ours, pool.boxes.keys, metrics
+        )
         secrets = _secrets(self._config, wanted)
         networks = Networks(ground.gate, metrics.egress, ground.workers, secrets)
         return Template(name, choice, options.limits, pool, strays, networks, network)

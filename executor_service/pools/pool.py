@@ -6,13 +6,13 @@ together take at most so many places.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Set
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from executor_service.backends.base import Backend, Box
+from executor_service.backends.base import Backend
 from executor_service.commands.commands import CommandTable
 from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import (
@@ -54,7 +54,7 @@ class Pool:
         self._options = options
         self._metrics = metrics
         metrics.pool_misses.labels(options.template)  # none so far
-        self._boxes = Inventory(backend, options, workspaces, make_table, workers, self)
+        self.boxes = Inventory(backend, options, workspaces, make_table, workers, self)
         self._ready: list[LiveBox] = []
         self._changed = asyncio.Condition()
         self._refills = options.prefill
@@ -69,11 +69,11 @@ class Pool:
     @property
     def stats(self) -> PoolStats:
         """How many boxes there are, and who waits for them."""
-        ready, claimed = len(self._ready), self._boxes.claimed_count
+        ready, claimed = len(self._ready), self.boxes.claimed_count
         return PoolStats(
             ready=ready,
             claimed=claimed,
-            making=self._boxes.held + self._boxes.making - ready - claimed,
+            making=self.boxes.held + self.boxes.making - ready - claimed,
             waiting=self._waiting_count,
             hits=self._hits,
             misses=self._misses,
@@ -100,7 +100,7 @@ class Pool:
                 await self._change()
         self._misses += 1
         self._metrics.pool_misses.labels(self._options.template).inc()
-        return await self._boxes.make(key, None), False
+        return await self.boxes.make(key, None), False
 
     async def make(self, workspace: Path, wait_s: float) -> LiveBox:
         """Makes a box over a folder that exists; fails as `take` does."""
@@ -109,33 +109,17 @@ class Pool:
                 if self._ready:
                     # One that waits gives way; its place is free once nothing of it is left.
                     ending = self._ready.pop(0)
-                    self.end(ending, EndReason.LEASE_EXPIRED)
+                    ending.retire(EndReason.LEASE_EXPIRED)
                     await ending.gone.wait()
                     self._check_open()
                 else:
                     await self._change()
-        return await self._boxes.make(key, workspace)
+        return await self.boxes.make(key, workspace)
 
     def claimed(self, live: LiveBox) -> None:
         """A session has the box, and its workspace from now on."""
-        self._boxes.claimed(live)
+        self.boxes.claimed(live)
         self._count()
-
-    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
-        """Takes over a claimed box that an executor before this one made."""
-        return self._boxes.adopt(box, table)
-
-    def keys(self) -> Set[str]:
-        """The keys of the boxes that are held now, or are about to be."""
-        return self._boxes.keys()
-
-    def end(self, live: LiveBox, reason: EndReason) -> None:
-        """Ends a box; `live.gone` is set when nothing of it is left."""
-        live.retire(reason)
-
-    async def left(self, folder: Path) -> None:
-        """Returns when no box that is about to end is over a folder."""
-        await self._boxes.left(folder)
 
     # ---- what becomes of the boxes
 
@@ -176,7 +160,7 @@ class Pool:
         self._options = replace(self._options, warm=warm, most=most)
         self._refills = True
         while len(self._ready) > warm:
-            self.end(self._ready.pop(0), EndReason.LEASE_EXPIRED)
+            self._ready.pop(0).retire(EndReason.LEASE_EXPIRED)
         await self.changed()
 
     async def close(self) -> None:
@@ -196,14 +180,14 @@ class Pool:
             await self._changed.wait_for(lambda: not self._refilling)
         ready, self._ready = self._ready, []
         for live in ready:
-            self.end(live, EndReason.LEASE_EXPIRED)
+            live.retire(EndReason.LEASE_EXPIRED)
         for live in ready:
             await live.gone.wait()
 
     async def _refill(self, key: str) -> None:
         self._refilling = True
         try:
-            self._ready.append(await self._boxes.make(key, None))
+            self._ready.append(await self.boxes.make(key, None))
         finally:
             self._refilling = False
             await self.changed()
@@ -226,7 +210,7 @@ class Pool:
 
     @property
     def _has_place(self) -> bool:
-        return self._boxes.held + self._boxes.making < self._options.most
+        return self.boxes.held + self.boxes.making < self._options.most
 
     @property
     def _wants_more(self) -> bool:
@@ -238,7 +222,7 @@ class Pool:
         """Takes a place for a box that is about to be made: its key; empty when all are taken."""
         if not self._has_place:
             return ""
-        key = self._boxes.reserve()
+        key = self.boxes.reserve()
         self._count()
         return key
 
@@ -250,9 +234,9 @@ class Pool:
                 await (await live.link()).ping(_CHECK_TIMEOUT_S)
             except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
                 _log.warning("box %s was ready and is gone: %s", live.box.key, error)
-                self.end(live, EndReason.LEASE_EXPIRED)
+                live.retire(EndReason.LEASE_EXPIRED)
             except BaseException:
-                self.end(live, EndReason.LEASE_EXPIRED)
+                live.retire(EndReason.LEASE_EXPIRED)
                 raise
             else:
                 await self.changed()

@@ -199,7 +199,7 @@ class Templates:
     async def left(self, folder: Path) -> None:
         """Returns when no box that is about to end is over a folder."""
         for template in self:
-            await template.pool.left(folder)
+            await template.pool.boxes.left(folder)
             await template.strays.left(folder)
 
     def of(self, box: Box) -> Template:

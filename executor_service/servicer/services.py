@@ -8,40 +8,33 @@ from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
 from executor_service.servicer.workspaces import WorkspaceServicer
 from hermes.executor.v1 import (
+    exec_pb2,
     exec_pb2_grpc,
+    file_pb2,
     file_pb2_grpc,
+    pool_pb2,
     pool_pb2_grpc,
+    sandbox_pb2,
     sandbox_pb2_grpc,
+    workspace_pb2,
     workspace_pb2_grpc,
 )
 from services.auth import Identity, Policy, allow
 
 _USERS = (Identity.AGENT, Identity.OPERATOR)
-_CALLERS = {"PoolService": (Identity.OPERATOR,)}
-_METHODS = {
-    "SandboxService": (
-        *("GetCapabilities", "AcquireSandbox", "RenewLease", "ReleaseSandbox"),
-        *("GetSandbox", "ListSandboxes", "SetNetworkPolicy"),
-    ),
-    "ExecService": (
-        *("StartExec", "AttachExec", "GetExec", "WaitExec", "SignalExec"),
-        *("ListExecs", "ReadExecOutput"),
-    ),
-    "FileService": (
-        *("UploadFile", "DownloadFile", "StatPath", "ListDirectory"),
-        *("MovePath", "RemovePath", "UploadArchive"),
-    ),
-    "WorkspaceService": (
-        *("CreateWorkspace", "GetWorkspace", "ListWorkspaces", "DeleteWorkspace"),
-        *("ForkWorkspace", "CreateSnapshot", "ListSnapshots", "DeleteSnapshot"),
-    ),
-    "PoolService": ("GetPoolStats", "ResizePool", "Drain", "Undrain", "ListOrphans", "Reap"),
+_CALLERS = {
+    sandbox_pb2.DESCRIPTOR: _USERS,
+    exec_pb2.DESCRIPTOR: _USERS,
+    file_pb2.DESCRIPTOR: _USERS,
+    workspace_pb2.DESCRIPTOR: _USERS,
+    pool_pb2.DESCRIPTOR: (Identity.OPERATOR,),
 }
 POLICY: Policy = {
-    name: callers
-    for service, methods in _METHODS.items()
-    for name, callers in allow(
-        f"hermes.executor.v1.{service}", dict.fromkeys(methods, _CALLERS.get(service, _USERS))
+    name: allowed
+    for file, callers in _CALLERS.items()
+    for service in file.services_by_name.values()
+    for name, allowed in allow(
+        service.full_name, {method.name: callers for method in service.methods}
     ).items()
 }
 """The agent uses sandboxes, an operator looks after them; nobody else has business here."""

@@ -59,7 +59,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Lists workspaces."""
         if request.orphans:
             _check_operator()
-            orphans = [_orphan(path) for path in await self._custody.orphans()]
+            orphans = [_orphan(path) for _, path in await self._custody.orphans()]
             return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
         found, token = self._page(request, WorkspaceKind.WORKSPACE, "")
         return workspace_pb2.ListWorkspacesResponse(

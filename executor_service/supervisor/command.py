@@ -65,12 +65,12 @@ class ExitStatus(NamedTuple):
 
 
 class Command:
-    """Runs one command through the states starting, running, finished."""
+    """Runs one command, whose state is running and then finished."""
 
     def __init__(self, ident: int, request: StartRequest, world: World) -> None:
         self.ident = ident
         self.request = request
-        self.state = "starting"
+        self.state = "running"
         self.leader: int | None = None
         """Process id of the first process until it is reaped."""
         self._world = world
@@ -95,7 +95,6 @@ class Command:
         self._oom_kills_before = world.oom_counter.read()
         child = world.spawner.spawn(self.request, self._tree.marker)
         self._started_at = time.monotonic()
-        self.state = "running"
         self.leader = child.pid
         self._tree.leader_started(child.pid)
         self._stdin = InputStream(child.stdin, self.request.terminal is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from executor_service.supervisor import frames
 from executor_service.supervisor.command import Command, World
@@ -19,10 +19,8 @@ from executor_service.supervisor.transfers import Transfers
 
 _MAX_LIVE_COMMANDS = 128
 _MAX_KNOWN_COMMANDS = 1024
-_START_RETRY_S = 0.1
 _PATIENCE_S = 1.0
-"""How long a start is retried before another command is ended to make room for it."""
-_GIVE_UP_S = 10.0
+"""How long starts are refused before another command is ended to make room for them."""
 
 _START_ERRORS = {
     errno.ENOENT: "NOT_FOUND",
@@ -36,13 +34,6 @@ _START_ERRORS = {
 }
 
 
-class _Waiting(NamedTuple):
-    """A command that could not be started yet because the box has too many processes."""
-
-    command: Command
-    since: float
-
-
 class Supervisor:
     """Serves one executor at a time and outlives it."""
 
@@ -52,7 +43,8 @@ class Supervisor:
         self._orphan_timeout_s = orphan_timeout_s
         self._commands: dict[int, Command] = {}
         self._by_exec_id: dict[str, Command] = {}
-        self._waiting: list[_Waiting] = []
+        self._refused_since = self._refused_last = 0.0
+        """When starts were refused for want of processes, again and again."""
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
         self._proxy = Proxy(world)
@@ -169,43 +161,34 @@ class Supervisor:
             return
         self._make_room()
         command = Command(ident, request, self._world)
-        self._commands[ident] = self._by_exec_id[request.exec_id] = command
-        self._try_to_launch(_Waiting(command, time.monotonic()))
-
-    def _try_to_launch(self, waiting: _Waiting) -> None:
-        command = waiting.command
-        waited_s = time.monotonic() - waiting.since
         try:
             command.launch()
         except OSError as error:
-            if error.errno == errno.EAGAIN and waited_s < _GIVE_UP_S:
-                if waited_s >= _PATIENCE_S:
-                    self._end_biggest()
-                if not self._waiting:
-                    self._world.loop.after(_START_RETRY_S, self._retry_waiting)
-                self._waiting.append(waiting)
-                return
+            command.abandon()
+            if error.errno == errno.EAGAIN:
+                self._miss_processes()
             code = _START_ERRORS.get(error.errno or 0, "FAILED")
-            self._drop_unstarted(command, code, f"{error.strerror}: {error.filename or ''}")
+            self._start_failed(ident, code, f"{error.strerror}: {error.filename or ''}")
         except ValueError as error:
-            self._drop_unstarted(command, "INVALID", str(error))
+            command.abandon()
+            self._start_failed(ident, "INVALID", str(error))
         else:
+            self._commands[ident] = self._by_exec_id[request.exec_id] = command
             self._describe(command)
 
-    def _retry_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            self._try_to_launch(one)
+    def _miss_processes(self) -> None:
+        """A start was refused, and is tried again: the biggest command gives way before long."""
+        now = time.monotonic()
+        if now - self._refused_last > _PATIENCE_S:
+            self._refused_since = now
+        self._refused_last = now
+        if now - self._refused_since > _PATIENCE_S:
+            self._end_biggest()
 
     def _end_biggest(self) -> None:
         running = [c for c in self._commands.values() if c.state == "running"]
         if running:
             max(running, key=Command.process_count).end("PIDS_LIMIT", grace_s=0)
-
-    def _drop_unstarted(self, command: Command, code: str, message: str) -> None:
-        command.abandon()
-        self._remove(command)
-        self._start_failed(command.ident, code, message)
 
     def _start_failed(self, ident: int, code: str, message: str) -> None:
         self._send(frames.START_FAILED, ident, {"code": code, "message": message.rstrip(": ")})
@@ -238,10 +221,6 @@ class Supervisor:
         grace_s = message.get("grace_s")
         if grace_s is not None and not isinstance(grace_s, (int, float)):
             raise FrameError("grace period is not a number")
-        if command.state == "starting":
-            self._waiting = [one for one in self._waiting if one.command is not command]
-            self._drop_unstarted(command, "CANCELLED", "cancelled before it could start")
-            return
         number = _signal_number(message.get("signal", 15))
         command.end(str(message.get("reason") or "CANCELLED"), number, grace_s)
 

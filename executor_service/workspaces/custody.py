@@ -146,11 +146,10 @@ class Custody:
                 target, state=WorkspaceState.READY, size_bytes=size, used_at=now, measured_at=now
             )
             await self._catalog.put(whole)
-        except HermesError as error:
-            await unbroken(self._fail(copying, target, error))
-            return
-        except BackendError as error:
-            await unbroken(self._fail(copying, target, Unavailable(f"nothing is copied: {error}")))
+        except (BackendError, HermesError) as error:
+            is_answer = isinstance(error, HermesError)
+            why = error if is_answer else Unavailable(f"nothing is copied: {error}")
+            await unbroken(self._fail(copying, target, why))
             return
         except BaseException:
             why = FailedPrecondition("the copy was given up before it was whole")
@@ -245,33 +244,32 @@ class Custody:
 
     # ---- those that nobody has
 
-    async def orphans(self) -> list[Path]:
-        """Folders and volumes of ours that nothing is written down about."""
+    async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
+        """Folders and volumes of ours that nothing is written down about, each in its store."""
         if self.keeping.workspaces.is_shared:
             raise FailedPrecondition(
                 "other executors have the same workspaces (executor.workspaces.shared): what this "
                 "one knows nothing about may be theirs"
             )
-        found: list[Path] = []
+        unclaimed, found = self.keeping.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
         for store in self.keeping.stores().values():
             try:
-                found += await store.present(self._catalog.folder)
+                present = await store.present(self._catalog.folder)
             except BackendError as error:
                 raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
-        unclaimed = self.keeping.workspaces.unclaimed
-        return sorted(
-            path for path in found if not self._catalog.get(path.name) and path not in unclaimed
-        )
+            for path in sorted(present):
+                if not (self._catalog.get(path.name) or path in unclaimed):
+                    found.append((store, path))
+        return found
 
     async def remove_orphan(self, workspace_id: str) -> None:
         """Removes one of those; fails with NotFound."""
-        if workspace_id not in {path.name for path in await self.orphans()}:
+        found = [one for one in await self.orphans() if one[1].name == workspace_id]
+        if not found:
             raise NotFound(f"there is no workspace {workspace_id} that nobody has")
-        for store in self.keeping.stores().values():
-            path = self._catalog.path(workspace_id)
+        for store, path in found:
             try:
-                if path in await store.present(self._catalog.folder):
-                    await store.remove(path)
+                await store.remove(path)
             except BackendError as error:
                 raise Unavailable(f"{workspace_id} cannot be removed now: {error}") from error
 

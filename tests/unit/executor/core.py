@@ -132,7 +132,7 @@ async def open_core(
         workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
         catalog = Catalog(journal, folder / "workspaces", 0)
-        strays = Strays(backend, workspaces, catalog, lambda _box: True, pool.keys, metrics)
+        strays = Strays(backend, workspaces, catalog, lambda _box: True, pool.boxes.keys, metrics)
         choice = Choice(backend, await backend.probe(), "for tests")
         networks = Networks(Gate(AddressVetting(), no_names), metrics.egress, workers)
         template = Template(options.template, choice, options.limits, pool, strays, networks)

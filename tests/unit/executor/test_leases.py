@@ -207,7 +207,7 @@ async def test_what_ended_last_is_noted_before_its_box_goes(tmp_path: Path) -> N
         with full_disk():
             command = await start(grant, "sh", "-c", "exit 3")
             await command.ended.wait()
-            core.pool.end(grant.sandbox.box(), EndReason.LEASE_EXPIRED)
+            grant.sandbox.box().retire(EndReason.LEASE_EXPIRED)
             await asyncio.sleep(0.3)
             assert core.backend.keys == [sandbox_id]
         await until_gone(core, grant.sandbox)
@@ -223,7 +223,7 @@ async def test_a_full_disk_keeps_no_box_for_ever(tmp_path: Path) -> None:
         with full_disk():
             command = await start(grant, "true")
             await command.ended.wait()
-            core.pool.end(grant.sandbox.box(), EndReason.LEASE_EXPIRED)
+            grant.sandbox.box().retire(EndReason.LEASE_EXPIRED)
             await until_gone(core, grant.sandbox)
             assert (
                 await core.journal.command(grant.sandbox.claim.sandbox_id, command.exec_id) is None

@@ -15,7 +15,6 @@ from executor_service.errors import (
     ExecutorError,
     LinkClosed,
     LinkRefused,
-    StartRefused,
 )
 from executor_service.link import (
     Hello,
@@ -176,15 +175,6 @@ async def test_the_end_of_the_stream_ends_the_link_and_tells_everyone() -> None:
         assert isinstance(recorders[0].errors[0], LinkClosed)
         with pytest.raises(LinkClosed):
             await link.start(StartCommand("exc_c", ("true",)), lambda _: None)
-
-
-async def test_a_start_that_fails_later_is_told_to_its_sink() -> None:
-    async with pair(a={"state": "starting"}) as (supervisor, link, recorders):
-        await supervisor.say(frames.START_FAILED, 1, {"code": "NO_PROCESSES", "message": "full"})
-        await recorders[0].over.wait()
-        assert isinstance(recorders[0].errors[0], StartRefused)
-        assert not link.commands
-        await link.close()
 
 
 async def test_output_goes_on_where_hello_said() -> None:

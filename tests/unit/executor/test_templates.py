@@ -66,7 +66,7 @@ async def test_what_was_drained_opens_again_unless_the_executor_ends(tmp_path: P
                 await pool.take(1)
             await templates.undrain()
             live, _ = await pool.take(1)
-            pool.end(live, EndReason.LEASE_EXPIRED)
+            live.retire(EndReason.LEASE_EXPIRED)
             await live.gone.wait()
         await templates.close_pools()
         with pytest.raises(Draining, match="about to end"):
@@ -116,5 +116,5 @@ async def test_one_that_comes_while_all_are_drained_opens_again_with_the_others(
         running.cancel()
         await asyncio.wait([running])
         await pool.drain()
-        pool.end(live, EndReason.LEASE_EXPIRED)
+        live.retire(EndReason.LEASE_EXPIRED)
         await live.gone.wait()
