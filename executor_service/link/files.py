@@ -35,30 +35,26 @@ class _Operation(Protocol):
 
 
 class _Answer(Generic[T]):
-    """Waits for the one answer of an operation."""
+    """The one answer of an operation."""
 
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
-        self._values: list[T] = []
-        self._error: ExecutorError | None = None
-        self.arrived = asyncio.Event()
+        self.result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def data(self, offset: int, data: memoryview) -> None:
         raise FrameError(f"{len(data)} bytes at {offset} for an operation without data")
 
     def done(self, message: Message) -> None:
-        self._values.append(read(message, self._kind))
-        self.arrived.set()
+        said = read(message, self._kind)
+        # Whoever asked may have left in this moment.
+        if not self.result.done():
+            self.result.set_result(said)
 
     def failed(self, error: ExecutorError) -> None:
-        self._error = error
-        self.arrived.set()
-
-    async def wait(self) -> T:
-        await self.arrived.wait()
-        if self._error is not None:
-            raise self._error
-        return self._values[0]
+        if not self.result.done():
+            self.result.set_exception(error)
+            # It may be that nobody looks for it any more.
+            self.result.exception()
 
 
 class Download:
@@ -126,8 +122,8 @@ class Upload:
         while view:
             piece, view = view[: frames.MAX_DATA_BYTES], view[frames.MAX_DATA_BYTES :]
             await self._outgoing.room()
-            if self._answer.arrived.is_set():
-                await self._answer.wait()
+            if self._answer.result.done():
+                await self._answer.result
             head = frames.FILE_HEAD.pack(self._sent)
             self._sent += len(piece)
             self._outgoing.send(frames.FILE_DATA, self._ident, head, piece)
@@ -136,7 +132,7 @@ class Upload:
         """Put the file in its place if size and SHA-256 (hex) are those of what arrived."""
         message = {"op": "commit", "size": size_bytes, "sha256": sha256}
         self._outgoing.send_json(frames.FILE, self._ident, message)
-        return await self._answer.wait()
+        return await self._answer.result
 
 
 class RemoteFiles:
@@ -148,7 +144,8 @@ class RemoteFiles:
     def __init__(self, outgoing: Outgoing, new_ident: Callable[[], int]) -> None:
         self._outgoing = outgoing
         self._new_ident = new_ident
-        self._operations: dict[int, _Operation] = {}
+        self._operations: dict[int, _Operation | None] = {}
+        """None stands for one whose caller has given it up."""
         self._error: ExecutorError | None = None
 
     async def stat(self, path: str, follow: bool = False) -> FileInfo:
@@ -212,7 +209,7 @@ class RemoteFiles:
     async def _ask(self, message: Message, kind: type[T]) -> T:
         answer = _Answer(kind)
         async with self._running(self._new_ident(), answer, message):
-            return await answer.wait()
+            return await answer.result
 
     @asynccontextmanager
     async def _running(
@@ -227,7 +224,7 @@ class RemoteFiles:
         finally:
             if ident in self._operations:
                 # Its answer may be on the way already, or still has to come.
-                self._operations[ident] = _Ignored()
+                self._operations[ident] = None
                 self._outgoing.send(frames.FILE_CANCEL, ident)
 
     # ---- what the link hands in
@@ -235,45 +232,35 @@ class RemoteFiles:
     def on_bytes(self, ident: int, payload: memoryview) -> None:
         """A FILE_BYTES frame."""
         (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
-        self._operation(ident).data(offset, data)
+        if operation := self._operation(ident):
+            operation.data(offset, data)
 
     def on_done(self, ident: int, payload: memoryview) -> None:
         """A FILE_DONE frame."""
-        self._operation(ident).done(frames.read_json(payload))
+        message = frames.read_json(payload)
+        if operation := self._operation(ident):
+            operation.done(message)
         del self._operations[ident]
 
     def on_failed(self, ident: int, payload: memoryview) -> None:
         """A FILE_FAILED frame."""
         message = frames.read_json(payload)
         error = FileRefused(words(message, "code"), words(message, "message"))
-        self._operation(ident).failed(error)
+        if operation := self._operation(ident):
+            operation.failed(error)
         del self._operations[ident]
 
     def on_link_ended(self, error: ExecutorError) -> None:
         """Nothing more will be answered."""
         self._error = error
-        for operation in self._operations.values():
+        for operation in filter(None, self._operations.values()):
             operation.failed(error)
         self._operations.clear()
 
-    def _operation(self, ident: int) -> _Operation:
-        operation = self._operations.get(ident)
-        if operation is None:
+    def _operation(self, ident: int) -> _Operation | None:
+        if ident not in self._operations:
             raise FrameError("answer to nothing")
-        return operation
-
-
-class _Ignored:
-    """Stands for an operation that its caller has given up."""
-
-    def data(self, offset: int, data: memoryview) -> None:
-        pass
-
-    def done(self, message: Message) -> None:
-        pass
-
-    def failed(self, error: ExecutorError) -> None:
-        pass
+        return self._operations[ident]
 
 
 class _Nothing(Struct, frozen=True):

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from msgspec import Struct
-
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
 from executor_service.link import TerminalSize
@@ -20,44 +18,6 @@ _HIGHEST_SIGNAL = 31
 _MOST_CELLS = 1000
 
 
-class _Piece(Struct, frozen=True):
-    """Bytes of input; without an offset the end of it."""
-
-    offset: int | None
-    data: bytes = b""
-
-
-class CommandInput:
-    """The input that one client gives a command."""
-
-    def __init__(self, sandbox: Sandbox, command: Command) -> None:
-        self._sandbox = sandbox
-        self._command = command
-        self._pieces: asyncio.Queue[_Piece] = asyncio.Queue(_WAITING_PIECES)
-
-    async def put(self, offset: int, data: bytes) -> None:
-        """Adds input; waits while much is waiting."""
-        await self._pieces.put(_Piece(offset, data))
-
-    async def put_end(self) -> None:
-        """Ends the input after what was added."""
-        await self._pieces.put(_Piece(None))
-
-    async def done(self) -> None:
-        """Returns when the box has everything that was added."""
-        await self._pieces.join()
-
-    async def run(self) -> None:
-        """Hands the input over, until cancelled; fails as the channel to the box does."""
-        while True:
-            piece = await self._pieces.get()
-            if self._command.record.exit is None:
-                await self._sandbox.box().link()
-                is_end = piece.offset is None
-                await self._command.write_input(piece.offset, piece.data, ends=is_end)
-            self._pieces.task_done()
-
-
 class Attachment:
     """One client's view of a command, and what it makes the command do."""
 
@@ -69,7 +29,8 @@ class Attachment:
         self._sandbox = sandbox
         self._command = command
         self._epoch = epoch
-        self._input: CommandInput | None = None
+        self._pieces: asyncio.Queue[tuple[int | None, bytes]] = asyncio.Queue(_WAITING_PIECES)
+        """Input by its offset; None is its end."""
 
     async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:
         """Does what the client asks until it leaves; what it may not do ends its view."""
@@ -79,22 +40,26 @@ class Attachment:
                     if not await self._do(message, workers):
                         return
                 self.view.confirm_all()
-                if self._input is not None:
-                    await self._input.done()
+                await self._pieces.join()
             except HermesError as error:
                 self.view.fail(error)
 
-    def _feed(self, workers: Workers) -> CommandInput:
-        """The way for input, which is apart so that a command that does not read stops nothing."""
-        if self._input is None:
-            self._input = CommandInput(self._sandbox, self._command)
+    async def _give(self, workers: Workers, offset: int | None, data: bytes = b"") -> None:
+        """Adds input, apart from the rest so that a command that does not read stops nothing."""
+        if not self.view.gives_input:
             self.view.gives_input = True
-            workers.start(f"feed {self._command.exec_id}", self._hand_over(self._input))
-        return self._input
+            workers.start(f"feed {self._command.exec_id}", self._feed())
+        await self._pieces.put((offset, data))
 
-    async def _hand_over(self, feed: CommandInput) -> None:
+    async def _feed(self) -> None:
+        """Hands the input over, until cancelled."""
         try:
-            await feed.run()
+            while True:
+                offset, data = await self._pieces.get()
+                if self._command.record.exit is None:
+                    await self._sandbox.box().link()
+                    await self._command.write_input(offset, data, ends=offset is None)
+                self._pieces.task_done()
         except HermesError as error:
             self.view.fail(error)
 
@@ -112,9 +77,9 @@ class Attachment:
         match kind:
             case "stdin" if len(message.stdin.data) <= _MOST_INPUT_BYTES:
                 offset = in_range("offset", message.stdin.offset, 0, 1 << 62)
-                await self._feed(workers).put(offset, message.stdin.data)
+                await self._give(workers, offset, message.stdin.data)
             case "stdin_eof":
-                await self._feed(workers).put_end()
+                await self._give(workers, None)
             case "resize":
                 self._command.resize(terminal(message.resize))
             case "signal":
