@@ -4,14 +4,12 @@ import asyncio
 import hashlib
 import json
 import os
-import random
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import pytest
 
 from executor_service.backends.base import BoxSpec, Limits
@@ -224,34 +222,6 @@ async def test_a_home_has_one_executor(here: Settings) -> None:
         lease = (await client.acquire("s")).lease
         assert "another executor uses" in await Process(here, "other.sock").refusal()
         assert (await client.run(lease, "true")).code == 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_nothing_is_started_twice(here: Settings, seed: int) -> None:
-    chance = random.Random(seed)
-    script = 'echo x >> "log-$0"; echo done'
-    async with lifetime(here) as (_, client):
-        lease = (await client.acquire("s")).lease
-    wanted = [f"c{number}" for number in range(60)]
-    for _ in range(3):
-        async with Process(here) as process, process.client() as client:
-
-            async def start(exec_id: str, client: Client = client) -> None:
-                with suppress(grpc.aio.AioRpcError):
-                    await client.start(lease, "sh", "-c", script, exec_id, exec_id=exec_id)
-
-            starting = asyncio.gather(*map(start, chance.sample(wanted, 40)))
-            await asyncio.sleep(chance.uniform(0.0, 0.1))
-            await process.kill()
-            await starting
-    async with lifetime(here) as (_, client):
-        for exec_id in wanted:
-            await client.start(lease, "sh", "-c", script, exec_id, exec_id=exec_id)
-        for exec_id in wanted:
-            seen = await client.follow(lease, exec_id)
-            assert (seen.code, seen.stdout) == (0, b"done\n"), exec_id
-        logs = await client.output(lease, "cat log-* | tr -d '\\n'")
-        assert logs == "x" * len(wanted)
 
 
 async def boxes_of(settings: Settings) -> list[dict[str, Any]]:

@@ -78,17 +78,10 @@ async def test_each_template_has_its_own_limits_and_pool(settings: Settings) -> 
         assert found["small"].hit_count == found["default"].miss_count == 1
         labels = {"backend": "bubblewrap", "template": "small", "state": "claimed"}
         assert executor.metric("hermes_sandbox_pool", **labels) == 1
+        again = await client.acquire(small.sandbox.session_id)
+        assert again.sandbox.sandbox_id == small.sandbox.sandbox_id
         no_place = client.acquire(template="small", wait={"nanos": 50_000_000})
         assert await refused(no_place) is Reason.POOL_EXHAUSTED
-
-
-async def test_a_session_keeps_the_sandbox_that_it_has(settings: Settings) -> None:
-    async with serving(settings) as executor:
-        async with executor.client() as client:
-            first = await client.acquire("ses_1", template="small")
-            again = await client.acquire("ses_1")
-        assert again.sandbox.sandbox_id == first.sandbox.sandbox_id
-        assert again.launch == sandbox_pb2.LAUNCH_KIND_RESUMED
 
 
 async def test_a_template_that_cannot_be_had_is_never_replaced(settings: Settings) -> None:

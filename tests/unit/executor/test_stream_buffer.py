@@ -1,6 +1,5 @@
 """What is in memory of an output stream is what came and is not written."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,15 +38,3 @@ def test_it_holds_what_is_not_written(
         assert came.startswith(taken)
         within = max(buffer.written, min(offset, len(came)))
         assert buffer.cut(within, limit) == came[within : within + limit]
-
-
-def test_a_gap_is_taken_only_when_all_before_it_is_written() -> None:
-    buffer = StreamBuffer(5)
-    buffer.append(5, memoryview(b"before"))
-    buffer.take()
-    with pytest.raises(ValueError, match="still wait"):
-        buffer.append(20, memoryview(b"after"))
-    buffer.taken_is_written()
-    buffer.append(20, memoryview(b"after"))
-    assert (buffer.written, buffer.end) == (20, 25)
-    assert buffer.cut(20, 100) == b"after"
