@@ -27,14 +27,11 @@ _SCHEMA = """
 CREATE TABLE installation (owner TEXT NOT NULL, box_key BLOB NOT NULL);
 CREATE TABLE claim (sandbox_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE command (
-    sandbox_id TEXT, exec_id TEXT, record TEXT NOT NULL, ended_at REAL,
-    stored_bytes INTEGER NOT NULL, PRIMARY KEY (sandbox_id, exec_id)
+    sandbox_id TEXT, exec_id TEXT, record TEXT NOT NULL, PRIMARY KEY (sandbox_id, exec_id)
 ) WITHOUT ROWID;
-CREATE INDEX command_ended ON command (ended_at) WHERE ended_at IS NOT NULL;
 CREATE TABLE workspace (workspace_id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID
 """
 _VERSION = 1
-_COMMANDS = "SELECT record FROM command"
 _LOCK_TIMEOUT_S = 2.0
 
 _T = TypeVar("_T")
@@ -107,59 +104,20 @@ class Journal:
 
     async def put_commands(self, records: Iterable[CommandRecord]) -> None:
         """Stores commands as they are now."""
-        rows = [
-            (
-                *(record.sandbox_id, record.exec_id, json.encode(record).decode()),
-                *(record.ended_at, record.stored_bytes),
-            )
-            for record in records
-        ]
-        query = "REPLACE INTO command VALUES (?, ?, ?, ?, ?)"
+        rows = [(one.sandbox_id, one.exec_id, json.encode(one).decode()) for one in records]
+        query = "REPLACE INTO command VALUES (?, ?, ?)"
         await self.write(lambda db: db.executemany(query, rows))
 
-    async def command(self, sandbox_id: str, exec_id: str) -> CommandRecord | None:
-        """One command."""
-        query = f"{_COMMANDS} WHERE sandbox_id = ? AND exec_id = ?"
-        return next(iter(await self._commands(query, sandbox_id, exec_id)), None)
-
-    async def commands(self, sandbox_id: str) -> list[CommandRecord]:
-        """A sandbox's commands, by their ids."""
-        return await self._commands(f"{_COMMANDS} WHERE sandbox_id = ?", sandbox_id)
-
-    async def ended_commands(self, sandbox_id: str) -> set[str]:
-        """The ids of a sandbox's commands that have ended."""
-        query = "SELECT exec_id FROM command WHERE sandbox_id = ? AND ended_at IS NOT NULL"
-        rows = await self.read(lambda db: db.execute(query, (sandbox_id,)).fetchall())
-        return {exec_id for (exec_id,) in rows}
-
-    async def running_commands(self) -> list[CommandRecord]:
-        """The commands of all sandboxes that are not known to have ended."""
-        return await self._commands(f"{_COMMANDS} WHERE ended_at IS NULL")
-
-    async def ended_before(self, moment: float, limit: int) -> list[CommandRecord]:
-        """Commands that ended before a time, the earliest first."""
-        query = f"{_COMMANDS} WHERE ended_at < ? ORDER BY ended_at LIMIT ?"
-        return await self._commands(query, moment, limit)
-
-    async def oldest_output(self, limit: int) -> list[CommandRecord]:
-        """Ended commands whose output is on disk, the earliest first."""
-        query = f"{_COMMANDS} WHERE ended_at > 0 AND stored_bytes > 0"
-        return await self._commands(f"{query} ORDER BY ended_at LIMIT ?", limit)
-
-    async def stored_bytes(self) -> int:
-        """How much output of ended commands is on disk."""
-        query = "SELECT coalesce(sum(stored_bytes), 0) FROM command"
-        return int((await self.read(lambda db: db.execute(query).fetchone()))[0])
-
-    async def forget_commands(self, commands: Iterable[tuple[str, str]]) -> None:
-        """Removes commands, each by its sandbox and its own id."""
-        keys = list(commands)
-        query = "DELETE FROM command WHERE sandbox_id = ? AND exec_id = ?"
-        await self.write(lambda db: db.executemany(query, keys))
-
-    async def _commands(self, query: str, *values: object) -> list[CommandRecord]:
-        rows = await self.read(lambda db: db.execute(query, values).fetchall())
+    async def commands(self) -> list[CommandRecord]:
+        """The commands of all sandboxes."""
+        query = "SELECT record FROM command"
+        rows = await self.read(lambda db: db.execute(query).fetchall())
         return [json.decode(record, type=CommandRecord) for (record,) in rows]
+
+    async def forget_command(self, sandbox_id: str, exec_id: str) -> None:
+        """Removes a command."""
+        query = "DELETE FROM command WHERE sandbox_id = ? AND exec_id = ?"
+        await self.write(lambda db: db.execute(query, (sandbox_id, exec_id)))
 
     # ---- the file
 

@@ -1,9 +1,10 @@
-"""The commands of one sandbox: those that run and the latest in memory, all in the journal."""
+"""The commands of one sandbox, as they are noted in the journal."""
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from executor_service.commands.command import Command
 from executor_service.commands.recorder import Recorder
@@ -17,7 +18,7 @@ from services.clock import Clock
 from services.errors import AlreadyExists, HermesError, NotFound
 
 _RECENT = 32
-"""Ended commands that are kept in memory, as they are what is asked for most."""
+"""Ended commands whose output is at hand, as they are what is asked for most."""
 
 
 class Stores(Struct, frozen=True):
@@ -39,8 +40,8 @@ class CommandTable:
         self._stores = stores
         self._commands: dict[str, Command] = {}
         self._recent: deque[str] = deque()
-        self._ended: set[str] = set()
-        """The ids of those whose end is in the journal."""
+        self.ended_records: dict[str, CommandRecord] = {}
+        """By id, those whose end is in the journal."""
         self._unnoted: dict[str, CommandSpool] = {}
         """Output of commands that began so shortly before a crash that the journal lacks them."""
 
@@ -58,11 +59,10 @@ class CommandTable:
             raise NotFound(f"there is no command {exec_id}")
         return found
 
-    async def list(self) -> list[CommandRecord]:
+    def list(self) -> list[CommandRecord]:
         """All commands as they are now, the oldest first."""
-        stored = await self._stores.journal.commands(self.sandbox_id)
-        known = {record.exec_id: record for record in stored}
-        known |= {exec_id: command.record for exec_id, command in self._commands.items()}
+        begun = {exec_id: command.record for exec_id, command in self._commands.items()}
+        known = {**self.ended_records, **begun}
         return sorted(known.values(), key=lambda record: record.started_at)
 
     async def begin(self, exec_id: str, digest: str) -> tuple[Command, bool]:
@@ -70,9 +70,7 @@ class CommandTable:
 
         Fails with AlreadyExists when the id stands for another request.
         """
-        found = self._commands.get(exec_id)
-        if found is None and exec_id in self._ended:
-            found = await self._find(exec_id)
+        found = await self._find(exec_id)
         if found is None:
             return self._new(exec_id, digest), True
         if found.record.digest != digest:
@@ -94,7 +92,6 @@ class CommandTable:
         """Returns how much of each command's output is safe here, before a new link."""
         for command in self._commands.values():
             await command.spool.flush()
-        self._ended |= await self._stores.journal.ended_commands(self.sandbox_id)
         spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
         return {exec_id: spool.ends for exec_id, spool in spools.items()}
 
@@ -102,7 +99,7 @@ class CommandTable:
         """Takes a command that the box has, over a new link."""
         command = self._commands.get(remote.exec_id)
         if command is None:
-            if remote.exec_id in self._ended:
+            if remote.exec_id in self.ended_records:
                 return None
             # The executor died before it had noted the start.
             command = self._new(remote.exec_id, remote.state.digest)
@@ -116,17 +113,22 @@ class CommandTable:
                 command.give_up(EndReason.UNKNOWN, self._now())
 
     async def restore(self, records: Iterable[CommandRecord]) -> None:
-        """Takes over commands that ran when the executor before this one ended."""
+        """Takes over what an executor before this one had noted."""
         for record in records:
-            spool = await self._stores.spool.stored(self.sandbox_id, record.exec_id)
-            self._stores.spool.account(spool.stored_bytes)
-            self._keep(record, spool).bound = True
-        noted = self._commands.keys() | await self._stores.journal.ended_commands(self.sandbox_id)
+            if record.exit is not None:
+                self.ended_records[record.exec_id] = record
+                self._stores.spool.account(record.stored_bytes)
+            else:
+                self._keep(record, await self._stored(record.exec_id)).bound = True
+        noted = self._commands.keys() | self.ended_records.keys()
         for exec_id in await self._stores.spool.commands_of(self.sandbox_id):
             if exec_id not in noted:
-                spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
-                self._stores.spool.account(spool.stored_bytes)
-                self._unnoted[exec_id] = spool
+                self._unnoted[exec_id] = await self._stored(exec_id)
+
+    async def _stored(self, exec_id: str) -> CommandSpool:
+        spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
+        self._stores.spool.account(spool.stored_bytes)
+        return spool
 
     def give_up(self, reason: EndReason) -> None:
         """The box is gone, or about to go."""
@@ -139,6 +141,27 @@ class CommandTable:
         """Returns when all that the box has told is in the journal."""
         await self._stores.recorder.flush()
 
+    # ---- for those who make room
+
+    async def forget(self, record: CommandRecord) -> None:
+        """Forgets a command that has ended, and its output."""
+        await self._remove_output(record)
+        await self._stores.journal.forget_command(self.sandbox_id, record.exec_id)
+        del self.ended_records[record.exec_id]
+        self._commands.pop(record.exec_id, None)
+
+    async def forget_output(self, record: CommandRecord) -> None:
+        """Forgets what a command has written that has ended."""
+        await self._remove_output(record)
+        ended = replace(record.exit, truncated=True) if record.exit else None
+        record = replace(record, exit=ended, stored_bytes=0)
+        self.ended_records[record.exec_id] = record
+        await self._stores.journal.put_commands([record])
+
+    async def _remove_output(self, record: CommandRecord) -> None:
+        await self._stores.spool.remove_command(self.sandbox_id, record.exec_id)
+        self._stores.spool.account(-record.stored_bytes)
+
     # ---- for the commands
 
     def ended(self, command: Command) -> None:
@@ -149,7 +172,7 @@ class CommandTable:
 
     def noted(self, command: Command) -> None:
         """A command's end is in the journal, so that memory need not keep it for long."""
-        self._ended.add(command.exec_id)
+        self.ended_records[command.exec_id] = command.record
         self._recent.append(command.exec_id)
         if len(self._recent) > _RECENT:
             self._commands.pop(self._recent.popleft(), None)
@@ -157,12 +180,7 @@ class CommandTable:
     # ---- finding and making
 
     async def _find(self, exec_id: str) -> Command | None:
-        found = self._commands.get(exec_id)
-        if found is not None:
-            return found
-        record = await self._stores.journal.command(self.sandbox_id, exec_id)
-        # Meanwhile somebody else may have started it.
-        found = self._commands.get(exec_id)
+        found, record = self._commands.get(exec_id), self.ended_records.get(exec_id)
         if found is not None or record is None or record.exit is None:
             return found
         spool = await self._stores.spool.stored(self.sandbox_id, exec_id, record.exit.totals)

@@ -4,9 +4,8 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from executor_service.claims.leases import Leases
+from executor_service.commands.commands import CommandTable
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.output.spool import Spool
@@ -18,7 +17,6 @@ KEPT_S = 24 * 3600.0
 """How long what has ended can still be asked about."""
 _INTERVAL_S = 600.0
 _RETRY_S = 5.0
-_AT_ONCE = 100
 
 _log = logging.getLogger(__name__)
 
@@ -56,12 +54,9 @@ class Retention:
     async def forget_old(self) -> None:
         """Forgets commands that ended a day ago, and sandboxes that did."""
         before = self._clock.now().timestamp() - KEPT_S
-        while old := await self._journal.ended_before(before, _AT_ONCE):
-            for record in old:
-                await self._spool.remove_command(record.sandbox_id, record.exec_id)
-                self._spool.account(-record.stored_bytes)
-            keys = [(record.sandbox_id, record.exec_id) for record in old]
-            await self._journal.forget_commands(keys)
+        for table, record in self._ended():
+            if (record.ended_at or 0) < before:
+                await table.forget(record)
         for sandbox in self._leases:
             ended_at = sandbox.claim.ended_at
             if ended_at is not None and ended_at < before:
@@ -71,24 +66,22 @@ class Retention:
 
     async def make_room(self) -> None:
         """Removes output until there is not too much: of ended commands first, the oldest first."""
-        while self._spool.over_budget.is_set():
-            ended = await self._journal.oldest_output(_AT_ONCE)
-            for record in ended:
-                await self._spool.remove_command(record.sandbox_id, record.exec_id)
-                self._spool.account(-record.stored_bytes)
-                await self._journal.put_commands([_without_output(record)])
-                if not self._spool.over_budget.is_set():
-                    return
-            if not ended and not self._shrink_largest():
-                _log.warning("the output of running commands takes more room than it should")
-                await asyncio.sleep(_RETRY_S)
+        for table, record in self._ended():
+            if record.stored_bytes and self._spool.over_budget.is_set():
+                await table.forget_output(record)
+        while self._spool.over_budget.is_set() and self._shrink_largest():
+            pass
+        if self._spool.over_budget.is_set():
+            _log.warning("the output of running commands takes more room than it should")
+            await asyncio.sleep(_RETRY_S)
+
+    def _ended(self) -> list[tuple[CommandTable, CommandRecord]]:
+        """The commands that have ended, the oldest first."""
+        tables = [sandbox.table for sandbox in self._leases]
+        found = [(table, record) for table in tables for record in table.ended_records.values()]
+        return sorted(found, key=lambda one: one[1].ended_at or 0)
 
     def _shrink_largest(self) -> bool:
         running = (command for sandbox in self._leases for command in sandbox.running)
         largest = max(running, key=lambda command: command.spool.stored_bytes, default=None)
         return largest is not None and largest.spool.shrink()
-
-
-def _without_output(record: CommandRecord) -> CommandRecord:
-    ended = replace(record.exit, truncated=True) if record.exit else None
-    return replace(record, exit=ended, stored_bytes=0)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -141,9 +141,8 @@ class RemoteFiles:
     Each raises FileRefused with a code when the box cannot, or how the link ended.
     """
 
-    def __init__(self, outgoing: Outgoing, new_ident: Callable[[], int]) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
-        self._new_ident = new_ident
         self._operations: dict[int, _Operation | None] = {}
         """None stands for one whose caller has given it up."""
         self._error: ExecutorError | None = None
@@ -175,7 +174,7 @@ class RemoteFiles:
         message: Message = {"op": "read", "path": path, "offset": offset}
         if length is not None:
             message["length"] = length
-        ident = self._new_ident()
+        ident = self._outgoing.new_ident()
         download = Download(ident, offset, self._outgoing)
         async with self._running(ident, download, message):
             yield download
@@ -201,14 +200,14 @@ class RemoteFiles:
 
     @asynccontextmanager
     async def _upload(self, message: Message) -> AsyncGenerator[Upload]:
-        ident = self._new_ident()
+        ident = self._outgoing.new_ident()
         answer = _Answer(FileInfo)
         async with self._running(ident, answer, message):
             yield Upload(ident, self._outgoing, answer)
 
     async def _ask(self, message: Message, kind: type[T]) -> T:
         answer = _Answer(kind)
-        async with self._running(self._new_ident(), answer, message):
+        async with self._running(self._outgoing.new_ident(), answer, message):
             return await answer.result
 
     @asynccontextmanager

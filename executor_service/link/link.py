@@ -69,9 +69,8 @@ class SupervisorLink:
         self.error: ExecutorError | None = None
         """How the link ended; None while it lives."""
         self._outgoing = Outgoing(stream)
-        self._last_ident = 0
-        self.files = RemoteFiles(self._outgoing, self._new_ident)
-        self.streams = RemoteStreams(self._outgoing, self._new_ident)
+        self.files = RemoteFiles(self._outgoing)
+        self.streams = RemoteStreams(self._outgoing)
         self._stream = stream
         self._hello = hello
         self._adopt = adopt
@@ -117,7 +116,7 @@ class SupervisorLink:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + _START_WITHIN_S
         while True:
-            ident, answer = self._new_ident(), loop.create_future()
+            ident, answer = self._outgoing.new_ident(), loop.create_future()
             self._starting[ident] = _Starting(request, adopt, answer)
             self._outgoing.send_json(frames.START, ident, message)
             try:
@@ -134,7 +133,7 @@ class SupervisorLink:
         """Ask for a sign of life; TimeoutError without one, or how the link ended."""
         if self.error is not None:
             raise self.error
-        ident = self._new_ident()
+        ident = self._outgoing.new_ident()
         answered = self._pings[ident] = asyncio.Event()
         self._outgoing.send(frames.PING, ident)
         async with asyncio.timeout(timeout_s):
@@ -232,7 +231,7 @@ class SupervisorLink:
         starting = self._starting.pop(ident, None)
         if not self._is_ready:
             self._check_resumed(command)
-            self._last_ident = max(self._last_ident, ident)
+            self._outgoing.last_ident = max(self._outgoing.last_ident, ident)
             adopt = self._adopt
             if state.state == "finished":
                 self._unheard.add(ident)
@@ -301,10 +300,6 @@ class SupervisorLink:
         if command is None or not self._is_ready:
             raise FrameError("frame of an unknown command")
         return command
-
-    def _new_ident(self) -> int:
-        self._last_ident += 1
-        return self._last_ident
 
 
 @asynccontextmanager

@@ -25,6 +25,12 @@ class Outgoing:
         self._room = asyncio.Event()
         self._room.set()
         self._error: ExecutorError | None = None
+        self.last_ident = 0
+
+    def new_ident(self) -> int:
+        """The number of a command, an operation or a question that nothing else has."""
+        self.last_ident += 1
+        return self.last_ident
 
     def check_flood(self) -> None:
         """FrameError if the box asks for so much and reads so little that memory would run out."""

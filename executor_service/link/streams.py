@@ -136,9 +136,8 @@ class BoxStream:
 class RemoteStreams:
     """All connections that a box's commands have made, and the port of the box that takes them."""
 
-    def __init__(self, outgoing: Outgoing, new_ident: Callable[[], int]) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
-        self._new_ident = new_ident
         self._on_stream: Callable[[BoxStream], None] | None = None
         self._streams: dict[int, BoxStream] = {}
         self._last_ident = 0
@@ -177,7 +176,7 @@ class RemoteStreams:
     async def _set(self, message: dict[str, object]) -> None:
         if self._error is not None:
             raise self._error
-        ident = self._new_ident()
+        ident = self._outgoing.new_ident()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answers[ident] = answer
         self._outgoing.send_json(frames.PROXY, ident, message)

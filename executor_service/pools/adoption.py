@@ -43,13 +43,12 @@ class Adoption(Struct, frozen=True):
     async def begin(self) -> None:
         """Takes the claims over, before any backend is asked and anything new is made."""
         claims = await self.journal.claims()
-        self.spool.account(await self.journal.stored_bytes())
-        running: defaultdict[str, list[CommandRecord]] = defaultdict(list)
-        for record in await self.journal.running_commands():
-            running[record.sandbox_id].append(record)
+        known: defaultdict[str, list[CommandRecord]] = defaultdict(list)
+        for record in await self.journal.commands():
+            known[record.sandbox_id].append(record)
         for claim in claims:
             table = self.make_table(claim.sandbox_id, claim.backend)
-            await table.restore(running[claim.sandbox_id])
+            await table.restore(known[claim.sandbox_id])
             sandbox = Sandbox(self._as_of_now(claim), table, None, self.clock)
             if claim.state is SandboxState.READY and claim.template in self.templates.names:
                 sandbox.await_box(self.orphan_timeout_s)

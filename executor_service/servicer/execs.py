@@ -118,7 +118,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     ) -> exec_pb2.ListExecsResponse:
         """Lists a sandbox's commands."""
         sandbox = self._leases.prove(proof(request.lease, request.profile))
-        found = await (await sandbox.commands()).list()
+        found = (await sandbox.commands()).list()
         return exec_pb2.ListExecsResponse(
             execs=[_command(record, sandbox.claim) for record in found]
         )

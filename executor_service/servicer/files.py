@@ -90,8 +90,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         if len(header.sha256) != _SHA256_BYTES:
             raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
         live = sandbox.box()
+        await self._watch.check_room(sandbox, header.path, header.length_bytes)
         async with (
-            self._watch.writing(sandbox, header.path, header.length_bytes),
             _answering(),
             begin((await live.link()).files) as target,
         ):

@@ -20,7 +20,7 @@ from executor_service.supervisor.paths import Paths
 _MAX_TRANSFERS = 64
 _SLICE_S = 0.005
 _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE_MODE = 0o644
 
 _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
@@ -73,80 +73,19 @@ class Download:
         os.close(self._fd)
 
 
-class _Arriving:
-    """Bytes that come in order and are then checked, in a file without a name of its own yet."""
+class Upload:
+    """Arrives beside its target, a file or an archive that becomes a folder, and takes its place
+    only when length and digest are right."""
 
-    def __init__(self) -> None:
-        self.fd = -1
-        self.size = 0
+    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
+        self._is_archive = message["op"] == "unpack"
+        self._fd = -1
+        self._size = 0
         self._sha256 = hashlib.sha256()
-
-    def write(self, offset: int, data: memoryview) -> None:
-        """Append."""
-        if offset != self.size:
-            raise FrameError("upload has a gap")
-        self._sha256.update(data)
-        self.size += len(data)
-        while data:
-            data = data[os.write(self.fd, data) :]
-
-    def check(self, size: int, sha256: str) -> None:
-        """Raise unless what came is what was announced."""
-        if (size, sha256) != (self.size, self._sha256.hexdigest()):
-            raise FileError("DIGEST_MISMATCH", "length or SHA-256 of what arrived is different")
-
-
-class Unpacking(_Arriving):
-    """An archive that arrives beside its target, and becomes a folder when it is whole."""
-
-    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        super().__init__()
-        self._folder, self._name = _parent(paths, message)
-        try:
-            files.require_free(self._name, self._folder)
-            name = _part_name()
-            self.fd = os.open(name, _CREATE & ~os.O_WRONLY | os.O_RDWR, 0o600, dir_fd=self._folder)
-            os.unlink(name, dir_fd=self._folder)
-        except BaseException:
-            self.close()
-            raise
-
-    def commit(self, done: dict[str, Any]) -> Steps:
-        """Unpack it and take the target's place, step by step; `done` is what to tell then."""
-        part = _part_name()
-        try:
-            with open(os.dup(self.fd), "rb") as archive:
-                archive.seek(0)
-                yield from archives.unpack(archive, self._folder, part)
-            files.require_free(self._name, self._folder)
-            os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            done.update(files.describe(os.stat(self._name, dir_fd=self._folder)))
-        except BaseException as error:
-            yield from archives.undo(self._folder, part, at_once=isinstance(error, GeneratorExit))
-            raise
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Let go of everything."""
-        if self.fd >= 0:
-            os.close(self.fd)
-        os.close(self._folder)
-
-
-class Upload(_Arriving):
-    """Writes beside the target and takes its place only when length and digest are right."""
-
-    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        super().__init__()
-        self._folder, self._name = _parent(paths, message)
         self._part = _part_name()
+        self._folder, self._name = _parent(paths, message)
         try:
-            mode = self._mode_of_target()
-            if message.get("mode") is not None:
-                mode = files.number_field(message, "mode", 0) & 0o777
-            self.fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
-            os.fchmod(self.fd, mode)
+            self._open(message)
         except OSError as error:
             # Not the name beside it, which nobody has asked for.
             error.filename = message["path"]
@@ -156,18 +95,67 @@ class Upload(_Arriving):
             self.close()
             raise
 
-    def commit(self) -> dict[str, Any]:
-        """Take the target's place."""
-        os.rename(self._part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        return files.describe(os.fstat(self.fd))
+    def _open(self, message: dict[str, Any]) -> None:
+        if self._is_archive:
+            files.require_free(self._name, self._folder)
+            mode = 0o600
+        elif message.get("mode") is not None:
+            self._mode_of_target()
+            mode = files.number_field(message, "mode", 0) & 0o777
+        else:
+            mode = self._mode_of_target()
+        self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
+        os.fchmod(self._fd, mode)
+        if self._is_archive:
+            # Nobody changes what was checked.
+            os.unlink(self._part, dir_fd=self._folder)
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Append."""
+        if offset != self._size:
+            raise FrameError("upload has a gap")
+        self._sha256.update(data)
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def commit(self, size: int, sha256: str, done: dict[str, Any]) -> Steps:
+        """Take the target's place, step by step; `done` is what to tell then."""
+        try:
+            if (size, sha256) != (self._size, self._sha256.hexdigest()):
+                why = "length or SHA-256 of what arrived is different"
+                raise FileError("DIGEST_MISMATCH", why)
+            if self._is_archive:
+                yield from self._unpack()
+            else:
+                self._rename(self._part)
+            status = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
+            done.update(files.describe(status))
+        finally:
+            self.close()
+
+    def _unpack(self) -> Steps:
+        part = _part_name()
+        try:
+            with open(os.dup(self._fd), "rb") as archive:
+                archive.seek(0)
+                yield from archives.unpack(archive, self._folder, part)
+            files.require_free(self._name, self._folder)
+            self._rename(part)
+        except BaseException as error:
+            yield from archives.undo(self._folder, part, at_once=isinstance(error, GeneratorExit))
+            raise
 
     def close(self) -> None:
         """Let go of everything; what was not committed vanishes."""
-        if self.fd >= 0:
+        if self._fd >= 0:
             with suppress(FileNotFoundError):
                 os.unlink(self._part, dir_fd=self._folder)
-            os.close(self.fd)
+            os.close(self._fd)
         os.close(self._folder)
+
+    def _rename(self, part: str) -> None:
+        os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def _mode_of_target(self) -> int:
         try:
@@ -178,10 +166,10 @@ class Upload(_Arriving):
         return stat.S_IMODE(status.st_mode) & 0o777
 
 
-_BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload | Unpacking]] = {
+_BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload]] = {
     "read": Download,
     "write": Upload,
-    "unpack": Unpacking,
+    "unpack": Upload,
 }
 
 
@@ -192,7 +180,7 @@ class Transfers:
         self._loop = loop
         self._paths = paths
         self._connection = connection
-        self._running: dict[int, Download | Upload | Unpacking] = {}
+        self._running: dict[int, Download | Upload] = {}
         self._working: dict[int, Steps] = {}
         """What takes many steps, as long as it does."""
         self.handlers: dict[int, Callable[[int, memoryview], None]] = {
@@ -222,7 +210,7 @@ class Transfers:
         """Bytes of an upload; they are still coming for a while when it has failed."""
         (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
         upload = self._running.get(ident)
-        if isinstance(upload, _Arriving):
+        if isinstance(upload, Upload):
             with self._answering(ident):
                 upload.write(offset, data)
 
@@ -284,18 +272,12 @@ class Transfers:
 
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
         upload = self._running.get(ident)
-        if not isinstance(upload, (Upload, Unpacking)):
-            return
-        upload.check(files.number_field(message, "size", 0), files.text_field(message, "sha256"))
-        done: dict[str, Any] = {}
-        if isinstance(upload, Unpacking):
+        if isinstance(upload, Upload):
+            size = files.number_field(message, "size", 0)
+            digest = files.text_field(message, "sha256")
+            done: dict[str, Any] = {}
             del self._running[ident]
-            self._begin_work(ident, upload.commit(done), done)
-            return
-        done = upload.commit()
-        del self._running[ident]
-        upload.close()
-        self._done(ident, done)
+            self._begin_work(ident, upload.commit(size, digest, done), done)
 
     def _begin_work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
         self._working[ident] = steps

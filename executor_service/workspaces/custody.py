@@ -75,7 +75,7 @@ class Custody:
         self._metrics = metrics
         self._ordering = asyncio.Lock()
         self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._copying: dict[str, _Copying] = {}
+        self._copying: dict[str, asyncio.Task[Workspace | HermesError]] = {}
         self._removing: dict[str, asyncio.Task[WorkspaceInUse | None]] = {}
 
     # ---- making
@@ -113,7 +113,13 @@ class Custody:
             raise Unavailable(
                 "the copy that was begun is being cleared away; try again in a moment"
             )
-        return await asyncio.shield(copying.done)
+        await asyncio.wait({copying})
+        if copying.cancelled():
+            raise FailedPrecondition("the copy was given up before it was whole")
+        made = copying.result()
+        if isinstance(made, HermesError):
+            raise made
+        return made
 
     async def _begin_copy(self, order: Order, source: Workspace) -> Workspace:
         source = await self._catalog.opened(source.workspace_id)
@@ -126,45 +132,37 @@ class Custody:
             target = _new(order, source.template, source.backend, source.place, self._now())
             target = replace(target, state=WorkspaceState.MAKING, source_id=source.workspace_id)
             await self._catalog.put(target)
-            copying = _Copying(source, holding.pop_all())
-            self._copying[target.workspace_id] = copying
-            work = self._copy(copying, target, store)
-            copying.task = self._workers.start(f"copy {target.workspace_id}", work)
+            work = self._copy(source, target, store, holding.pop_all())
+            task = self._workers.start(f"copy {target.workspace_id}", work)
+            self._copying[target.workspace_id] = task
+            task.add_done_callback(lambda _: self._copying.pop(target.workspace_id, None))
         return target
 
-    async def _copy(self, copying: "_Copying", target: Workspace, store: WorkspaceStore) -> None:
-        source, path = copying.source, self._catalog.path
-        most_bytes = self.keeping.most_bytes(source.template)
+    async def _copy(
+        self, source: Workspace, target: Workspace, store: WorkspaceStore, holding: ExitStack
+    ) -> Workspace | HermesError:
+        """Makes a copy of what `holding` keeps; the copy, or why there is none."""
+        path, most_bytes = self._catalog.path, self.keeping.most_bytes(source.template)
         try:
-            with copying.holding:
+            with holding:
                 async with self._slots:
                     size = await store.copy(
                         path(source.workspace_id), path(target.workspace_id), most_bytes
                     )
             now = self._now()
+            await self._catalog.change(source.workspace_id, used_at=now)
             whole = replace(
                 target, state=WorkspaceState.READY, size_bytes=size, used_at=now, measured_at=now
             )
             await self._catalog.put(whole)
-        except (BackendError, HermesError) as error:
-            is_answer = isinstance(error, HermesError)
-            why = error if is_answer else Unavailable(f"nothing is copied: {error}")
-            await unbroken(self._fail(copying, target, why))
-            return
-        except BaseException:
-            why = FailedPrecondition("the copy was given up before it was whole")
-            await unbroken(self._fail(copying, target, why))
+        except BaseException as error:
+            await unbroken(self._clear(target.going(RemovalReason.UNFINISHED)))
+            if isinstance(error, HermesError):
+                return error
+            if isinstance(error, BackendError):
+                return Unavailable(f"nothing is copied: {error}")
             raise
-        del self._copying[target.workspace_id]
-        copying.done.set_result(whole)
-        await self._catalog.change(source.workspace_id, used_at=now)
-
-    async def _fail(self, copying: "_Copying", target: Workspace, why: HermesError) -> None:
-        copying.done.set_exception(why)
-        # Whoever asked may have left.
-        copying.done.exception()
-        del self._copying[target.workspace_id]
-        await self._clear(target.going(RemovalReason.UNFINISHED))
+        return whole
 
     def _known(self, order: Order, source_id: str) -> Workspace | None:
         """What this request has made already."""
@@ -188,7 +186,10 @@ class Custody:
         """
         ident = workspace.workspace_id
         if copying := self._copying.get(ident):
-            await copying.give_up()
+            # One that has not taken its first step would not notice.
+            await asyncio.sleep(0)
+            copying.cancel()
+            await asyncio.wait({copying})
             if not self._catalog.get(ident):
                 return
             # It was whole before it could be given up, or cannot be cleared away now.
@@ -305,25 +306,6 @@ class Custody:
             )
         if self._catalog.is_busy(ident):
             raise FailedPrecondition(f"{ident} is in use: it is being copied or claimed; try again")
-
-
-class _Copying:
-    """A copy under way."""
-
-    def __init__(self, source: Workspace, holding: ExitStack) -> None:
-        self.source = source
-        self.holding = holding
-        """Keeps the source."""
-        self.done: asyncio.Future[Workspace] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[None] | None = None
-
-    async def give_up(self) -> None:
-        """Stops it; returns when nothing is left of it."""
-        # One that has not taken its first step would not notice.
-        await asyncio.sleep(0)
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait({self.task})
 
 
 def _new(order: Order, template: str, backend: str, place: str, now: float) -> Workspace:

@@ -10,8 +10,6 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from executor_service.backends.base import Enforcement, WorkspacePlace
@@ -63,8 +61,8 @@ class WorkspaceWatch:
         """Of the stores, by their places."""
         self._looking = asyncio.Lock()
         """For looking in this process, one workspace at a time."""
-        self._writers: defaultdict[str, set[asyncio.Timeout]] = defaultdict(set)
-        """What is written from outside, by the sandbox."""
+        self._written: set[str] = set()
+        """The sandboxes to which something was written from outside since somebody looked."""
 
     async def run(self) -> None:
         """Ends what writes to workspaces that are over the limit, until cancelled."""
@@ -73,11 +71,13 @@ class WorkspaceWatch:
                 await asyncio.sleep(_TICK_S)
                 living = {sandbox.claim.sandbox_id: sandbox for sandbox in self._leases}
                 self._full &= living.keys()
+                self._written &= living.keys()
                 self._due = {ident: due for ident, due in self._due.items() if ident in living}
                 for ident, sandbox in living.items():
-                    writes = sandbox.running or ident in self._writers
+                    writes = sandbox.running or ident in self._written
                     if writes and time.monotonic() >= self._due.get(ident, 0.0):
                         self._due[ident] = math.inf
+                        self._written.discard(ident)
                         group.create_task(self._look(sandbox))
 
     async def _look(self, sandbox: Sandbox) -> None:
@@ -114,40 +114,23 @@ class WorkspaceWatch:
             self._full.discard(sandbox.claim.sandbox_id)
         else:
             self._full.add(sandbox.claim.sandbox_id)
-            self._end_writers(sandbox)
+            _log.warning("sandbox %s has filled its workspace", sandbox.claim.sandbox_id)
+            for command in sandbox.running:
+                command.cancel(EndReason.DISK_QUOTA)
 
-    @asynccontextmanager
-    async def writing(self, sandbox: Sandbox, path: str, length: int) -> AsyncGenerator[None]:
-        """Holds what is written from outside to the limit, for the time of the block.
-
-        Fails with LimitExceeded when there is no room for it, or no more.
-        """
+    async def check_room(self, sandbox: Sandbox, path: str, length: int) -> None:
+        """Fails with LimitExceeded when there is no room for what is to be written from outside."""
         limit = self._limit_of(sandbox)
-        if limit is None:
-            yield
+        if limit is None or (path.startswith("/") and not f"{path}/".startswith("/workspace/")):
             return
         most_bytes, store = limit
         ident = sandbox.claim.sandbox_id
-        is_inside = not path.startswith("/") or f"{path}/".startswith("/workspace/")
-        if is_inside and length > most_bytes:
+        self._written.add(ident)
+        if length > most_bytes:
             raise _full(most_bytes)
         # One elsewhere is asked about only if it was full.
-        if is_inside and (store is self._keeping.here or ident in self._full):
+        if store is self._keeping.here or ident in self._full:
             await self._check_room(sandbox, most_bytes, store, length)
-        writer = asyncio.timeout(None)
-        try:
-            async with writer:
-                self._writers[ident].add(writer)
-                try:
-                    yield
-                finally:
-                    self._writers[ident].discard(writer)
-                    if not self._writers[ident]:
-                        del self._writers[ident]
-        except TimeoutError:
-            if not writer.expired():
-                raise
-            raise _full(most_bytes) from None
 
     async def _check_room(
         self, sandbox: Sandbox, most_bytes: int, store: WorkspaceStore, length: int
@@ -161,15 +144,6 @@ class WorkspaceWatch:
             raise LimitExceeded(_HIDDEN)
         if size.seen_bytes + length > most_bytes:
             raise _full(most_bytes)
-
-    def _end_writers(self, sandbox: Sandbox) -> None:
-        ident = sandbox.claim.sandbox_id
-        _log.warning("sandbox %s has filled its workspace", ident)
-        for command in sandbox.running:
-            command.cancel(EndReason.DISK_QUOTA)
-        for writer in self._writers.get(ident, set[asyncio.Timeout]()):
-            if not writer.expired():
-                writer.reschedule(asyncio.get_running_loop().time())
 
     def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore] | None:
         """How large its workspace may be, and who looks; None where nobody does."""

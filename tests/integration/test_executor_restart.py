@@ -127,7 +127,9 @@ async def test_a_lease_survives_and_is_taken_over(here: Settings) -> None:
         await client.output(first.lease, "echo x > /tmp/file")
     async with lifetime(here) as (_, client):
         assert await client.output(first.lease, "cat /tmp/file") == "x"
-        second = await client.acquire("s", request_id="r")
+        # Who heard nothing and asks again has the same lease; another one is its successor.
+        assert (await client.acquire("s", request_id="r")).lease.token == first.lease.token
+        second = await client.acquire("s")
         assert second.launch == sandbox_pb2.LAUNCH_KIND_RESUMED
         assert (second.sandbox.sandbox_id, second.lease.epoch) == (first.sandbox.sandbox_id, 2)
         assert await refused(client.start(first.lease, "true")) is Reason.STALE_EPOCH

@@ -374,11 +374,11 @@ async def test_an_executor_that_is_killed_in_a_removal_finishes_it(
         assert await client.output(answer.lease, "ls -A") == ""
 
         async def is_gone() -> bool:
-            return source not in await names(tmp_path)
+            found = await Workspaces(client).all()
+            return [one.workspace_id for one in found] == [answer.sandbox.workspace_id]
 
         await until(is_gone)
-        found = await Workspaces(client).all()
-        assert [one.workspace_id for one in found] == [answer.sandbox.workspace_id]
+        assert source not in await names(tmp_path)
         await client.release(answer.lease)
 
 
