@@ -34,6 +34,8 @@ class StartCommand(Struct, frozen=True):
     """Chosen by the caller; the same id with the same content is the same command."""
     argv: tuple[str, ...]
     """Program and arguments; bytes that are not UTF-8 as lone surrogates."""
+    fallback: str = ""
+    """Program that is run where the box does not have the first one."""
     cwd: str = ""
     """Absolute, or relative to the workspace."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from executor_service.backends.base import Backend, Box
 from executor_service.commands.command import Command
@@ -178,45 +179,29 @@ class LiveBox:
 
     # ---- commands
 
-    async def start(self, exec_id: str, variants: Sequence[StartCommand]) -> Command:
+    async def start(self, request: StartCommand) -> Command:
         """Starts a command, or returns it if its id is known already.
 
-        The variants are the same command in different words; the first whose program the box has
-        is run. Fails with StartRefused, AlreadyExists or SandboxLost.
+        Fails with StartRefused, AlreadyExists or SandboxLost.
         """
-        command, is_new = await self.commands.begin(exec_id, variants[0].to_wire()["digest"])
+        command, is_new = await self.commands.begin(request.exec_id, request.to_wire()["digest"])
         if is_new:
             # On its own, so that a caller who leaves does not leave it half started.
-            name = f"start {self.box.key} {exec_id}"
-            self._workers.start(name, self._start(command, variants))
+            name = f"start {self.box.key} {request.exec_id}"
+            self._workers.start(name, self._start(command, request))
         await command.settled()
         return command
 
-    async def _start(self, command: Command, variants: Sequence[StartCommand]) -> None:
+    async def _start(self, command: Command, request: StartCommand) -> None:
         try:
-            await self._start_first(command, variants)
+            while not command.bound:
+                link = await self.link()
+                with suppress(LinkClosed, BoxPoisoned):  # the next one tells whether it was started
+                    await link.start(request, command.bind)
         except (StartRefused, SandboxLost) as why:
             self.commands.refuse(command, why)
         else:
             self.commands.started(command)
-
-    async def _start_first(self, command: Command, variants: Sequence[StartCommand]) -> None:
-        for variant in variants[:-1]:
-            try:
-                return await self._start_in_box(command, variant)
-            except StartRefused as why:
-                if why.code != "NOT_FOUND":
-                    raise
-        return await self._start_in_box(command, variants[-1])
-
-    async def _start_in_box(self, command: Command, request: StartCommand) -> None:
-        while not command.bound:
-            link = await self.link()
-            try:
-                await link.start(request, command.bind)
-            except (LinkClosed, BoxPoisoned):
-                # The next link tells whether it was started.
-                continue
 
     # ---- the link
 

@@ -162,16 +162,11 @@ def _for_tls(text: str) -> Rule:
 
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
-    memory_bytes = wanted.memory_bytes or usual.memory_bytes
-    return Limits(
-        memory_bytes=memory_bytes,
-        cpu_count=wanted.cpu_count or usual.cpu_count,
-        pids=wanted.pids or usual.pids,
-        # A file there counts as memory until somebody removes it: were there room for more than all
-        # of it, a full /tmp would have every later command killed. All places have less than half.
-        tmp_bytes=min(wanted.tmp_bytes or usual.tmp_bytes, memory_bytes // 4),
-        workspace_bytes=wanted.workspace_bytes or usual.workspace_bytes,
-    )
+    found = {name: getattr(wanted, name) or getattr(usual, name) for name in BoxConfig.model_fields}
+    # A file there counts as memory until somebody removes it: were there room for more than all
+    # of it, a full /tmp would have every later command killed. All places have less than half.
+    tmp_bytes = min(found["tmp_bytes"], found["memory_bytes"] // 4)
+    return Limits(**{**found, "tmp_bytes": tmp_bytes})
 
 
 def _with_watch(found: Capabilities) -> Capabilities:

@@ -7,7 +7,6 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import grpc.aio
-from msgspec.structs import replace
 
 from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
@@ -147,10 +146,10 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         sandbox = self._leases.prove(proof(request.lease, request.profile))
         live = sandbox.box()
         placeholders = live.placeholders(request.secret_refs)
-        variants = _start_commands(request, placeholders)
+        wanted = _start_command(request, placeholders)
         await live.settled()
         try:
-            command = await live.start(request.exec_id, variants)
+            command = await live.start(wanted)
         except StartRefused as why:
             raise _start_refused(why) from why
         _log.info("command %s runs in sandbox %s", request.exec_id, sandbox.claim.sandbox_id)
@@ -193,26 +192,25 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         return sandbox, await sandbox.command(request.exec_id)
 
 
-def _start_commands(
-    request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]
-) -> Sequence[StartCommand]:
-    """What is to be run, in the words that are tried one after the other; or InvalidArgument.
+def _start_command(request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]) -> StartCommand:
+    """What is to be run; fails with InvalidArgument.
 
     Variables of the request give way to what stands for secrets that it names.
     """
     check_id("exec_id", request.exec_id)
     match request.WhichOneof("command"):
         case "argv" if request.argv.arguments and request.argv.arguments[0]:
-            variants = [tuple(request.argv.arguments)]
+            argv, fallback = tuple(request.argv.arguments), ""
         case "script":
-            variants = [(shell, "-c", request.script) for shell in ("bash", "sh")]
+            argv, fallback = ("bash", "-c", request.script), "sh"
         case _:
             wanted = "argv with a program, or a script"
             raise InvalidArgument(f"nothing to run: {wanted} is wanted", fields={"command": wanted})
-    _check_texts(variants[0], request)
-    command = StartCommand(
+    _check_texts(argv, request)
+    return StartCommand(
         exec_id=request.exec_id,
-        argv=variants[0],
+        argv=argv,
+        fallback=fallback,
         cwd=text("cwd", request.cwd),
         env={**secrets, **request.env, **(secrets if request.secret_refs else {})},
         terminal=terminal(request.terminal) if request.HasField("terminal") else None,
@@ -223,7 +221,6 @@ def _start_commands(
         kill_grace_s=seconds("kill_grace", request.kill_grace, _DEFAULT_GRACE_S, _LONGEST_GRACE_S),
         leave_children=request.leave_children,
     )
-    return [replace(command, argv=argv) for argv in variants]
 
 
 def _check_texts(argv: Sequence[str], request: exec_pb2.StartExecRequest) -> None:

@@ -23,6 +23,8 @@ class StartRequest(NamedTuple):
     digest: str
     """Stands for the whole request: the same id with another digest is another command."""
     argv: list[str]
+    fallback: str
+    """Program that is run where there is not the first one."""
     cwd: str
     env: dict[str, str]
     terminal: WindowSize | None
@@ -40,7 +42,13 @@ def start_request(message: dict[str, Any]) -> StartRequest:
     """The request in a START frame; the start itself refuses text that no program can be given."""
     try:
         request = StartRequest(**message)
-        texts: list[object] = [request.cwd, *request.argv, *request.env, *request.env.values()]
+        texts: list[object] = [
+            request.fallback,
+            request.cwd,
+            *request.argv,
+            *request.env,
+            *request.env.values(),
+        ]
     except (TypeError, AttributeError) as error:
         raise FrameError("start request is malformed") from error
     if not request.argv or not all(isinstance(text, str) for text in texts):

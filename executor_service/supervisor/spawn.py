@@ -57,7 +57,7 @@ class Spawner:
         opened: list[int] = []
         try:
             os.fchdir(cwd)
-            program = _find_program(request.argv[0], env.get("PATH", os.defpath))
+            program, request = _find_program(request, env.get("PATH", os.defpath))
             if request.terminal is None:
                 return self._spawn_on_pipes(program, request, env, opened)
             return self._spawn_on_terminal(program, request, env, opened)
@@ -176,13 +176,16 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
     return ends
 
 
-def _find_program(name: str, search_path: str) -> str:
-    if not name:
-        raise FileNotFoundError(2, "No such file or directory", name)
+def _find_program(request: StartRequest, search_path: str) -> tuple[str, StartRequest]:
+    """The path of what is to be run, and the request as it is run."""
+    name = request.argv[0]
     if "/" in name:
-        return name
-    for folder in search_path.split(os.pathsep):
+        return name, request
+    for folder in search_path.split(os.pathsep) if name else ():
         candidate = os.path.join(folder or ".", name)
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate
+            return candidate, request
+    if request.fallback:
+        argv = [request.fallback, *request.argv[1:]]
+        return _find_program(request._replace(argv=argv, fallback=""), search_path)
     raise FileNotFoundError(2, "No such file or directory", name)

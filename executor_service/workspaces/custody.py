@@ -248,10 +248,8 @@ class Custody:
     async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
         """Folders and volumes of ours that nothing is written down about, each in its store."""
         if self.keeping.workspaces.is_shared:
-            raise FailedPrecondition(
-                "other executors have the same workspaces (executor.workspaces.shared): what this "
-                "one knows nothing about may be theirs"
-            )
+            why = "other executors may use what this one does not know (executor.workspaces.shared)"
+            raise FailedPrecondition(why)
         unclaimed, found = self.keeping.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
         for store in self.keeping.stores().values():
             try:

@@ -60,8 +60,6 @@ class Keeping:
 
     def most_bytes(self, template: str) -> int:
         """How large a workspace of a template may be; where nothing holds it to that, any size."""
-        named = [one for one in self._templates if one.name == template]
-        for one in named:
-            if one.capabilities.limits.workspace is Enforcement.NONE:
-                return ANY_BYTES
-        return (named or [self._templates.default])[0].limits.workspace_bytes
+        if template not in {one.name for one in self._templates}:
+            return self._templates.default.limits.workspace_bytes
+        return self.limit_bytes(template) or ANY_BYTES

@@ -94,7 +94,7 @@ def wish(session_id: str = "", **changes: object) -> Wish:
 async def start(grant: Grant, *argv: str, exec_id: str = "") -> Command:
     """Starts a command in a sandbox."""
     exec_id = exec_id or uuid.uuid4().hex
-    return await grant.sandbox.box().start(exec_id, [StartCommand(exec_id, argv)])
+    return await grant.sandbox.box().start(StartCommand(exec_id, argv))
 
 
 @contextmanager

@@ -82,7 +82,7 @@ async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(
         grant = await core.acquire()
         live = grant.sandbox.box()
         script = "head -c 380000 /dev/zero; sleep 60"
-        running = await live.start("runs", [StartCommand("runs", ("sh", "-c", script))])
+        running = await live.start(StartCommand("runs", ("sh", "-c", script)))
         for number in range(12):
             name = f"c{number:02}"
             core.clock.step_wall(60)
@@ -111,8 +111,7 @@ async def test_what_runs_is_shortened_when_nothing_else_is_left(tmp_path: Path) 
         live = grant.sandbox.box()
         script = "head -c 380000 /dev/zero; sleep 60"
         commands = [
-            await live.start(f"r{n}", [StartCommand(f"r{n}", ("sh", "-c", script))])
-            for n in range(12)
+            await live.start(StartCommand(f"r{n}", ("sh", "-c", script))) for n in range(12)
         ]
 
         async def is_over() -> bool:
