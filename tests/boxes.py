@@ -32,15 +32,10 @@ from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.ssh.backend import SshBackend
 from executor_service.config import ExecutorConfig
 from executor_service.errors import ExecutorError
-from executor_service.link import (
-    Exit,
-    Hello,
-    RemoteCommand,
-    StartCommand,
-    SupervisorLink,
-    Usage,
-    open_link,
-)
+from executor_service.link.command import RemoteCommand
+from executor_service.link.link import Hello, SupervisorLink, open_link
+from executor_service.link.messages import StartCommand, Usage
+from executor_service.records import Exit
 from executor_service.supervisor_zipapp import build_zipapp
 from services.config import load_settings
 from tests.fakes.kubernetes.running import StandIn

@@ -17,7 +17,7 @@ from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.link import SupervisorLink
+from executor_service.link.link import SupervisorLink
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.docker_engine import docker_client
 from tests.fakes.kubernetes.rights import Rights

@@ -8,7 +8,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError, LinkClosed
-from executor_service.link import RemoteCommand, TerminalSize, Usage
+from executor_service.link.command import RemoteCommand
+from executor_service.link.messages import TerminalSize, Usage
 from executor_service.output.pacing import Pacing
 from executor_service.output.spool import CommandSpool
 from executor_service.records import CommandRecord, EndReason, Exit

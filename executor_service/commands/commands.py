@@ -10,7 +10,7 @@ from executor_service.commands.command import Command
 from executor_service.commands.recorder import Recorder
 from executor_service.errors import ExecutorError
 from executor_service.journal import Journal
-from executor_service.link import CommandSink, RemoteCommand
+from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.output.spool import CommandSpool, Spool
 from executor_service.records import CommandRecord, EndReason

@@ -26,7 +26,7 @@ from executor_service.egress.requests import (
 from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
-from executor_service.link import BoxStream
+from executor_service.link.streams import BoxStream
 from services.public_addresses import address_of
 from services.task_groups import ungrouped
 

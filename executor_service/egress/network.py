@@ -10,7 +10,7 @@ from executor_service.egress.gate import Gate
 from executor_service.egress.metrics import EgressMetrics
 from executor_service.egress.policy import NetworkMode, NetworkPolicy
 from executor_service.egress.secrets import SandboxSecrets, Secret
-from executor_service.link import BoxStream, RemoteStreams
+from executor_service.link.streams import BoxStream, RemoteStreams
 from executor_service.supervisor.frames import MAX_STREAMS
 from services.errors import Draining
 from services.lifecycle import Workers

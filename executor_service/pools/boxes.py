@@ -24,7 +24,8 @@ from executor_service.errors import (
     SandboxLost,
     StartRefused,
 )
-from executor_service.link import Hello, StartCommand, SupervisorLink, open_link
+from executor_service.link.link import Hello, SupervisorLink, open_link
+from executor_service.link.messages import StartCommand
 from executor_service.records import EndReason
 from services.errors import DatabaseUnavailable, InvalidArgument
 from services.lifecycle import Workers

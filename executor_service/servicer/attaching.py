@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
-from executor_service.link import TerminalSize
+from executor_service.link.messages import TerminalSize
 from executor_service.servicer.fields import in_range
 from executor_service.servicer.views import CommandView
 from hermes.executor.v1 import exec_pb2

@@ -12,7 +12,7 @@ from executor_service.claims.leases import Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
 from executor_service.errors import PathInvalid, StartRefused
-from executor_service.link import StartCommand
+from executor_service.link.messages import StartCommand
 from executor_service.records import Claim, CommandRecord
 from executor_service.servicer.attaching import Attachment, terminal
 from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp

@@ -17,7 +17,8 @@ from executor_service.errors import (
     LinkClosed,
     PathInvalid,
 )
-from executor_service.link import DirectoryEntry, DirectoryPage, FileInfo, RemoteFiles, Upload
+from executor_service.link.files import RemoteFiles, Upload
+from executor_service.link.messages import DirectoryEntry, DirectoryPage, FileInfo
 from executor_service.pools.boxes import LiveBox
 from executor_service.servicer.fields import in_range, proof
 from executor_service.workspaces.watch import WorkspaceWatch

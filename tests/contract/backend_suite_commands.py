@@ -10,7 +10,8 @@ import pytest
 
 from executor_service.backends.base import MIB, Isolation
 from executor_service.errors import StartRefused
-from executor_service.link import RemoteCommand, StartCommand, TerminalSize
+from executor_service.link.command import RemoteCommand
+from executor_service.link.messages import StartCommand, TerminalSize
 from executor_service.records import EndReason
 from tests.boxes import Console, Recorder, Yard, refuse
 from tests.memory import Memory

@@ -3,7 +3,7 @@
 import json
 
 from executor_service.egress.policy import NetworkMode, NetworkPolicy
-from executor_service.link import RemoteCommand
+from executor_service.link.command import RemoteCommand
 from services.lifecycle import Workers
 from tests.boxes import Console, Recorder, Yard, open_console
 from tests.world import DIRECT, FRIENDLY, HOSTILE, World

@@ -9,8 +9,7 @@ import pytest
 
 from executor_service.backends.base import MIB, Box, Enforcement, Isolation
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.link import Exit
-from executor_service.records import EndReason
+from executor_service.records import EndReason, Exit
 from tests.boxes import SMALL, Console, Yard, odd_seconds, open_console
 
 ESCAPES = {

@@ -18,7 +18,8 @@ import asyncio, hashlib, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[1].split(":")
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.link import Hello, StartCommand, open_link
+from executor_service.link.link import Hello, open_link
+from executor_service.link.messages import StartCommand
 from executor_service.supervisor_zipapp import build_zipapp
 exec(sys.argv[5])
 

@@ -25,7 +25,7 @@ from executor_service.backends.process_records import (
     end_processes,
 )
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
-from executor_service.link import RemoteCommand
+from executor_service.link.command import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor

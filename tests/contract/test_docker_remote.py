@@ -21,7 +21,7 @@ from executor_service.backends.docker.container import volume_of
 from executor_service.backends.docker.engine import Engine, EngineAddress
 from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
-from executor_service.link import Hello, open_link
+from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from services.auth import Identity
 from services.certs import init, issue

@@ -20,7 +20,7 @@ from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.sockets import BoxSockets
 from executor_service.config import DockerConfig
 from executor_service.errors import BoxLost
-from executor_service.link import RemoteCommand
+from executor_service.link.command import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Recorder, Yard, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor

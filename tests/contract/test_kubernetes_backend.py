@@ -23,7 +23,7 @@ from executor_service.errors import (
     BoxOutOfMemory,
     LinkClosed,
 )
-from executor_service.link import RemoteCommand
+from executor_service.link.command import RemoteCommand
 from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.execs import V4, V5

@@ -15,7 +15,7 @@ from executor_service.backends.base import Backend
 from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.ssh.machine import Machine
 from executor_service.errors import BackendUnavailable
-from executor_service.link import RemoteCommand
+from executor_service.link.command import RemoteCommand
 from executor_service.supervisor.processes import read_process
 from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2, sandbox_pb2

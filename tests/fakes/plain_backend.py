@@ -15,7 +15,7 @@ from executor_service.backends.base import (
     Isolation,
 )
 from executor_service.errors import BoxCreateFailed, BoxLost
-from executor_service.link import SocketStream
+from executor_service.link.socket_stream import SocketStream
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor_zipapp import build_zipapp
 

@@ -20,7 +20,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from executor_service.errors import LinkClosed
-from executor_service.link import Hello, SocketStream, open_link
+from executor_service.link.link import Hello, open_link
+from executor_service.link.socket_stream import SocketStream
 from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING

@@ -20,7 +20,7 @@ from executor_service.commands.recorder import Recorder
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.journal import Journal
-from executor_service.link import StartCommand
+from executor_service.link.messages import StartCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.output.segments import CommandLimits
 from executor_service.output.spool import Spool, SpoolLimits

@@ -10,7 +10,7 @@ import pytest
 
 from executor_service.commands.command import Command
 from executor_service.errors import SandboxLost, StartRefused
-from executor_service.link import StartCommand
+from executor_service.link.messages import StartCommand
 from executor_service.records import EndReason
 from executor_service.servicer.views import CommandView, Event
 from hermes.executor.v1 import exec_pb2

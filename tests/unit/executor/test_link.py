@@ -16,14 +16,10 @@ from executor_service.errors import (
     LinkClosed,
     LinkRefused,
 )
-from executor_service.link import (
-    Hello,
-    RemoteCommand,
-    SocketStream,
-    StartCommand,
-    SupervisorLink,
-    open_link,
-)
+from executor_service.link.command import RemoteCommand
+from executor_service.link.link import Hello, SupervisorLink, open_link
+from executor_service.link.messages import StartCommand
+from executor_service.link.socket_stream import SocketStream
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameReader
 from tests.boxes import Recorder

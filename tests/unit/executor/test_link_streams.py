@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from executor_service.errors import BoxPoisoned, LinkClosed, ProxyRefused
-from executor_service.link import BoxStream, SupervisorLink
+from executor_service.link.link import SupervisorLink
+from executor_service.link.streams import BoxStream
 from executor_service.supervisor import frames
 from tests.unit.executor.test_link import Supervisor, ended, pair
 

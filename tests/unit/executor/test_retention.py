@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from executor_service.commands.retention import Retention
-from executor_service.link import StartCommand
+from executor_service.link.messages import StartCommand
 from services.errors import NotFound
 from tests.executors import until
 from tests.unit.executor.core import Core, open_core, start
