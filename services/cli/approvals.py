@@ -1,13 +1,13 @@
 """See what waits for a decision, and decide it."""
 
 import getpass
+from collections.abc import Iterator
 
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
-from services.cli.console import print_json, printable, say
-from services.cli.output import Column, describe, local_time
+from services.cli.output import Column, local_time
 
 EXAMPLES = """\
 examples:
@@ -33,18 +33,15 @@ async def _list(context: Context) -> None:
     """What waits for a decision, the oldest first."""
     request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
-    if context.given.json:
-        print_json([describe(approval, _COLUMNS) for approval in found])
-        return
-    if not found:
-        say("Nothing waits for a decision.")
-    for approval in found:
-        until = local_time(approval.expire_time, seconds=True)
-        asker = ":".join(filter(None, (approval.platform, approval.requester)))
-        say(f"── {approval.approval_id}  {approval.tool}, until {until}")
-        say(printable(f"session {approval.session_id}{asker and f', asked for by {asker}'}"))
-        for line in approval.subject.splitlines():
-            say(printable(f"  {line}"))
+    context.print_blocks(found, _COLUMNS, _block, "Nothing waits for a decision.")
+
+
+def _block(approval: pb.Approval) -> Iterator[str]:
+    until = local_time(approval.expire_time, seconds=True)
+    asker = ":".join(filter(None, (approval.platform, approval.requester)))
+    yield f"── {approval.approval_id}  {approval.tool}, until {until}"
+    yield f"session {approval.session_id}{asker and f', asked for by {asker}'}"
+    yield from (f"  {line}" for line in approval.subject.splitlines())
 
 
 async def _decide(context: Context) -> None:

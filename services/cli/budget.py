@@ -45,15 +45,10 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
     )
 
 
-async def _set(context: Context) -> int:
+async def _set(context: Context) -> None:
     """Change a budget; what is not named of it has no limit."""
-    request = change_request(context.given)  # before anything is started for it
-
-    async def ask(context: Context) -> None:
-        await context.stub(UsageServiceStub).SetBudget(request)
-        say("The default holds again." if context.given.default else "The budget is set.")
-
-    return await context.run(ask, ("agent",))
+    await context.stub(UsageServiceStub).SetBudget(change_request(context.given))
+    say("The default holds again." if context.given.default else "The budget is set.")
 
 
 async def _show(context: Context) -> None:
@@ -99,7 +94,6 @@ _ACTIONS = (
         arg("--tokens", type=up_to(MOST, 1), metavar="N", help="tokens sent and received"),
         flag("--unlimited", "no limit, whatever the config says"),
         flag("--default", "what config.yaml says holds again"),
-        services=(),
     ),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from hermes.executor.v1 import sandbox_pb2
 from services.addresses import TcpAddress
 from services.auth import Identity, identity_named
 from services.checks import Check, Verdict
@@ -186,7 +187,8 @@ async def _clocks_apart_s(database: Database, clock: Clock) -> float:
 async def _trials(settings: Settings) -> list[Check]:
     """Whether each executor gives a sandbox from which nothing outside is reached."""
     try:
-        trials, silent = await trials_of(settings, probe=True)
+        usual = sandbox_pb2.AcquireSandboxRequest()
+        trials, silent = await trials_of(settings, usual, probe=True)
     except EXPECTED as error:
         return [Check("trial", Verdict.FAILED, explain(error))]
     untold = [f"the executor at {endpoint} {instead}" for endpoint, instead in silent.items()]

@@ -7,7 +7,7 @@ settings loaded, the home made, the log open, and a connection to the services t
 import argparse
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
@@ -19,7 +19,7 @@ from services.channels import Channels
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import connected
 from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
-from services.cli.output import Column, print_list, print_one
+from services.cli.output import Column, describe, print_list, print_one
 from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.config import Settings
@@ -105,8 +105,8 @@ class Context:
     def request(self, kind: type[_M], **more: Any) -> _M:
         """A request whose fields have what was given by their names, the profile, and more."""
         names = cast("Mapping[str, object]", kind.DESCRIPTOR.fields_by_name)
-        given = {name: value for name, value in vars(self.given).items() if name in names}
-        return kind(**{**given, "profile": self.profile, **more})
+        given = {**vars(self.given), "profile": self.profile}
+        return kind(**{**{name: given[name] for name in names if name in given}, **more})
 
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
         """A table, or a JSON list with --json; `empty` is said when there are no rows."""
@@ -115,6 +115,17 @@ class Context:
     def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
         """A JSON object with --json, else the sentence, or without one a line for each value."""
         print_one(row, columns, as_json=self.given.json, sentence=sentence)
+
+    def print_blocks(
+        self,
+        rows: Sequence[_T],
+        columns: Sequence[Column],
+        lines: Callable[[_T], Iterable[str]],
+        empty: str,
+    ) -> None:
+        """A JSON list with --json, else the lines of each row, or `empty` when there are none."""
+        text = "\n".join(line for row in rows for line in lines(row))
+        self.print_value([describe(row, columns) for row in rows], text or empty)
 
     def print_value(self, value: Mapping[str, Any] | list[Any], text: str) -> None:
         """A JSON value with --json, else the text."""

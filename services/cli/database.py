@@ -5,7 +5,6 @@ import importlib
 
 from services.cli.command import JSON_LIST, Command, Context, action, arg
 from services.cli.console import print_json, say
-from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.migrations import prepare, revision
@@ -30,24 +29,19 @@ SCHEMAS = {
 
 async def _upgrade(context: Context) -> None:
     """Bring the tables to what this version needs."""
-    done: list[dict[str, str | None]] = []
+    settings, done = context.settings, list[dict[str, str | None]]()
+    config = settings.load(ServiceConfig).database
     for service in context.given.service or SCHEMAS:
-        before, after = await _bring_up(context.settings, service)
+        async with Database(config.url_of(service, settings.home), service) as database:
+            before = await revision(database)
+            await prepare(database, importlib.import_module(SCHEMAS[service]))
+            after = await revision(database)
         done.append({"service": service, "before": before, "after": after})
         if not context.given.json:
             was = "" if before == after else f", before {before or 'there were none'}"
             say(f"the tables of the {service} are those of {after}{was}")
     if context.given.json:
         print_json(done)
-
-
-async def _bring_up(settings: Settings, service: str) -> tuple[str | None, str | None]:
-    """What the tables were before, and are now."""
-    url = settings.load(ServiceConfig).database.url_of(service, settings.home)
-    async with Database(url, service) as database:
-        before = await revision(database)
-        await prepare(database, importlib.import_module(SCHEMAS[service]))
-        return before, await revision(database)
 
 
 def _service(name: str) -> str:

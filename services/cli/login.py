@@ -4,11 +4,9 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
-from pathlib import Path
 
 from services.cli.command import Command, Context, arg, flag
 from services.cli.connection import elsewhere
-from services.cli.console import print_json, printable, say
 from services.cli.startup import catalog, imported
 from services.config import Settings
 from services.config_edit import set_value
@@ -40,59 +38,53 @@ def check_place(settings: Settings) -> None:
 
 
 async def _log_in(context: Context) -> None:
-    settings, provider, as_json = context.settings, context.given.provider, context.given.json
+    settings, provider = context.settings, context.given.provider
     check_place(settings)
     steps: AsyncGenerator[DeviceCode | LoggedIn] = imported(LOG_IN)(settings, provider)
     async with aclosing(steps):
         async for step in steps:
             if isinstance(step, DeviceCode):
-                _show_code(step, provider, as_json=as_json)
+                _show_code(context, step, provider)
             else:
-                _show_login(settings, step, provider, as_json=as_json)
+                _show_login(context, step, provider)
             # Whoever reads a pipe waits for the code.
             sys.stdout.flush()
 
 
-def _show_code(code: DeviceCode, provider: str, *, as_json: bool) -> None:
-    if as_json:
-        shown = {"user_code": code.user_code, "verification_url": code.url}
-        ends = {"expires_at": code.expires_at.isoformat()}
-        print_json({"event": "code", "provider": provider, **shown, **ends})
-        return
+def _show_code(context: Context, code: DeviceCode, provider: str) -> None:
+    shown = {"user_code": code.user_code, "verification_url": code.url}
+    ends = {"expires_at": code.expires_at.isoformat()}
     minutes = max(1, round((code.expires_at - datetime.now(UTC)).total_seconds() / 60))
-    say(
+    context.print_value(
+        {"event": "code", "provider": provider, **shown, **ends},
         f"To log in at {PROVIDERS[provider]}, open this page in a browser, on any device:\n\n"
-        f"  {printable(code.url)}\n\n"
+        f"  {code.url}\n\n"
         f"and confirm this code, which is good for {minutes} min:\n\n"
-        f"  {printable(code.user_code)}\n\n"
-        "Never give the code to anybody. Waiting; Ctrl-C stops."
+        f"  {code.user_code}\n\n"
+        "Never give the code to anybody. Waiting; Ctrl-C stops.",
     )
 
 
-def _show_login(settings: Settings, found: LoggedIn, provider: str, *, as_json: bool) -> None:
+def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
     """Say that it is done, and have its models used where no others are."""
-    is_elsewhere = bool(elsewhere(settings, ("agent",)))
-    path = None if found.configured or is_elsewhere else _use(settings, provider)
-    if as_json:
-        ends = None if found.expires_at is None else found.expires_at.isoformat()
-        in_use = found.configured in ("", provider)
-        kept = {"file": found.place, "expires_at": ends, "in_use": in_use}
-        print_json({"event": "logged_in", "provider": provider, **kept})
-        return
-    say(f"Logged in at {PROVIDERS[provider]}; the login is kept in {found.place}.")
-    if path is not None:
-        say(f"Its models are used from now on (model.provider in {path}).")
+    told, settings = "", context.settings
+    if not found.configured and not elsewhere(settings, ("agent",)):
+        path = set_value(settings.home, "model.provider", provider, catalog().models)
+        told = f"\nIts models are used from now on (model.provider in {path})."
     elif found.configured != provider:
-        say(f"To use its models: hermes config set model.provider {provider}")
+        told = f"\nTo use its models: hermes config set model.provider {provider}"
+    ends = None if found.expires_at is None else found.expires_at.isoformat()
+    in_use = found.configured in ("", provider)
+    kept = {"file": found.place, "expires_at": ends, "in_use": in_use}
+    context.print_value(
+        {"event": "logged_in", "provider": provider, **kept},
+        f"Logged in at {PROVIDERS[provider]}; the login is kept in {found.place}.{told}",
+    )
 
 
 def _are_shared(settings: Settings) -> bool:
     key = settings.variable(SHARED_KEY) or settings.secret_file(SHARED_KEY)
     return key is not None and bool(key.value)
-
-
-def _use(settings: Settings, provider: str) -> Path:
-    return set_value(settings.home, "model.provider", provider, catalog().models)
 
 
 PROVIDER = arg("provider", choices=tuple(PROVIDERS), help="where to log in or out")

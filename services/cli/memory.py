@@ -1,12 +1,11 @@
 """See what is remembered across sessions, how it came to be, and take changes back."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, limit
-from services.cli.console import print_json, printable, say
 from services.cli.output import Column, describe, field_value, local_time
 
 EXAMPLES = """\
@@ -27,47 +26,45 @@ _CHANGE = (
 async def _show(context: Context) -> None:
     """What is remembered now."""
     answer = await context.stub(MemoryServiceStub).GetMemory(context.request(pb.GetMemoryRequest))
-    _print(answer.memories, as_json=context.given.json)
+    _print(context, answer.memories)
 
 
 async def _history(context: Context) -> None:
     """What was changed, the last change first."""
     request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
-    if context.given.json:
-        print_json([describe(change, _CHANGE) for change in changes])
-        return
-    if not changes:
-        say("Nothing was changed yet.")
-    for change in changes:
-        where = f", turn {change.turn_id}" if change.turn_id else ""
-        say(f"── {change.change_id}  {local_time(change.create_time, seconds=True)}")
-        say(f"{field_value(change, 'target')}, by {change.changed_by}{where}")
-        before, after = change.before.splitlines(), change.after.splitlines()
-        for line in difflib.unified_diff(before, after, lineterm="", n=0):
-            if not line.startswith(("---", "+++", "@@")):
-                say(printable(line))
+    context.print_blocks(changes, _CHANGE, _change, "Nothing was changed yet.")
+
+
+def _change(change: pb.MemoryChange) -> Iterator[str]:
+    where = f", turn {change.turn_id}" if change.turn_id else ""
+    yield f"── {change.change_id}  {local_time(change.create_time, seconds=True)}"
+    yield f"{field_value(change, 'target')}, by {change.changed_by}{where}"
+    before, after = change.before.splitlines(), change.after.splitlines()
+    for line in difflib.unified_diff(before, after, lineterm="", n=0):
+        if not line.startswith(("---", "+++", "@@")):
+            yield line
 
 
 async def _undo(context: Context) -> None:
     """Take a change back, if nothing was changed since."""
     request = context.request(pb.UndoMemoryChangeRequest)
     answer = await context.stub(MemoryServiceStub).UndoMemoryChange(request)
-    _print([answer.memory], as_json=context.given.json)
+    _print(context, [answer.memory])
 
 
-def _print(memories: Sequence[pb.Memory], *, as_json: bool) -> None:
-    if as_json:
-        print_json({field_value(one, "target"): describe(one, _MEMORY) for one in memories})
-        return
-    for memory in memories:
-        by_hand = ", edited by hand: a change keeps a copy" if memory.drifted else ""
-        used = f"{memory.char_count} of {memory.char_limit} characters"
-        say(f"── {field_value(memory, 'target')}  {used}{by_hand}")
-        for entry in memory.entries:
-            say(printable(f"• {entry}"))
-        if not memory.entries:
-            say("Nothing yet.")
+def _print(context: Context, memories: Sequence[pb.Memory]) -> None:
+    described = {field_value(one, "target"): describe(one, _MEMORY) for one in memories}
+    context.print_value(described, "\n".join(line for one in memories for line in _memory(one)))
+
+
+def _memory(memory: pb.Memory) -> Iterator[str]:
+    by_hand = ", edited by hand: a change keeps a copy" if memory.drifted else ""
+    used = f"{memory.char_count} of {memory.char_limit} characters"
+    yield f"── {field_value(memory, 'target')}  {used}{by_hand}"
+    yield from (f"• {entry}" for entry in memory.entries)
+    if not memory.entries:
+        yield "Nothing yet."
 
 
 _ID = arg("change_id", metavar="ID", help="the change, as history shows it")

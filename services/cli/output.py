@@ -20,6 +20,7 @@ from services.amounts import dollars
 from services.cli.console import print_json, printable, say
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 NOTHING = "—"
@@ -100,7 +101,9 @@ def print_one(row: Any, columns: Sequence[Column], *, as_json: bool, sentence: s
         say(printable(sentence))
     else:
         pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
-        print_details((heading, text) for heading, text in pairs if text not in ("", NOTHING))
+        shown = [pair for pair in pairs if pair[1] not in ("", NOTHING)]
+        if shown:
+            _console().print(_block(*zip(*shown, strict=True)))
 
 
 # ---- values
@@ -207,33 +210,16 @@ def size(size_bytes: int | None) -> str:
 # ---- tables
 
 
-def print_details(pairs: Iterable[tuple[str, str]]) -> None:
-    """A line for each heading and its text."""
-    from rich.console import Console
-
-    lines = list(pairs)
-    if not lines:
-        return
-    headings, row = zip(*lines, strict=True)
-    if sys.stdout.isatty():
-        Console(highlight=False).print(_block(headings, row))
-        return
-    width = max(map(len, headings))
-    for heading, text in lines:
-        say(f"{heading:<{width}}  {text}")
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows under headings, in colour only on a terminal; whole, not cut, when piped.
 
     Where the terminal is so narrow that words would be cut, each row is a block of lines.
     """
-    from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else UNLIMITED_COLUMNS)
+    console = _console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, *cells in zip(headings, *rows, strict=True):
         # Columns with words can be narrower, since words can go on in the next line.
@@ -249,6 +235,14 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if number:
             console.print()
         console.print(_block(headings, row))
+
+
+def _console() -> "Console":
+    """Standard output, without an end of its lines where it is no terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else UNLIMITED_COLUMNS
+    return Console(width=width, highlight=False)
 
 
 def _block(headings: Sequence[str], row: Sequence[str]) -> "Table":

@@ -58,12 +58,6 @@ ORPHAN = (
     Column("native_id", "known there as"),
     Column("template", "template"),
 )
-DRAINED = (
-    Column("draining", source=lambda _: True),
-    Column("claimed", source="claimed_count"),
-    Column("running_commands", source="running_command_count"),
-)
-UNDRAINED = (Column("draining", source=lambda _: False),)
 
 
 # ---- sizes
@@ -85,11 +79,7 @@ async def _list(context: Context, deployment: Executors) -> None:
 async def _resize(context: Context, deployment: Executors) -> None:
     """Keep another number ready, until the executor's next start."""
     at = deployment.one(context.given.executor)
-    request = pool_pb2.ResizePoolRequest(
-        template=context.given.template,
-        warm_size=context.given.ready,
-        max_size=context.given.limit,
-    )
+    request = context.request(pool_pb2.ResizePoolRequest)
     pool = (await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)).pool
     sentence = f"{pool.template} keeps {pool.warm_size} ready of at most {pool.max_size}"
     context.print_one((at, pool), deployment.columns(POOL), sentence)
@@ -103,20 +93,20 @@ async def _drain(context: Context, deployment: Executors) -> None:
     """Take no new sessions; those that have a sandbox go on."""
     at = deployment.one(context.given.executor)
     left = await PoolServiceStub(at.channel).Drain(pool_pb2.DrainRequest(), timeout=TELL_S)
-    boxes = plural(left.claimed_count, "sandbox", "sandboxes")
-    sentence = (
-        f"{at.name} takes no new sessions; what it still has: "
-        f"{boxes}, {plural(left.running_command_count, 'command')}"
-    )
-    context.print_one((at, left), deployment.columns(DRAINED), sentence)
+    claimed, running = left.claimed_count, left.running_command_count
+    has = f"{plural(claimed, 'sandbox', 'sandboxes')}, {plural(running, 'command')}"
+    sentence = f"{at.name} takes no new sessions; what it still has: {has}"
+    told = {"draining": True, "claimed": claimed, "running_commands": running}
+    context.print_value({**told, "executor": at.endpoint or None}, sentence)
 
 
 @at_executors
 async def _undrain(context: Context, deployment: Executors) -> None:
     """Take new sessions again."""
     at = deployment.one(context.given.executor)
-    done = await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
-    context.print_one((at, done), deployment.columns(UNDRAINED), f"{at.name} takes new sessions")
+    await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
+    told = {"draining": False, "executor": at.endpoint or None}
+    context.print_value(told, f"{at.name} takes new sessions")
 
 
 # ---- orphans
@@ -176,6 +166,7 @@ def _common(which: str, output: str) -> tuple[Argument, Argument]:
     return arg("--executor", metavar="ENDPOINT", help=which), flag("--json", output)
 
 
+_LIMIT = "how many there may be in all"
 _ONE = _common("this one, where there are several", "one JSON object")
 _EACH = _common("only of this one", "one JSON list")
 COMMAND = Command(
@@ -185,8 +176,8 @@ COMMAND = Command(
         action(
             _resize,
             arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
-            arg("ready", metavar="N", type=up_to(INT32), help="how many are kept ready"),
-            arg("--limit", metavar="N", type=up_to(INT32), help="how many there may be in all"),
+            arg("warm_size", metavar="N", type=up_to(INT32), help="how many are kept ready"),
+            arg("--limit", dest="max_size", metavar="N", type=up_to(INT32), help=_LIMIT),
             *_ONE,
         ),
         action(_drain, *_ONE),

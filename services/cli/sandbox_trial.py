@@ -19,6 +19,8 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.ids import new_id
 
+USUAL = ("id",)
+"""The command that is run where none is named."""
 ACQUIRE_S = 150
 RUN_S = 60
 SHOWN_BYTES = 4096
@@ -51,22 +53,13 @@ class Trial(Struct, frozen=True):
     reached: list[str]
     """Places that were reached and should not be."""
 
-    @property
-    def is_well(self) -> bool:
-        """Whether all was as it should be."""
-        return self.status == 0 and not self.reached
-
 
 async def try_sandboxes(context: Context) -> int:
     """Run a command in a new sandbox of each executor, and end it."""
     given = context.given
-    trials, silent = await trials_of(
-        context.settings,
-        profile=context.profile,
-        template=given.template or "",
-        command=given.command or ("id",),
-        probe=given.network_denied,
-    )
+    request = context.request(sandbox_pb2.AcquireSandboxRequest)
+    command, probe = given.command or USUAL, given.network_denied
+    trials, silent = await trials_of(context.settings, request, command, probe=probe)
     for endpoint, instead in silent.items():
         complain(f"the executor at {endpoint} {instead}")
     if given.json:
@@ -74,21 +67,19 @@ async def try_sandboxes(context: Context) -> int:
     else:
         for trial in trials:
             _tell(trial, was_probed=given.network_denied)
-    return 0 if all(trial.is_well for trial in trials) and not silent else 1
+    are_well = all(trial.status == 0 and not trial.reached for trial in trials)
+    return 0 if are_well and not silent else 1
 
 
 async def trials_of(
     settings: Settings,
+    request: sandbox_pb2.AcquireSandboxRequest,
+    command: Sequence[str] = USUAL,
     *,
-    profile: str = "",
-    template: str = "",
-    command: Sequence[str] = ("id",),
     probe: bool,
 ) -> tuple[list[Trial], Mapping[str, str]]:
     """What came of each executor, and what those do instead that do not answer."""
-    request = sandbox_pb2.AcquireSandboxRequest(
-        profile=profile, template=template, wait=Duration(seconds=ACQUIRE_S - 30)
-    )
+    request.wait.FromSeconds(ACQUIRE_S - 30)
     async with executors(settings) as deployment:
         places = await _places(settings, deployment.each) if probe else []
         trials = [await _trial(at, request, command, places) for at in deployment.each]

@@ -22,9 +22,9 @@ examples:
   hermes security scan --strict < notes.txt"""
 
 MAX_ITEMS = 500
+"""How many are sent together."""
 MAX_CHARS = 500_000
-"""Of all items that are sent together, and of one."""
-
+"""Of one."""
 
 Item = tuple[Any, str]
 """The id of a line as it was given, None in plain text; and the text to judge."""
@@ -73,22 +73,34 @@ async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_V
     jsonl, numbers = context.given.jsonl, count(1)
     async with aclosing(arriving_lines()) as arriving:
         async for lines in arriving:
-            for batch in _batches(_items(lines, numbers, jsonl=jsonl)):
+            items, problem = _items(lines, numbers, jsonl=jsonl)
+            for start in range(0, len(items), MAX_ITEMS):
+                batch = items[start : start + MAX_ITEMS]
                 verdicts = await judge([text for _, text in batch])
                 for (ident, _), (line, described) in zip(batch, verdicts, strict=True):
                     row = {"id": ident, **described}
                     say(json.dumps(row, ensure_ascii=False) if jsonl else line)
-                sys.stdout.flush()
+            sys.stdout.flush()
+            if problem is not None:
+                raise problem
 
 
-def _items(lines: Iterable[str], numbers: Iterator[int], *, jsonl: bool) -> Iterator[Item]:
+def _items(
+    lines: Iterable[str], numbers: Iterator[int], *, jsonl: bool
+) -> tuple[list[Item], InvalidArgument | None]:
+    """The items of lines, and what is wrong with the first that cannot be read."""
+    items = list[Item]()
     for line, number in zip(lines, numbers, strict=False):
         if jsonl and not line.strip():
             continue
-        item = _decoded(line, number) if jsonl else (None, line)
+        try:
+            item = _decoded(line, number) if jsonl else (None, line)
+        except InvalidArgument as problem:
+            return items, problem
         if len(item[1]) > MAX_CHARS:
-            raise InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
-        yield item
+            return items, InvalidArgument(f"line {number}: longer than {MAX_CHARS} characters")
+        items.append(item)
+    return items, None
 
 
 def _decoded(line: str, number: int) -> Item:
@@ -101,25 +113,6 @@ def _decoded(line: str, number: int) -> Item:
         raise InvalidArgument(f"line {number}: not JSON: {error}") from None
     except (TypeError, KeyError, AttributeError):
         raise InvalidArgument(f'line {number}: must be an object {{"id", "text"}}') from None
-
-
-def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """What is sent together; an item that cannot be read fails behind those before it."""
-    batch: list[Item] = []
-    chars = 0
-    try:
-        for item in items:
-            if batch and (len(batch) == MAX_ITEMS or chars + len(item[1]) > MAX_CHARS):
-                yield batch
-                batch, chars = [], 0
-            batch.append(item)
-            chars += len(item[1])
-    except InvalidArgument:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
 
 
 _JSONL = flag("--jsonl", 'read {"id", "text"} a line, and write JSON')

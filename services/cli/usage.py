@@ -1,5 +1,6 @@
 """Show what model calls used and cost."""
 
+import re
 from datetime import date, timedelta
 
 from hermes.agent.v1 import usage_pb2 as pb
@@ -21,16 +22,14 @@ GROUPS = {
     "session": pb.USAGE_GROUP_SESSION,
     "profile": pb.USAGE_GROUP_PROFILE,
 }
-MOST_DAYS = 36_500
+_LAST_DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def first_day(since: str, today: date) -> str:
     """The day that `--since` means."""
-    number = since[:-1]
-    if since.endswith("d") and number.isascii() and number.isdigit():
-        days = int(number) if len(number) < 6 else MOST_DAYS
-        return (today - timedelta(days=max(1, min(days, MOST_DAYS)) - 1)).isoformat()
-    return since
+    if (days := _LAST_DAYS.fullmatch(since)) is None:
+        return since
+    return (today - timedelta(days=max(1, int(days[1])) - 1)).isoformat()
 
 
 async def _show(context: Context) -> None:

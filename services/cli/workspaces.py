@@ -1,8 +1,7 @@
 """List, copy and delete what sandboxes have as /workspace, and keep snapshots of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from hermes.executor.v1 import workspace_pb2
 from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
@@ -40,6 +39,7 @@ WORK_S = 3600.0
 """How long a copy or a removal may take while somebody waits for it."""
 
 _SNAPSHOT = "snp_"
+_ORPHAN = workspace_pb2.WORKSPACE_STATE_ORPHAN
 _NONE = {
     "workspaces": "There are no workspaces; a session has one from its first command on.",
     "snapshots": "There are no snapshots; take one with: hermes workspaces snapshot WORKSPACE",
@@ -58,7 +58,7 @@ def _sessions(one: Kept) -> Sequence[str]:
 
 
 def _with_state(one: Kept) -> str:
-    usual = (workspace_pb2.WORKSPACE_STATE_READY, workspace_pb2.WORKSPACE_STATE_ORPHAN)
+    usual = (workspace_pb2.WORKSPACE_STATE_READY, _ORPHAN)
     word = enum_word(workspace_pb2.WorkspaceState, one.state)
     return _ident(one) if one.state in usual else f"{_ident(one)} ({word})"
 
@@ -99,7 +99,7 @@ SNAPSHOT = (
 async def _list(context: Context, deployment: Executors) -> None:
     """The workspaces of a profile, the oldest first."""
     kind: str = context.given.kind or "workspaces"
-    told = await deployment.ask(partial(_all, context.profile, kind))
+    told = await deployment.ask(partial(_all, context, kind))
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
     deployment.print_list(context, told, columns, _NONE[kind])
@@ -108,8 +108,9 @@ async def _list(context: Context, deployment: Executors) -> None:
 @at_executors
 async def _fork(context: Context, deployment: Executors) -> None:
     """Make a workspace with all that another one or a snapshot has."""
-    at, source, named = await _source(context, deployment)
-    request = workspace_pb2.ForkWorkspaceRequest(source_id=source, **named)
+    at, one = (await _find(context, deployment))[0]
+    kind, source = workspace_pb2.ForkWorkspaceRequest, _ident(one)
+    request = context.request(kind, request_id=new_id("req"), source_id=source)
     made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
     sentence = f"{made.workspace_id} has what {source} has"
     context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
@@ -118,20 +119,12 @@ async def _fork(context: Context, deployment: Executors) -> None:
 @at_executors
 async def _snapshot(context: Context, deployment: Executors) -> None:
     """Keep what a workspace has now."""
-    at, source, named = await _source(context, deployment)
-    request = workspace_pb2.CreateSnapshotRequest(workspace_id=source, **named)
+    at, one = (await _find(context, deployment))[0]
+    kind, source = workspace_pb2.CreateSnapshotRequest, _ident(one)
+    request = context.request(kind, request_id=new_id("req"), workspace_id=source)
     made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
     sentence = f"{made.snapshot_id} keeps what {made.workspace_id} has now"
     context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
-
-
-async def _source(
-    context: Context, deployment: Executors
-) -> tuple[Executor, str, Mapping[str, Any]]:
-    """What is copied and where it is, and what each request for a copy says beside that."""
-    at, one = (await _find(context, deployment))[0]
-    name = context.given.name
-    return at, _ident(one), {"request_id": new_id("req"), "profile": context.profile, "name": name}
 
 
 @at_executors
@@ -143,16 +136,12 @@ async def _delete(context: Context, deployment: Executors) -> None:
     await context.confirm(question, "delete it with --yes", "nothing was deleted")
     for at, one in found:
         if isinstance(one, workspace_pb2.Snapshot):
-            snapshot = workspace_pb2.DeleteSnapshotRequest(
-                snapshot_id=ident, profile=context.profile
-            )
-            await _stub(at).DeleteSnapshot(snapshot, timeout=WORK_S)
+            request = context.request(workspace_pb2.DeleteSnapshotRequest, snapshot_id=ident)
+            await _stub(at).DeleteSnapshot(request, timeout=WORK_S)
         else:
-            is_orphan = one.state == workspace_pb2.WORKSPACE_STATE_ORPHAN
-            workspace = workspace_pb2.DeleteWorkspaceRequest(
-                workspace_id=ident, profile=context.profile, orphan=is_orphan
-            )
-            await _stub(at).DeleteWorkspace(workspace, timeout=WORK_S)
+            kind, is_orphan = workspace_pb2.DeleteWorkspaceRequest, one.state == _ORPHAN
+            deletion = context.request(kind, workspace_id=ident, orphan=is_orphan)
+            await _stub(at).DeleteWorkspace(deletion, timeout=WORK_S)
     say(f"{ident} is deleted")
 
 
@@ -168,7 +157,7 @@ async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Execu
     named: str = context.given.source
     kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
     kind = "orphans" if vars(context.given).get("orphan") else kind
-    told = await deployment.ask(partial(_all, context.profile, kind))
+    told = await deployment.ask(partial(_all, context, kind))
     what, see = "workspace or snapshot", "hermes workspaces list"
     found = deployment.pick(named, told, _ident, _sessions, what=what, see=see)
     return sorted(found, key=lambda pair: _last_use(pair[1]), reverse=True)
@@ -179,17 +168,17 @@ def _last_use(one: Kept) -> tuple[bool, int]:
     return has_users, one.use_time.ToNanoseconds()
 
 
-async def _all(profile: str, kind: str, at: Executor) -> Sequence[Kept]:
+async def _all(context: Context, kind: str, at: Executor) -> Sequence[Kept]:
     """All workspaces, snapshots or orphans that an executor knows."""
-    method: Callable[..., Any] = _stub(at).ListWorkspaces
-    request: Any = workspace_pb2.ListWorkspacesRequest(profile=profile, page_size=PAGE)
+    if kind == "snapshots":
+        wanted = context.request(workspace_pb2.ListSnapshotsRequest, page_size=PAGE)
+        found = pages(_stub(at).ListSnapshots, wanted, TELL_S)
+        return [one async for page in found for one in page.snapshots]
+    request = context.request(workspace_pb2.ListWorkspacesRequest, page_size=PAGE)
     if kind == "orphans":
         request = workspace_pb2.ListWorkspacesRequest(orphans=True)
-    elif kind == "snapshots":
-        method = _stub(at).ListSnapshots
-        request = workspace_pb2.ListSnapshotsRequest(profile=profile, page_size=PAGE)
-    field = "snapshots" if kind == "snapshots" else "workspaces"
-    return [one async for page in pages(method, request, TELL_S) for one in getattr(page, field)]
+    found = pages(_stub(at).ListWorkspaces, request, TELL_S)
+    return [one async for page in found for one in page.workspaces]
 
 
 def _stub(at: Executor) -> WorkspaceServiceStub:

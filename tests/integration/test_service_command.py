@@ -41,8 +41,10 @@ class Machine(Struct, frozen=True):
     def systemd_is(self, state: str) -> None:
         (self.folder / "bin" / "shown").write_text(SHOWN.format(state))
 
-    def hermes(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        environ = {"HOME": str(self.folder), "PATH": f"{self.folder / 'bin'}:/usr/bin:/bin"}
+    def hermes(
+        self, *arguments: str, path: str = ":/usr/bin:/bin"
+    ) -> "subprocess.CompletedProcess[str]":
+        environ = {"HOME": str(self.folder), "PATH": f"{self.folder / 'bin'}{path}"}
         command = [HERMES, "service", *arguments]
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
@@ -123,14 +125,9 @@ def test_status_says_whether_it_runs(machine: Machine, state: str, status: int) 
     assert ("as process 77, after 2 restarts" if status == 0 else state) in in_words
 
 
-def test_without_systemd_it_says_what_to_do(tmp_path: Path) -> None:
-    refused = subprocess.run(
-        [HERMES, "service", "status"],
-        env={"HOME": str(tmp_path), "PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_without_systemd_it_says_what_to_do(machine: Machine) -> None:
+    (machine.folder / "bin" / "systemctl").unlink()
+    refused = machine.hermes("status", path="")
     assert refused.returncode == 1
     assert "no systemd" in refused.stderr
     assert "hermes up --no-chat" in refused.stderr

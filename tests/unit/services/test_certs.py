@@ -73,12 +73,9 @@ def test_nothing_is_replaced_without_force(folder: Path) -> None:
     assert set(folder.iterdir()) == set(before)
 
 
-def test_issuing_needs_a_ca(tmp_path: Path) -> None:
+def test_issuing_needs_a_ca_that_is_valid(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FailedPrecondition, match="make one with `hermes certs init`"):
         certs.issue(tmp_path, Identity.AGENT, NAMES, NOW)
-
-
-def test_issuing_needs_a_ca_that_is_valid(folder: Path) -> None:
     with pytest.raises(TlsInvalid, match="has expired; make a new CA"):
         certs.issue(folder, Identity.AGENT, NAMES, NOW + timedelta(days=3650))
 
