@@ -23,7 +23,6 @@ from services.config_fields import (
     Env,
     Flag,
     Model,
-    Notice,
     Problem,
     Yaml,
     declared_fields,
@@ -44,7 +43,6 @@ __all__ = [
     "Env",
     "Flag",
     "HomePolicy",
-    "Notice",
     "Problem",
     "Settings",
     "Yaml",
@@ -83,12 +81,19 @@ class Settings(Discreet, frozen=True):
     environ: Mapping[str, str]
     env_file: EnvFile
     yaml: YamlFile
-    notices: tuple[Notice, ...] = ()
     ignored: tuple[Found, ...] = ()
-    """What is set and counts as unset."""
+    """What asks to run on the host itself, and counts as unset."""
     login_secrets: tuple[str, ...] = ()
     """What auth.json has when the settings are read."""
     _redactor: Redactor = field(default_factory=Redactor)
+
+    def not_on_host(self) -> list[str]:
+        """What a person should hear of what is `ignored`."""
+        return [
+            f"{one.key}: local ({one.where}) is not used: commands run in a sandbox, not on this "
+            "machine itself"
+            for one in self.ignored
+        ]
 
     def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
         """The process's own: it knows all secret values, and the tokens that it hears of later.
@@ -214,7 +219,6 @@ def load_settings(
         yaml=read_yaml(home.config),
         login_secrets=tuple(_login_secrets(home.auth)),
     )
-    settings = replace(settings, notices=settings.env_file.notices)
     return _off_the_host(settings)
 
 
@@ -251,15 +255,7 @@ def _off_the_host(settings: Settings) -> Settings:
     local = [one for one in named if one and str(one.value).strip().lower() == "local"]
     if not local or settings.load(HomePolicy).allow_local_backend:
         return settings
-    notices = tuple(
-        Notice(
-            "local_backend",
-            f"{one.key}: local ({one.where}) is not used: commands run in a sandbox, not on this "
-            "machine itself",
-        )
-        for one in local
-    )
-    return replace(settings, ignored=tuple(local), notices=(*settings.notices, *notices))
+    return replace(settings, ignored=tuple(local))
 
 
 def _from_text(annotation: Any, value: object) -> object:

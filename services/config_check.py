@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from services.config import Settings
 from services.config_catalog import ConfigCatalog
-from services.config_fields import ConfigError, Notice, Problem
+from services.config_fields import ConfigError, Problem
 from services.config_paths import YamlPath, nearest, suggestion
 
 OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
@@ -44,10 +44,10 @@ TEST_VARIABLES = frozenset(
 _OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
 
 
-def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, ...]:
+def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
     """Validate everything that the models of `catalog` read, and look for names nobody reads.
 
-    Returns what a person should hear of, what was found on loading included; raises ConfigError
+    Returns what a person should hear of, but for what is not run on the host; raises ConfigError
     with all that is wrong at once.
     """
     problems: list[Problem] = []
@@ -57,7 +57,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
         except ConfigError as error:
             problems.extend(error.problems)
     problems.extend(_unknown_variables(settings, catalog))
-    notices = [*settings.notices, *_without_effect(settings)]
+    notices = [*settings.env_file.notices, *_without_effect(settings)]
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))
@@ -68,26 +68,24 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> tuple[Notice, 
             problems.append(_unknown_key(settings, catalog, path, ""))
         elif path[0] not in ACCEPTED_GROUPS:
             ignored = _unknown_key(settings, catalog, path, " and has no effect")
-            notices.append(Notice("unknown_key", str(ignored)))
+            notices.append(str(ignored))
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
-    return tuple(notices)
+    return notices
 
 
-def _without_effect(settings: Settings) -> Iterator[Notice]:
+def _without_effect(settings: Settings) -> Iterator[str]:
     """What homes may ask for that is not done here, or not yet."""
     found = settings.yaml.find("memory.provider")
     if found is not None and found.value not in (None, "", *OWN_MEMORY):
-        yield Notice(
-            "no_effect",
+        yield (
             f"memory.provider ({found.where}) has no effect yet: {found.value} is not available in "
-            "this version; Hermes remembers in its own files, as it does without it",
+            "this version; Hermes remembers in its own files, as it does without it"
         )
     if (found := settings.yaml.find("auxiliary.review.model")) is not None and found.value:
-        yield Notice(
-            "no_effect",
+        yield (
             f"auxiliary.review ({found.where}) has no effect: a conversation is looked back at by "
-            "its own model, which has it in its cache",
+            "its own model, which has it in its cache"
         )
 
 
@@ -108,11 +106,10 @@ def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[P
             yield Problem(name, "environment", message)
 
 
-def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[Notice]:
+def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[str]:
     """Our own names in `.env`, which may be there for another version of the program."""
     known = catalog.variables.keys() | ACCEPTED_VARIABLES
     for name, found in settings.env_file.values.items():
         if _OUR_VARIABLE.fullmatch(name) and name not in known:
             similar = suggestion(nearest(name, known))
-            message = f"{name} ({found.where}): is not a known variable{similar}"
-            yield Notice("unknown_variable", message)
+            yield f"{name} ({found.where}): is not a known variable{similar}"

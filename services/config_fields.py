@@ -32,7 +32,6 @@ from typing import (
 )
 
 from msgspec import Struct
-from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
 
@@ -123,22 +122,6 @@ class ConfigError(FailedPrecondition):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
-
-
-NoticeKind = Literal[
-    "unknown_key", "unknown_variable", "unreadable_line", "local_backend", "no_effect"
-]
-
-
-class Notice(Struct, frozen=True):
-    """Something about the configuration that a person should hear of, though it works."""
-
-    kind: NoticeKind
-    message: str
-
-    def used_instead(self, sandbox: str) -> "Notice":
-        """The notice, saying also which sandbox takes the place of what was configured."""
-        return replace(self, message=f"{self.message}; {sandbox} is used instead")
 
 
 class Declared(Struct, frozen=True):

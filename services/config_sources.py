@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from services.config_fields import ConfigError, Notice, Problem
+from services.config_fields import ConfigError, Problem
 from services.discreet import Discreet
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class EnvFile(Struct, frozen=True):
 
     path: Path
     values: Mapping[str, Found]
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What is wrong with lines that are ignored."""
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
@@ -47,15 +48,14 @@ def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
     from dotenv.variables import parse_variables
 
     values: dict[str, Found] = {}
-    notices: list[Notice] = []
+    notices: list[str] = []
     # The real environment wins, also for what is substituted.
     known: dict[str, str | None] = {}
     for binding in parse_stream(io.StringIO(text)):
         line = binding.original.line + _leading_lines(binding.original.string)
         where = f"{path}, line {line}"
         if binding.error:
-            message = f"{where} is not NAME=value; the line is ignored"
-            notices.append(Notice("unreadable_line", message))
+            notices.append(f"{where} is not NAME=value; the line is ignored")
         elif binding.key is not None and binding.value is not None:
             scope = {**known, **environ}
             value = "".join(atom.resolve(scope) for atom in parse_variables(binding.value))

@@ -89,9 +89,9 @@ def _migrate(context: Context) -> None:
 def _check(context: Context) -> int:
     """Look for mistakes."""
     settings = load_settings(vars(context.given))
-    notices = check_settings(settings, catalog())
+    notices = [*settings.not_on_host(), *check_settings(settings, catalog())]
     for notice in notices:
-        say(notice.message)
+        say(notice)
     if not notices:
         say(f"{settings.home.config} and {settings.home.env} are fine.")
     return 1 if notices else 0

@@ -84,8 +84,8 @@ def _show(found: list[Check]) -> None:
 
 
 def _config(settings: Settings) -> list[Check]:
-    notices = check_settings(settings, catalog())
-    found = [Check("config", Verdict.NOTE, notice.message) for notice in notices]
+    notices = [*settings.not_on_host(), *check_settings(settings, catalog())]
+    found = [Check("config", Verdict.NOTE, notice) for notice in notices]
     found = found or [Check("config", Verdict.OK, f"home {settings.home.root}")]
     if providers := memory_providers(settings.home.root):
         found.append(Check("plugins", Verdict.OFF, told_of(providers)))

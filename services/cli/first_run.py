@@ -111,5 +111,4 @@ def _remark(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
     """What a person should hear of the sandbox that is used; empty if nothing."""
     if chosen.isolation == sandbox_pb2.ISOLATION_LEVEL_NONE:
         return f"no sandbox is used: {chosen.detail}"
-    notices = (notice for notice in settings.notices if notice.kind == "local_backend")
-    return next((notice.used_instead(chosen.name).message for notice in notices), "")
+    return next((f"{told}; {chosen.name} is used instead" for told in settings.not_on_host()), "")

@@ -48,8 +48,7 @@ def load(arguments: argparse.Namespace) -> Settings:
         # HERMES_PROFILE names whose home it is as --profile does, and requests name the same.
         arguments.profile = settings.profile
     for notice in check_settings(settings, catalog()):
-        if notice.kind != "local_backend":
-            complain(notice.message)
+        complain(notice)
     return settings
 
 

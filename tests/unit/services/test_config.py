@@ -172,7 +172,7 @@ def test_the_environment_of_the_process_is_used_and_left_alone(
 
 def test_a_line_that_is_no_variable_is_remarked_on_without_its_text(tmp_path: Path) -> None:
     found = settings(tmp_path, env_file="A=1\nsk-secret text\nB=2\n")
-    assert [n.message for n in found.notices] == [
+    assert list(found.env_file.notices) == [
         f"{tmp_path}/.env, line 2 is not NAME=value; the line is ignored"
     ]
 
@@ -200,17 +200,15 @@ def test_an_older_home_never_runs_on_the_host(tmp_path: Path) -> None:
     found = settings(tmp_path, yaml)
     terminal = found.load(AgentConfig).terminal
     assert (terminal.backend, terminal.timeout_s) == (None, 5)
-    (notice,) = found.notices
-    assert notice.kind == "local_backend"
-    assert f"terminal.backend: local ({tmp_path}/config.yaml, line 3) is not used" in notice.message
-    assert notice.used_instead("bubblewrap").message.endswith("; bubblewrap is used instead")
+    (told,) = found.not_on_host()
+    assert f"terminal.backend: local ({tmp_path}/config.yaml, line 3) is not used" in told
 
 
 def test_the_host_is_used_only_where_the_owner_says_so(tmp_path: Path) -> None:
     yaml = "terminal: {backend: local}\nsecurity: {allow_local_backend: true}\n"
     found = settings(tmp_path, yaml)
     assert found.load(AgentConfig).terminal.backend == "local"
-    assert found.notices == ()
+    assert found.not_on_host() == []
     with pytest.raises(ConfigError, match="allow_local_backend"):
         settings(tmp_path, yaml.replace("true", "perhaps"))
 
@@ -229,12 +227,12 @@ def test_the_host_is_used_by_no_other_name_either(
 ) -> None:
     found = settings(tmp_path, text, env_file=dotenv, environ=environ)
     assert found.load(ExecutorConfig).backend == used
-    assert {notice.kind for notice in found.notices} == {"local_backend"}
-    assert all("local (" in notice.message for notice in found.notices)
+    assert all(": local (" in told for told in found.not_on_host())
+    assert found.not_on_host()
     text += "security: {allow_local_backend: true}\n"
     allowed = settings(tmp_path, text, env_file=dotenv, environ=environ)
     assert allowed.load(ExecutorConfig).backend.strip().lower() == "local"
-    assert allowed.notices == ()
+    assert allowed.not_on_host() == []
 
 
 def test_a_field_must_say_where_it_comes_from(tmp_path: Path) -> None:

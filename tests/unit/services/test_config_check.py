@@ -15,7 +15,7 @@ CATALOG = ConfigCatalog((*MODELS, *config_models.MODELS))
 
 def messages(home: Path, yaml: str, env_file: str = "") -> list[str]:
     found = settings(home, yaml, env_file=env_file)
-    return [n.message for n in check_settings(found, CATALOG)]
+    return check_settings(found, CATALOG)
 
 
 def test_an_unknown_key_of_a_home_is_named_with_the_nearest(tmp_path: Path) -> None:
