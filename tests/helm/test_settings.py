@@ -111,7 +111,7 @@ def test_services_start_with_what_they_are_given(name: str, tmp_path: Path) -> N
             continue
         settings = settings_of(rendered_set(name), workload, container, tmp_path / str(number))
         # An unknown variable or key of ours is an error here.
-        assert check_settings(settings, catalog()) == ()
+        assert check_settings(settings, catalog()) == []
         chassis = settings.load(ServiceConfig)
         match command:
             case "serve":

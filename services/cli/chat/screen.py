@@ -2,23 +2,18 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from functools import partial
 from typing import TextIO
 
 from services.cli.chat.markdown import CODE, MarkdownStream
 from services.cli.console import printable
 
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_WITHOUT_COLOUR = ("bold", "dim")
+Styles = Mapping[str, str]
+"""The codes of the styles that a stream shows."""
 
-
-class Look(Enum):
-    """How much of a style a stream shows."""
-
-    PLAIN = auto()
-    UNCOLOURED = auto()
-    COLOURED = auto()
+PLAIN: Styles = {}
+UNCOLOURED: Styles = {"bold": "1", "dim": "2"}
+COLOURED: Styles = {**UNCOLOURED, "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
 def can_talk(environ: Mapping[str, str]) -> bool:
@@ -26,11 +21,11 @@ def can_talk(environ: Mapping[str, str]) -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM") != "dumb"
 
 
-def look_of(stream: TextIO, environ: Mapping[str, str]) -> Look:
-    """Plain unless the stream is a terminal; without colours where NO_COLOR is set."""
+def styles_of(stream: TextIO, environ: Mapping[str, str]) -> Styles:
+    """None unless the stream is a terminal; without colours where NO_COLOR is set."""
     if not stream.isatty() or environ.get("TERM") == "dumb":
-        return Look.PLAIN
-    return Look.UNCOLOURED if environ.get("NO_COLOR") else Look.COLOURED
+        return PLAIN
+    return UNCOLOURED if environ.get("NO_COLOR") else COLOURED
 
 
 class Screen:
@@ -41,14 +36,14 @@ class Screen:
         lines: Callable[[str], object],
         words: Callable[[str], object],
         *,
-        lines_look: Look,
-        words_look: Look,
+        line_styles: Styles,
+        word_styles: Styles,
     ) -> None:
         self._lines = lines
         self._words = words
-        self._lines_look = lines_look
-        self._words_look = words_look
-        self._markdown = None if words_look is Look.PLAIN else MarkdownStream()
+        self._line_styles = line_styles
+        self._word_styles = word_styles
+        self._markdown = MarkdownStream() if word_styles else None
         self._at_line_start = True
 
     def line(self, text: str, style: str = "") -> None:
@@ -58,12 +53,8 @@ class Screen:
 
     def aside(self, text: str, style: str = "") -> None:
         """Write a line, and let the words go on."""
-        shown, look = printable(text), self._lines_look
-        if style and (
-            look is Look.COLOURED or (look is not Look.PLAIN and style in _WITHOUT_COLOUR)
-        ):
-            shown = f"\x1b[{_STYLES[style]}m{shown}\x1b[0m"
-        self._lines(f"{shown}\n")
+        shown, code = printable(text), self._line_styles.get(style)
+        self._lines(f"\x1b[{code}m{shown}\x1b[0m\n" if code else f"{shown}\n")
 
     def markdown(self, text: str, style: str = "") -> None:
         """Write a whole text beside the words, with the styles that it asks for."""
@@ -91,7 +82,7 @@ class Screen:
             self._at_line_start = text.endswith("\n")
 
     def _coloured(self, text: str) -> str:
-        if self._words_look is Look.COLOURED:
+        if "cyan" in self._word_styles:
             return text
         return text.replace(CODE[0], "").replace(CODE[1], "")
 
@@ -106,8 +97,8 @@ def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Scree
     return Screen(
         partial(_flushed, beside) if whole or beside.isatty() else lambda _: None,
         partial(_flushed, out),
-        lines_look=look_of(beside, environ),
-        words_look=look_of(out, environ),
+        line_styles=styles_of(beside, environ),
+        word_styles=styles_of(out, environ),
     )
 
 

@@ -21,7 +21,7 @@ from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
 from services.cli.chat.input_line import InputLine, TypedHistory
 from services.cli.chat.questions import DECIDING, Question, ended_in
-from services.cli.chat.screen import Screen, look_of
+from services.cli.chat.screen import Screen, styles_of
 from services.cli.chat.turn_view import TurnView
 from services.config import Settings
 from services.errors import HermesError, message_of
@@ -73,8 +73,9 @@ class Talk:
         self._completer = CommandCompleter()
         history = TypedHistory(settings.home.run / "chat_history", settings.redactor())
         self._line = InputLine(history, self._completer, self)
-        look = look_of(sys.stdout, settings.environ)
-        self._screen = Screen(self._line.write, self._line.add, lines_look=look, words_look=look)
+        styles = styles_of(sys.stdout, settings.environ)
+        lines, words = self._line.write, self._line.add
+        self._screen = Screen(lines, words, line_styles=styles, word_styles=styles)
         self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
         self._waiting: set[str] = set()

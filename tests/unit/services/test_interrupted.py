@@ -7,7 +7,7 @@ import pytest
 from gateway_service.answers import answer_of
 from hermes.agent.v1.turn_event_pb2 import Cancelled, TurnEvent, TurnFinished
 from services.cli.chat.one_shot import OneShot
-from services.cli.chat.screen import Look, Screen
+from services.cli.chat.screen import PLAIN, Screen
 from services.cli.chat.turn_view import TurnView
 
 LEFT = "It may still be running."
@@ -20,7 +20,7 @@ LEFT = "It may still be running."
 def test_what_a_stop_has_left_is_told(message: str, said: str, in_chat: str) -> None:
     event = TurnEvent(turn_finished=TurnFinished(cancelled=Cancelled(message=message)))
     terminal = io.StringIO()
-    plain = {"lines_look": Look.PLAIN, "words_look": Look.PLAIN}
+    plain = {"line_styles": PLAIN, "word_styles": PLAIN}
     once = OneShot(TurnView(Screen(terminal.write, terminal.write, **plain)))
     once.add(event)
     assert once.failure == said
