@@ -131,11 +131,12 @@ class SshServer:
 
 
 @contextmanager
-def ssh_server() -> Generator[SshServer]:
-    """A server for the time of the block; skipped where OpenSSH is not installed."""
+def ssh_server(account: pwd.struct_passwd | None = None) -> Generator[SshServer]:
+    """A server for the time of the block, for an ordinary user if no account is given; skipped
+    where OpenSSH is not installed."""
     programs = [shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("sshd", "ssh-keygen")]
     require("ssh", all(programs), "openssh-server is not installed")
-    account = _account()
+    account = account or _account()
     folder = Path(tempfile.mkdtemp(prefix="hermes-test-"))
     try:
         for name in ("host_key", "other_host_key", "user_key", "other_user_key"):

@@ -4,6 +4,7 @@ The world is one of the test's own: two public machines, and one of the host's o
 which there is something to be had.
 """
 
+import asyncio
 import json
 import socket
 import ssl
@@ -23,10 +24,22 @@ from executor_service.egress.policy import (
 from services.public_addresses import AddressVetting
 from tests.boxes import Yard, open_yard
 from tests.replacement import replaced
-from tests.world import DIRECT, FRIENDLY, PRIVATE, PUBLIC, World, ask, connect, get, open_world
+from tests.world import (
+    DEADLINES,
+    DIRECT,
+    FRIENDLY,
+    PRIVATE,
+    PUBLIC,
+    World,
+    ask,
+    connect,
+    get,
+    open_world,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+MIB = 1024 * 1024
 OPEN = NetworkPolicy(NetworkMode.OPEN)
 EVERYWHERE = [IPv4Network("0.0.0.0/0"), IPv6Network("::/0")]
 REFUSED, NOT_LISTED = b"HTTP/1.1 403 ", b"is not on this sandbox's allow list"
@@ -258,3 +271,52 @@ async def test_a_port_that_no_rule_names(yard: Yard, world: World) -> None:
         assert refused.startswith(b"HTTP/1.1 502 ")
         assert b"hello" in reached
     assert world.connections == [FRIENDLY]
+
+
+# ---- What connections may use up, whoever is at their ends
+
+
+async def test_who_says_nothing_is_hung_up_on(yard: Yard, world: World) -> None:
+    rule = Rule("good.test", (world.raw_port,))
+    policy = NetworkPolicy(NetworkMode.ALLOW_LIST, (rule,))
+    silent = (
+        "import socket, sys, time\n"
+        "start = time.monotonic()\n"
+        "with socket.create_connection(('127.0.0.1', 3128), 20) as proxy:\n"
+        "    proxy.sendall(bytes.fromhex(sys.argv[1]))\n"
+        "    while proxy.recv(65536): pass\n"
+        "print(time.monotonic() - start)"
+    )
+    async with world.connected(yard, policy) as (console, _):
+        said = [b"CONN", connect("good.test", world.raw_port)]
+        recorders = [
+            await console.start("/usr/bin/env", "python3", "-c", silent, part.hex())
+            for part in said
+        ]
+        for recorder, limit_s in zip(
+            recorders, (DEADLINES.request_s, DEADLINES.idle_s), strict=True
+        ):
+            assert (await recorder.exit(timeout_s=20)).code == 0, recorder.stderr
+            assert limit_s <= float(recorder.stdout) + 0.1 < limit_s + 5
+
+
+async def test_a_command_that_does_not_read_holds_up_itself_only(yard: Yard, world: World) -> None:
+    unread = (
+        "import socket, sys, time\n"
+        "proxies = [socket.create_connection(('127.0.0.1', 3128), 20) for _ in range(20)]\n"
+        "for proxy in proxies: proxy.sendall(bytes.fromhex(sys.argv[1]))\n"
+        "print('asked', flush=True)\n"
+        "time.sleep(60)"
+    )
+    host = f"good.test:{world.http_port}"
+    asked = f"GET http://{host}/bytes?n=50000000 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    async with world.connected(yard, world.allow("good.test")) as (console, _):
+        recorder = await console.start("/usr/bin/env", "python3", "-c", unread, asked.hex())
+        await recorder.until(lambda r: bool(r.stdout))
+        download = world.https("good.test", "/bytes?n=4000000")
+        assert await world.fetch(console, download) == ["4000000"]
+        taken = world.passed("good.test", "in")
+        await asyncio.sleep(1)
+        # What the kernel of the box and the windows of the streams hold, and no more.
+        assert world.passed("good.test", "in") - taken < 20 * MIB
+        assert world.passed("good.test", "in") < 20 * 8 * MIB

@@ -74,6 +74,49 @@ print(tempfile.NamedTemporaryFile().name.startswith("/tmp"))
 """
 
 
+SHELL_AT_WORK = r"""
+set -euxo pipefail
+cd /workspace
+git init -q repo
+cd repo
+git config user.name N
+git config user.email n@example.org
+printf 'alpha\nbeta\n' >file
+git add file
+git commit -qm first
+git clone -q . ../clone
+git -C ../clone log --oneline | grep first
+git checkout -qb topic
+echo gamma >>file
+git commit -qam second
+git diff HEAD~1 | grep gamma
+rg --threads 4 beta . | grep beta
+mkdir ../out
+tar cJf ../a.tar.xz .
+tar xJf ../a.tar.xz -C ../out
+zip -qr ../a.zip file
+unzip -qo ../a.zip -d ../out
+echo '{"a": [1, 2]}' | jq -e '.a[1] == 2'
+mkfifo /tmp/pipe
+(echo through >/tmp/pipe &)
+grep through /tmp/pipe
+flock /tmp/lock true
+timeout 5 sleep 0.01
+nice setsid true
+ps aux | grep bash
+ip addr show lo | grep 127.0.0.1
+sed -i s/alpha/ALPHA/ file
+patch --version
+make --version
+rsync -a . ../copy
+find .. -name file -newermt 2000-01-01 | xargs -P4 -n1 sha256sum
+sqlite3 ../db 'create table t(a); insert into t values(1); select * from t' | grep 1
+python3 -m venv --without-pip /tmp/venv
+/tmp/venv/bin/python -c 'import sys; assert sys.prefix == "/tmp/venv"'
+echo every line has worked
+"""
+
+
 @pytest.fixture(scope="module", params=backends(["bubblewrap", "docker", "singularity"]))
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
@@ -298,6 +341,13 @@ async def test_programs_run_from_tmp_the_skills_and_the_workspace_alone(
     ran = [await console.run(f"cp /bin/true {place}/t && {place}/t") for place in places]
     ended = {place: (await each.exit()).code for place, each in zip(places, ran, strict=True)}
     assert {place for place in places if ended[place] == 0} == set(places[:3])
+
+
+@pytest.mark.parametrize("name", ["docker"], indirect=True)
+async def test_the_tools_of_the_image_pass_the_filter(console: Console) -> None:
+    recorder = await console.start("bash", "-c", SHELL_AT_WORK)
+    await recorder.exit()
+    assert recorder.stdout.endswith("every line has worked\n"), recorder.stderr
 
 
 @pytest.mark.parametrize("name", ["docker"], indirect=True)
