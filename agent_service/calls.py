@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from agent_service.events import Decision
 from agent_service.models.base import ToolCall
 from agent_service.requests import Script
 
@@ -31,6 +32,17 @@ class PendingCall(Struct, frozen=True):
     state: StepState = StepState.INTENT
     resumed: bool = False
     """An earlier owner of the turn may have begun it."""
+
+
+class Decided(Struct, frozen=True):
+    """What a person has decided on a call."""
+
+    decision: Decision | None = None
+    """None where nobody was asked."""
+    binding: str = ""
+    """Exactly what they have decided on."""
+    answer: str = ""
+    """What they have answered in words."""
 
 
 SCRIPT = "script"

@@ -8,20 +8,21 @@ from sqlalchemy import Connection
 
 from agent_service import links
 from agent_service.answer_files import Workplace
-from agent_service.calls import PendingCall
+from agent_service.calls import Decided, PendingCall
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.clients.skills import SandboxSkills
 from agent_service.delegation import CallSubagents, Delegation, Endings
 from agent_service.live_turn import LiveTurn
+from agent_service.notices import notice_of
 from agent_service.sandbox import Place
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import approvals, sessions, watches
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.terminal import FOREGROUND_S
 from agent_service.tools.typed import KEPT
-from agent_service.watched import Wanted
+from agent_service.watched import Wanted, Watched
 from services.database import Database
 from services.leases import LeaseTable
 
@@ -49,15 +50,16 @@ class ToolContexts:
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
+        decided = turn.decided.get(call.key, Decided())
         return ToolContext(
             key=call.key,
             commands=SessionCommands(sandbox),
             files=SessionFiles(sandbox),
             state=_TurnState(self._database, self._turns, turn),
-            decision=turn.decisions.get(call.key),
+            decision=decided.decision,
             progress=progress,
-            decided_on=turn.bindings.get(call.key, ""),
-            answer=turn.answers.get(call.key, ""),
+            decided_on=decided.binding,
+            answer=decided.answer,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
             allowances=_TurnAllowances(self._database, self._turns, turn),
@@ -83,7 +85,7 @@ class ToolContexts:
 
 
 def _caller(turn: LiveTurn) -> Caller:
-    toolsets, denied = frozenset(turn.request.asked_toolsets), turn.denied
+    toolsets, denied = frozenset(turn.request.toolsets), turn.denied
     return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
 
 
@@ -185,10 +187,9 @@ class _TurnWatching(_OfTurn):
 
     async def watch(self, key: str, command: str, wanted: Wanted) -> None:
         """Tell of a command that was started, under the turn's fence."""
-        turn, sandbox_id = self._turn, self._sandbox.place.sandbox_id
-        if not await self._write(
-            lambda conn: watches.add(conn, turn, key, sandbox_id, command, wanted)
-        ):
+        sandbox_id = self._sandbox.place.sandbox_id
+        watched = Watched(key, sandbox_id, command, notice_of(self._turn), wanted)
+        if not await self._write(lambda conn: watches.add(conn, watched)):
             raise ToolFailed(
                 f"The command runs, but nobody is told of it: {watches.MAX_OF_SESSION} others "
                 "are watched already."

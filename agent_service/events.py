@@ -6,9 +6,8 @@ one or more durable `Event`s with a sequence. `Live` events are only for those w
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
-from msgspec import Struct, convert, field, to_builtins
+from msgspec import Struct, field
 
 from agent_service.usage import Usage
 
@@ -71,14 +70,18 @@ Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
 # Durable events
 
 
-class TurnStarted(Struct, frozen=True):
+class _Durable(Struct, frozen=True, tag=True):
+    """An event that is stored, by the name of its kind."""
+
+
+class TurnStarted(_Durable, frozen=True):
     """The turn runs."""
 
     session_id: str
     model: str
 
 
-class TextFinished(Struct, frozen=True):
+class TextFinished(_Durable, frozen=True):
     """A model call has finished with this text."""
 
     step: int
@@ -86,20 +89,20 @@ class TextFinished(Struct, frozen=True):
     tool_call_count: int
 
 
-class Noted(Struct, frozen=True):
+class Noted(_Durable, frozen=True):
     """Something about the session that is to be read with the answer."""
 
     text: str
 
 
-class UsageReported(Struct, frozen=True):
+class UsageReported(_Durable, frozen=True):
     """A model call's usage."""
 
     step: int
     usage: Usage
 
 
-class ToolStarted(Struct, frozen=True):
+class ToolStarted(_Durable, frozen=True):
     """A tool starts."""
 
     call_id: str
@@ -108,7 +111,7 @@ class ToolStarted(Struct, frozen=True):
     step: int
 
 
-class ToolFinished(Struct, frozen=True):
+class ToolFinished(_Durable, frozen=True):
     """A tool has finished; `preview` is what the model was told, cut from the middle."""
 
     call_id: str
@@ -122,57 +125,41 @@ class ToolFinished(Struct, frozen=True):
     sandbox_id: str = ""
 
 
-class Compressed(Struct, frozen=True):
+class Compressed(_Durable, frozen=True):
     """The conversation is sent shorter from now on; about how many tokens it had and has."""
 
     before_token_count: int
     after_token_count: int
 
 
-class ApprovalRequested(Struct, frozen=True):
-    """The turn waits for a person's decision until `expires_at`."""
+CLARIFY = "clarify"
+"""The tool whose questions are answered in words."""
+
+
+class ApprovalRequested(_Durable, frozen=True):
+    """The turn waits for a person's decision, or answer in words, until `expires_at`."""
 
     approval_id: str
     call_id: str
     tool: str
     subject: str
+    """What is decided on, or the question."""
     expires_at: datetime
     binding: str = ""
-    """What an allowance for longer is bound to; empty binds it to the tool."""
+    """What an allowance for longer is bound to; empty where there can be none."""
+    choices: tuple[str, ...] = ()
+    """Answers to choose from."""
 
 
-class ApprovalResolved(Struct, frozen=True):
-    """A decision was taken."""
+class ApprovalResolved(_Durable, frozen=True):
+    """A decision was taken, or nobody took one in time."""
 
     approval_id: str
     call_id: str
+    tool: str
     decision: Decision
     decided_by: str
-
-
-CLARIFY = "clarify"
-"""The tool whose questions are answered in words."""
-
-
-class ClarificationRequested(Struct, frozen=True):
-    """The turn waits for a person's answer until `expires_at`."""
-
-    clarification_id: str
-    call_id: str
-    question: str
-    choices: list[str]
-    expires_at: datetime
-
-
-class ClarificationAnswered(Struct, frozen=True):
-    """It waits no more; without an answer nobody gave one in time."""
-
-    clarification_id: str
-    call_id: str
-    answer: str
-    answered_by: str = ""
-    answer_id: str = ""
-    expired: bool = False
+    answer: str = ""
 
 
 class Outcome(StrEnum):
@@ -185,7 +172,7 @@ class Outcome(StrEnum):
     NEEDS_REVIEW = "needs_review"
 
 
-class TurnFinished(Struct, frozen=True):
+class TurnFinished(_Durable, frozen=True):
     """The turn has ended; `text` is the answer or what there was of it, `message` why it ended or
     what it may have left running."""
 
@@ -200,9 +187,6 @@ class TurnFinished(Struct, frozen=True):
     usage: Usage = field(default_factory=Usage)
 
 
-WaitsForPerson = (
-    ApprovalRequested | ApprovalResolved | ClarificationRequested | ClarificationAnswered
-)
 Durable = (
     TurnStarted
     | TextFinished
@@ -211,29 +195,11 @@ Durable = (
     | ToolStarted
     | ToolFinished
     | Compressed
-    | WaitsForPerson
+    | ApprovalRequested
+    | ApprovalResolved
     | TurnFinished
 )
-
 Event = Live | Durable
-
-_KINDS: dict[str, type[Durable]] = {
-    kind.__name__: kind
-    for kind in (
-        TurnStarted,
-        TextFinished,
-        Noted,
-        UsageReported,
-        ToolStarted,
-        ToolFinished,
-        Compressed,
-        ApprovalRequested,
-        ApprovalResolved,
-        ClarificationRequested,
-        ClarificationAnswered,
-        TurnFinished,
-    )
-}
 
 
 class Recorded(Struct, frozen=True):
@@ -246,16 +212,6 @@ class Recorded(Struct, frozen=True):
 
 
 PREVIEW_CHARS = 4000
-
-
-def encode(event: Durable) -> tuple[str, dict[str, Any]]:
-    """The stored kind and payload of a durable event."""
-    return type(event).__name__, to_builtins(event)
-
-
-def decode(kind: str, payload: dict[str, Any]) -> Durable:
-    """The durable event that `encode` stored."""
-    return convert(payload, _KINDS[kind])
 
 
 def preview(text: str) -> str:

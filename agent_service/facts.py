@@ -59,19 +59,12 @@ class ScriptReturned(_Returned, frozen=True):
 
 
 class ApprovalNeeded(Struct, frozen=True):
-    """A tool call may only run after a person has decided on `subject`."""
+    """A tool call goes on once a person has decided on `subject`, or has answered it in words."""
 
     call: PendingCall
     subject: str
     binding: str = ""
-
-
-class ClarificationNeeded(Struct, frozen=True):
-    """A tool call waits for a person's answer."""
-
-    call: PendingCall
-    question: str
-    choices: tuple[str, ...]
+    choices: tuple[str, ...] = ()
 
 
 class Compacted(Struct, frozen=True):
@@ -103,7 +96,6 @@ class Denied(Struct, frozen=True):
     commands: frozenset[str]
 
 
-Waiting = ApprovalNeeded | ClarificationNeeded
 Fact = (
     ModelAnswered
     | Denied
@@ -112,7 +104,7 @@ Fact = (
     | ToolDispatched
     | ToolReturned
     | ScriptReturned
-    | Waiting
+    | ApprovalNeeded
     | Consulted
     | Compacted
     | TurnFinished

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent_service.calls import PendingCall, PendingScript
+from agent_service.calls import Decided, PendingCall, PendingScript
 from agent_service.context.compaction import NOTHING, Compaction
-from agent_service.events import Decision, TurnFinished
+from agent_service.events import TurnFinished
 from agent_service.models.base import Purpose
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Overlay
@@ -17,13 +17,13 @@ from agent_service.requests import (
     PARENT_SESSION,
     REVIEW,
     SUBAGENT,
-    StoredRequest,
+    TurnRequest,
     Unattended,
 )
 from agent_service.usage import Usage
 from services.leases import Lease
 
-NO_REQUEST = StoredRequest("", {}, "")
+NO_REQUEST = TurnRequest("", "", "", "", {}, "")
 
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
 """Kinds of turns whose calls are counted apart from answers to somebody."""
@@ -62,7 +62,7 @@ class LiveTurn(Struct):
     """To the model that answers now; empty is the configured endpoint."""
     unattended: Unattended | None = None
     """What becomes of calls that need somebody's decision; None where somebody sits before it."""
-    request: StoredRequest = NO_REQUEST
+    request: TurnRequest = NO_REQUEST
     """What it was started with."""
     denied: frozenset[str] = frozenset()
     """Slash commands that somebody whose words it works on may not say."""
@@ -76,12 +76,8 @@ class LiveTurn(Struct):
     """Results of the running batch by message sequence, until all are there."""
     result_chars: dict[int, int] = field(default_factory=dict[int, int])
     """How long the turn's results are, by message sequence."""
-    decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
-    """What persons decided, by call key."""
-    bindings: dict[str, str] = field(default_factory=dict[str, str])
-    """Exactly what they decided on, by call key."""
-    answers: dict[str, str] = field(default_factory=dict[str, str])
-    """What persons answered in words, by call key."""
+    decided: dict[str, Decided] = field(default_factory=dict[str, Decided])
+    """What persons have decided, by call key."""
     compaction: Compaction = NOTHING
     """How the session's messages are sent."""
     overlay: Overlay = NO_OVERLAY

@@ -117,8 +117,8 @@ class AgentMetrics(Metrics, frozen=True):
                     name = self.tools.of(fact.call.call.name)
                     self.tool_seconds.labels(name, outcome).observe(fact.duration_ms / 1000)
                     self.uncertain.inc(fact.uncertain)
-                case ApprovalNeeded():
-                    self.asked.inc()
+                case ApprovalNeeded(call=call):
+                    self.asked.inc(call.call.name != CLARIFY)
                 case Compacted(helped=helped):
                     self.compressions.labels("helped" if helped else "in_vain").inc()
                 case TurnFinished(outcome):

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from agent_service.events import Outcome, TurnFinished
+from agent_service.live_turn import LiveTurn
 from agent_service.messaging import Message, Messenger, NotSent, SendingUnknown, Target
 from agent_service.requests import NOTICE, BusyMode, TurnRequest
 from agent_service.storage.steering import PASSED_ON
-from agent_service.storage.watches import Watched
 from agent_service.toolsets import ToolsetPolicy
 from agent_service.turns import Turns
+from agent_service.watched import News, Watched
 from services.clock import Clock
 from services.errors import Draining
 
@@ -45,23 +46,13 @@ class Notices:
         self._messenger = messenger
         self._clock = clock
 
-    async def tell(self, watched: Watched, number: int, text: str) -> None:
+    async def tell(self, watched: Watched, news: News) -> None:
         """Tell a notice of a command, and return once nothing of it is left to do.
 
         NotFound where the session is gone.
         """
-        request = TurnRequest(
-            turn_id=turn_id_of(watched.key, number),
-            profile=watched.profile,
-            session_id=watched.session_id,
-            text=text,
-            origin=watched.request.origin,
-            kind=NOTICE,
-            busy_mode=BusyMode.STEER,
-            toolsets=watched.request.toolsets,
-            model=watched.request.model,
-            denied=watched.request.denied,
-        )
+        turn_id = turn_id_of(watched.key, news.progress.told)
+        request = replace(watched.request, turn_id=turn_id, text=news.text)
         # What was turned off meanwhile is off for it, too.
         allowed = self._toolsets.of(request.profile, request.platform, request.toolsets)
         try:
@@ -86,6 +77,22 @@ class Notices:
                 await self._clock.sleep(AGAIN_S)
                 continue
             return
+
+
+def notice_of(turn: LiveTurn) -> TurnRequest:
+    """The turns that tell of what a turn has begun, but for their ids and texts."""
+    return TurnRequest(
+        turn_id="",
+        profile=turn.profile,
+        session_id=turn.session_id,
+        text="",
+        origin=turn.origin,
+        kind=NOTICE,
+        busy_mode=BusyMode.STEER,
+        toolsets=tuple(sorted(turn.toolsets)),
+        model=turn.request.model,
+        denied=tuple(sorted(turn.denied)),
+    )
 
 
 def turn_id_of(key: str, number: int) -> str:

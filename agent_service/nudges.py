@@ -4,13 +4,13 @@ What is counted and what begins with it is stored in the transaction that ends t
 happens once, whoever drives the turn and however often its drivers are lost.
 """
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.events import Outcome
-from agent_service.learning import NudgePolicy, ReviewKind, Telling
+from agent_service.learning import NudgePolicy, Telling
 from agent_service.live_turn import LiveTurn
-from agent_service.prompt.review import review_prompt
-from agent_service.requests import StoredRequest, Switched
+from agent_service.requests import Switched, TurnRequest
 from agent_service.storage import nudges, reviews
 from agent_service.storage.nudges import Counts
 from agent_service.transition import Transition
@@ -37,7 +37,9 @@ class Nudges:
         memory = memory and counts.turns >= policy.memory_turns
         skills = skills and counts.iterations >= policy.skill_iterations
         if (memory or skills) and _has_come_through(turn, ended.outcome):
-            reviews.begin(conn, self._review(turn, memory=memory, skills=skills), transition.now)
+            review = self._review(turn, memory=memory, skills=skills)
+            is_told = policy.telling is Telling.OFF
+            reviews.begin(conn, review, transition.now, is_told=is_told)
             counts = Counts(
                 turns=0 if memory else counts.turns, iterations=0 if skills else counts.iterations
             )
@@ -52,27 +54,15 @@ class Nudges:
             policy.skill_iterations > 0 and SKILLS in has,
         )
 
-    def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> reviews.Asked:
+    def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> TurnRequest:
         # Another model may have taken over; it has the conversation in its cache.
         is_first = (turn.route, turn.model) == ("", turn.request.model)
-        request = StoredRequest(
-            text="",
-            origin=turn.origin,
-            model=turn.request.model,
-            toolsets=tuple(sorted(turn.toolsets)),
-            denied=tuple(sorted(turn.denied)),
+        last = replace(
+            turn.request,
             switched=None if is_first else Switched(turn.route, turn.model),
+            denied=tuple(sorted(turn.denied)),
         )
-        return reviews.Asked(
-            turn_id=reviews.turn_id_of(turn.id),
-            profile=turn.profile,
-            session_id=turn.session_id,
-            parent_turn_id=turn.id,
-            prompt=review_prompt(memory=memory, skills=skills),
-            kind=ReviewKind.of(memory=memory, skills=skills),
-            request=request,
-            is_told=self.policy.telling is Telling.OFF,
-        )
+        return reviews.asked(last, reviews.turn_id_of(turn.id), memory=memory, skills=skills)
 
 
 def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:

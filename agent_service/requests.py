@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct, field, json
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from agent_service.usage import Usage
 from services.project_notes import NotesAbove
@@ -38,7 +38,12 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 """Kinds of turns that nobody sits before."""
 
 
-_OWN = frozenset({"allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"})
+_OWN = frozenset(
+    {
+        *("allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"),
+        "switched",
+    }
+)
 """What the agent makes of a request, and nobody asks for."""
 
 
@@ -97,8 +102,15 @@ class Said(Struct, frozen=True):
     """Where the data of others in it is from."""
 
 
-class TurnRequest(Struct, frozen=True):
-    """A turn to start."""
+class Switched(Struct, frozen=True):
+    """Another model answers for the rest of the turn."""
+
+    route: str
+    model: str
+
+
+class TurnRequest(Struct, frozen=True, omit_defaults=True):
+    """A turn to start, and what is kept of that with the turn."""
 
     turn_id: str
     profile: str
@@ -146,13 +158,16 @@ class TurnRequest(Struct, frozen=True):
     loaded: tuple[str, ...] = ()
     """Their texts as the model gets them."""
     denied: tuple[str, ...] = ()
-    """Slash commands that whoever says it may not say."""
+    """Slash commands that whoever says it may not say; once it runs, those of all whose
+    words the turn works on by now."""
     untrusted: tuple[str, ...] = ()
     """Where data of others came from that its text may be made of."""
     traceparent: str = ""
     """Of the call that it came with; empty where nobody traces."""
     asked: str = ""
     """The digest of what was asked for, where some of that is a secret and left out."""
+    switched: Switched | None = None
+    """The model that has taken over."""
 
     @property
     def is_script_only(self) -> bool:
@@ -187,57 +202,26 @@ class TurnRequest(Struct, frozen=True):
         """What its sender says, or where that is nothing, what the sender passes on."""
         return self.text if self.text.strip() or not self.quotes else self.quotes[0].text
 
-    def stored(self, default_model: str, said: Said) -> "StoredRequest":
-        """What is kept of it with the turn."""
-        return StoredRequest(
+    @property
+    def steers(self) -> bool:
+        """Whether it joins the work in progress."""
+        return self.busy_mode is BusyMode.STEER
+
+    def stored(self, default_model: str, said: Said) -> "TurnRequest":
+        """What is kept of it with the turn: nothing that only the beginning of a session needs."""
+        return replace(
+            self,
             text=said.text,
-            origin=self.origin,
-            model=self.model or default_model,
             untrusted=said.untrusted,
-            max_model_calls=self.max_model_calls,
-            toolsets=self.granted,
-            asked_toolsets=self.toolsets,
-            steers=self.busy_mode is BusyMode.STEER,
-            retries=self.retries,
-            unattended=self.unattended,
-            denied=self.denied,
-            traceparent=self.traceparent,
-            notices=self.notices,
-            script=self.script,
+            model=self.model or default_model,
+            system_message="",
+            ephemeral_system_prompt="",
+            prefill=(),
+            quotes=(),
+            screened=(),
+            loaded=(),
+            notes_above=None,
         )
-
-
-class Switched(Struct, frozen=True):
-    """Another model answers for the rest of the turn."""
-
-    route: str
-    model: str
-
-
-class StoredRequest(Struct, frozen=True, omit_defaults=True):
-    """What is kept of a request with its turn; fields have the meaning that they have there."""
-
-    text: str
-    """The message as the model gets it."""
-    origin: Mapping[str, str]
-    model: str
-    """That it asks for, or the configured one."""
-    untrusted: tuple[str, ...] = ()
-    max_model_calls: int = 0
-    toolsets: tuple[str, ...] = ()
-    """Those that it gets; empty means all."""
-    asked_toolsets: tuple[str, ...] = ()
-    steers: bool = False
-    """It joins the work in progress."""
-    retries: bool = False
-    unattended: Unattended | None = None
-    denied: tuple[str, ...] = ()
-    """Those of all whose words the turn works on by now."""
-    traceparent: str = ""
-    notices: tuple[str, ...] = ()
-    script: Script | None = None
-    switched: Switched | None = None
-    """The model that has taken over."""
 
 
 class TurnInfo(Struct, frozen=True):

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.learning import NudgePolicy, ReviewKind, Telling
+from agent_service.learning import NudgePolicy, Telling
 from agent_service.live_turn import LiveTurn
 from agent_service.memory.entries import parse
 from agent_service.messaging import (
@@ -22,7 +22,6 @@ from agent_service.messaging import (
     Target,
 )
 from agent_service.nudges import MEMORY, SKILLS
-from agent_service.prompt.review import review_prompt
 from agent_service.requests import REVIEW, TurnInfo, TurnRequest
 from agent_service.skills.manage import NOTES as SKILL_CHANGES
 from agent_service.storage import reviews, sessions, turns
@@ -32,7 +31,7 @@ from agent_service.storage.schema import turn as turn_rows
 from agent_service.storage.session_changes import hold, hold_idle
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, DatabaseUnavailable, Draining, FailedPrecondition
+from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
 from services.lifecycle import Workers
 
 LOOK_S = 60.0
@@ -41,8 +40,8 @@ TOLD_AT_ONCE = 20
 LINE_CHARS = 300
 
 _log = logging.getLogger(__name__)
-_LAST_TURN = (
-    sa.select(turn_rows.c.id, turn_rows.c.request)
+_LAST_REQUEST = (
+    sa.select(turn_rows.c.request)
     .where(turn_rows.c.session_id == sa.bindparam("session_id"))
     .order_by(turn_rows.c.created_at.desc(), turn_rows.c.id.desc())
     .limit(1)
@@ -124,18 +123,18 @@ class Reviews:
 
         NotFound where there is none, FailedPrecondition where it is busy or nothing can be kept.
         """
-        has = self._policy.toolsets
-        now = self._clock.now()
+        now, digest = self._clock.now(), _digest(request)
 
         def write(conn: Connection) -> TurnInfo:
-            if (known := _known(conn, request)) is not None:
+            if (known := turns.existing(conn, request, digest)) is not None:
                 return known
             hold(conn, request.session_id, request.profile)
             # Whoever asked for the same at the same time has begun it, or waits here.
-            if (known := _known(conn, request)) is not None:
+            if (known := turns.existing(conn, request, digest)) is not None:
                 return known
             hold_idle(conn, request.session_id, request.profile)
-            reviews.begin(conn, _asked(conn, request, has), now)
+            review = _review(conn, request, self._policy.toolsets)
+            reviews.begin(conn, review, now, is_told=True, digest=digest)
             return turns.get(conn, request.turn_id, request.profile)
 
         return await self._database.write(write)
@@ -159,42 +158,19 @@ class Reviews:
         await self._database.write(lambda conn: reviews.told(conn, found.turn_id))
 
 
-_BY_ID = sa.select(turn_rows).where(turn_rows.c.id == sa.bindparam("id"))
-
-
-def _known(conn: Connection, request: TurnRequest) -> TurnInfo | None:
-    """The review of this id, if it has begun."""
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one_or_none()
-    if known is None:
-        return None
-    if (known["profile"], known["request_digest"]) != (request.profile, _digest(request)):
-        raise AlreadyExists(f"turn {request.turn_id} was started with another request")
-    return turns.info(known)
-
-
 def _digest(request: TurnRequest) -> str:
     return hashlib.sha256(f"{REVIEW}/{request.session_id}".encode()).hexdigest()
 
 
-def _asked(conn: Connection, request: TurnRequest, has: Collection[str]) -> reviews.Asked:
-    last = conn.execute(_LAST_TURN, {"session_id": request.session_id}).one_or_none()
+def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> TurnRequest:
+    last: TurnRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": request.session_id})
     if last is None:
         raise FailedPrecondition(f"nothing was said in session {request.session_id} yet")
-    usable = set(last.request.toolsets or has) & set(has)
+    usable = set(last.granted or has) & set(has)
     if not usable & {MEMORY, SKILLS}:
         raise FailedPrecondition("neither memory nor skills can be used in the session")
     memory, skills = MEMORY in usable, SKILLS in usable
-    return reviews.Asked(
-        turn_id=request.turn_id,
-        profile=request.profile,
-        session_id=request.session_id,
-        parent_turn_id=last.id,
-        prompt=review_prompt(memory=memory, skills=skills, is_last=True),
-        kind=ReviewKind.of(memory=memory, skills=skills),
-        request=last.request,
-        is_told=True,
-        digest=_digest(request),
-    )
+    return reviews.asked(last, request.turn_id, memory=memory, skills=skills, is_last=True)
 
 
 def _gained(conn: Connection, found: Untold) -> Gained:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import (
+    CLARIFY,
     ApprovalRequested,
-    ClarificationRequested,
     Compressed,
     Durable,
     Noted,
@@ -24,7 +24,6 @@ from agent_service.events import (
 )
 from agent_service.facts import (
     ApprovalNeeded,
-    ClarificationNeeded,
     Compacted,
     Consulted,
     Denied,
@@ -79,9 +78,6 @@ class Transition(Struct):
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
-    clarifications: list[ClarificationRequested] = field(
-        default_factory=list[ClarificationRequested]
-    )
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
     """What each answer used, and which model gave it."""
     settled: list[str] = field(default_factory=list[str])
@@ -134,7 +130,7 @@ class Transition(Struct):
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
             case ToolReturned() | ScriptReturned():
                 self._returned(fact)
-            case ApprovalNeeded() | ClarificationNeeded():
+            case ApprovalNeeded():
                 self._needed(fact)
             case Compacted():
                 self._compacted(fact)
@@ -197,22 +193,20 @@ class Transition(Struct):
         self.after.result_chars[call.message_sequence] = len(fact.text)
         self.messages.append(new)
 
-    def _needed(self, fact: ApprovalNeeded | ClarificationNeeded) -> None:
-        expires_at = self.now + self.turn.approval_timeout
-        key, name = fact.call.key, fact.call.call.name
+    def _needed(self, fact: ApprovalNeeded) -> None:
+        key, tool = fact.call.key, fact.call.call.name
         self.after.waits_for_person = True
-        if isinstance(fact, ApprovalNeeded):
-            approval = ApprovalRequested(
-                f"apr_{key}", key, name, fact.subject, expires_at, fact.binding
-            )
-            self.approvals.append(approval)
-            self._event(approval)
-        else:
-            clarification = ClarificationRequested(
-                f"clr_{key}", key, fact.question, list(fact.choices), expires_at
-            )
-            self.clarifications.append(clarification)
-            self._event(clarification)
+        asked = ApprovalRequested(
+            approval_id=f"{'clr' if tool == CLARIFY else 'apr'}_{key}",
+            call_id=key,
+            tool=tool,
+            subject=fact.subject,
+            expires_at=self.now + self.turn.approval_timeout,
+            binding=fact.binding,
+            choices=fact.choices,
+        )
+        self.approvals.append(asked)
+        self._event(asked)
 
     def _finished(self, fact: TurnFinished) -> None:
         if fact.text and not self.after.model_calls:  # said by no model, and so not yet

@@ -21,10 +21,9 @@ from agent_service.models.configured import ConfiguredModel
 from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
 from agent_service.runner import Driving, Runner, Stop
 from agent_service.spans import turn_span
-from agent_service.storage import approvals, claims, clarifications, journal, turns
-from agent_service.storage.approvals import ApprovalInfo
+from agent_service.storage import approvals, claims, journal, turns
+from agent_service.storage.approvals import Answer, ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
-from agent_service.storage.clarifications import Answer, Answered
 from agent_service.storage.turns import SessionDraft, Stored
 from agent_service.watching import TurnStream, Watching
 from services.clock import Clock
@@ -184,15 +183,15 @@ class Turns:
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
         )
         self._wake.set()
-        if resolved.event is not None:
+        if resolved.is_new:
             self._metrics.decided(resolved.approval, decision, now)
             _note_decision(resolved.approval)
         return resolved.approval
 
-    async def answer(self, given: Answer) -> Answered:
+    async def answer(self, given: Answer) -> ApprovalInfo:
         """Take a person's answer; the turn goes on once it waits for nothing else."""
         now = self._clock.now()
-        answered = await self._database.write(lambda conn: clarifications.answer(conn, given, now))
+        answered = await self._database.write(lambda conn: approvals.answer(conn, given, now))
         self._wake.set()
         return answered
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from agent_service.requests import TurnRequest
 from agent_service.sandbox import Stream
 
 Fence = Callable[[str], str]
@@ -32,6 +33,18 @@ class Wanted(Struct, frozen=True):
     """Texts that a line of its output has in it."""
 
 
+class Watched(Struct, frozen=True):
+    """A command that is watched."""
+
+    key: str
+    sandbox_id: str
+    """Where it runs; its session may have another sandbox by now."""
+    command: str
+    request: TurnRequest
+    """The turns that tell of it, but for their ids and texts."""
+    wanted: Wanted
+
+
 class Progress(Struct, frozen=True):
     """How far a command was looked at, and told of."""
 
@@ -42,6 +55,14 @@ class Progress(Struct, frozen=True):
     told_of_matches: int = 0
     is_over: bool = False
     """Nothing is left to be told but the notice that is being told."""
+
+
+class News(Struct, frozen=True):
+    """What is to be told, and how far the command was looked at then."""
+
+    text: str
+    """Empty where nothing is to be told."""
+    progress: Progress
 
 
 class Lines:
@@ -103,10 +124,10 @@ class Lines:
 
 
 def said_of_matches(
-    key: str, command: str, lines: Sequence[str], more: int, told: int, fence: Fence
+    watched: Watched, lines: Sequence[str], more: int, told: int, fence: Fence
 ) -> str:
     """What the model is told of lines that match."""
-    parts = [f"A command in the background wrote what you watch for: {_named(key, command)}"]
+    parts = [f"A command in the background wrote what you watch for: {_named(watched)}"]
     parts.append(_quoted(lines, fence))
     if more:
         parts.append(f"({more} more lines match.)")
@@ -115,9 +136,9 @@ def said_of_matches(
     return _notice(parts)
 
 
-def said_of_end(key: str, command: str, how: str, tail: str, fence: Fence) -> str:
+def said_of_end(watched: Watched, how: str, tail: str, fence: Fence) -> str:
     """What the model is told of a command that has ended; `tail` is its newest output."""
-    parts = [f"A command in the background has ended, {how}: {_named(key, command)}"]
+    parts = [f"A command in the background has ended, {how}: {_named(watched)}"]
     lines = tail.splitlines()[-MAX_LINES:]
     if lines:
         parts.append("The end of its output:")
@@ -125,22 +146,22 @@ def said_of_end(key: str, command: str, how: str, tail: str, fence: Fence) -> st
     return _notice(parts)
 
 
-def said_of_loss(key: str, command: str) -> str:
+def said_of_loss(watched: Watched) -> str:
     """What the model is told of a command of which nobody knows any more."""
     said = "A command in the background is gone with its sandbox, and how it ended is not known"
-    return _notice([f"{said}: {_named(key, command)}"])
+    return _notice([f"{said}: {_named(watched)}"])
 
 
-def said_of_no_executor(key: str, command: str) -> str:
+def said_of_no_executor(watched: Watched) -> str:
     """What the model is told of a command whose executor does not answer any more."""
     said = "A command in the background is lost: its executor has not answered for a while"
-    return _notice([f"{said}, and it is not looked at again: {_named(key, command)}"])
+    return _notice([f"{said}, and it is not looked at again: {_named(watched)}"])
 
 
-def _named(key: str, command: str) -> str:
-    line = " ".join(command.split())
+def _named(watched: Watched) -> str:
+    line = " ".join(watched.command.split())
     shown = line if len(line) <= MAX_COMMAND_CHARS else f"{line[:MAX_COMMAND_CHARS]}…"
-    return f"session_id {key}, `{shown}`."
+    return f"session_id {watched.key}, `{shown}`."
 
 
 def _quoted(lines: Sequence[str], fence: Fence) -> str:

@@ -7,13 +7,11 @@ looked at, before it is told: whoever watches next goes on with the same notice.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection
 
 from agent_service.clients.commands import SessionCommands
 from agent_service.clients.leases import SandboxLeases, WatchedSandbox
@@ -29,13 +27,14 @@ from agent_service.sandbox import (
 )
 from agent_service.storage import watches
 from agent_service.storage.claims import Claimant
-from agent_service.storage.watches import Watched
 from agent_service.tools.taint import fenced
 from agent_service.tools.terminal import describe_exit
 from agent_service.watched import (
     MAX_MATCH_NOTICES,
     Lines,
+    News,
     Progress,
+    Watched,
     said_of_end,
     said_of_loss,
     said_of_matches,
@@ -81,14 +80,6 @@ class Looking(Protocol):
         ...
 
 
-class News(Struct, frozen=True):
-    """What is to be told, and how far the command was looked at then."""
-
-    text: str
-    """Empty where the command ends with nothing to be told."""
-    progress: Progress
-
-
 class Watch:
     """Looks at a command until there is something to be told."""
 
@@ -96,6 +87,7 @@ class Watch:
         self,
         commands: Looking,
         watched: Watched,
+        offsets: Mapping[str, int],
         clock: Clock,
         opening: Callable[[], Opening | None],
     ) -> None:
@@ -104,12 +96,11 @@ class Watch:
         self._watched = watched
         self._clock = clock
         self._opening = opening
-        self._lines = Lines(watched.wanted.patterns, watched.progress.offsets)
+        self._lines = Lines(watched.wanted.patterns, offsets)
         self._tell_from = 0.0
 
     async def next(self, progress: Progress) -> News:
         """The next news; SandboxUnavailable or CommandUncertain where nobody can be asked."""
-        key, command = self._watched.key, self._watched.command
         try:
             while True:
                 if (ended := await self._ended(progress)) is not None:
@@ -117,14 +108,14 @@ class Watch:
                 if self._may_tell(progress):
                     self._tell_from = self._clock.monotonic() + PAUSE_S
                     told = progress.told_of_matches + 1
-                    text = said_of_matches(key, command, *self._lines.take(), told, self._fence)
+                    text = said_of_matches(self._watched, *self._lines.take(), told, self._fence)
                     return News(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
-            return self._gone(progress, said_of_loss(key, command))
+            return self._gone(progress, said_of_loss(self._watched))
 
     def given_up(self, progress: Progress) -> News:
         """The last news of a command whose executor does not come back."""
-        return self._gone(progress, said_of_no_executor(self._watched.key, self._watched.command))
+        return self._gone(progress, said_of_no_executor(self._watched))
 
     def _gone(self, progress: Progress, said: str) -> News:
         text = "\n\n".join([*self._last_lines(progress), said])
@@ -177,7 +168,7 @@ class Watch:
         if self._watched.wanted.end:
             await self._clock.sleep(GRACE_S)
             how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
-            end = [said_of_end(self._watched.key, self._watched.command, how, tail, self._fence)]
+            end = [said_of_end(self._watched, how, tail, self._fence)]
         # Where its output could not be read, the lines wait for the next try.
         said = [*self._last_lines(progress), *end]
         return News("\n\n".join(said), self._noted(progress, is_over=True))
@@ -188,8 +179,8 @@ class Watch:
             return []
         self._lines.end()
         lines, more = self._lines.take()
-        told, key, command = progress.told_of_matches + 1, self._watched.key, self._watched.command
-        return [said_of_matches(key, command, lines, more, told, self._fence)] if lines else []
+        told = progress.told_of_matches + 1
+        return [said_of_matches(self._watched, lines, more, told, self._fence)] if lines else []
 
     def _fence(self, quoted: str) -> str:
         """Output between marks, where others can have put something into its sandbox."""
@@ -259,14 +250,14 @@ class Watches:
             since = self._clock.monotonic()
             claim = partial(watches.claim, leases=self._leases, key=key, owner=self._owner)
             if (claimed := await self._database.write(claim)) is not None:
-                lease, watched = claimed
+                lease, watched, news = claimed
                 self._watching.add(key)
-                task = workers.start(f"watch of {key}", self._watch(lease, watched))
+                task = workers.start(f"watch of {key}", self._watch(lease, watched, news))
                 self._keeper.hold(lease, since, task.cancel)
 
-    async def _watch(self, lease: Lease, watched: Watched) -> None:
+    async def _watch(self, lease: Lease, watched: Watched, news: News) -> None:
         try:
-            await self._follow(lease, watched)
+            await self._follow(lease, watched, news)
         except Fenced:
             _log.info("command %s is watched no more", watched.key)
         except DatabaseUnavailable as error:
@@ -277,34 +268,35 @@ class Watches:
             self._keeper.drop(lease)
             self._watching.discard(watched.key)
 
-    async def _follow(self, lease: Lease, watched: Watched) -> None:
+    async def _follow(self, lease: Lease, watched: Watched, news: News) -> None:
         """Look at a command and tell of it, until nothing is left to be told."""
         sandbox = WatchedSandbox(self._sandboxes, watched, self._owner)
-        commands = SessionCommands(sandbox)
-        watch = Watch(commands, watched, self._clock, lambda: sandbox.place.opening)
-        progress, notice = watched.progress, watched.notice
+        watch = Watch(
+            SessionCommands(sandbox),
+            watched,
+            news.progress.offsets,
+            self._clock,
+            lambda: sandbox.place.opening,
+        )
         while True:
-            if notice:
+            if news.text:
                 try:
-                    await self._notices.tell(watched, progress.told, notice)
+                    await self._notices.tell(watched, news)
                 except NotFound:
                     return  # its session is gone
-                await self._store(partial(watches.told, leases=self._leases, lease=lease))
-            if progress.is_over:
+                await self._note(lease, News("", news.progress))
+            if news.progress.is_over:
                 break
-            news = await self._news(watch, sandbox, watched, progress)
-            progress, notice = news.progress, self._redactor.redact(news.text)
-            if notice:
-                await self._store(
-                    partial(
-                        watches.note,
-                        leases=self._leases,
-                        lease=lease,
-                        progress=progress,
-                        notice=notice,
-                    )
-                )
-        await self._store(partial(watches.forget, leases=self._leases, lease=lease))
+            news = await self._news(watch, sandbox, watched, news.progress)
+            news = replace(news, text=self._redactor.redact(news.text))
+            if news.text:
+                await self._note(lease, news)
+        forget = partial(watches.forget, leases=self._leases, lease=lease)
+        await unbroken(self._database.write(forget))
+
+    async def _note(self, lease: Lease, news: News) -> None:
+        note = partial(watches.note, leases=self._leases, lease=lease, news=news)
+        await unbroken(self._database.write(note))
 
     async def _news(
         self, watch: Watch, sandbox: WatchedSandbox, watched: Watched, progress: Progress
@@ -316,13 +308,10 @@ class Watches:
             except (SandboxUnavailable, CommandUncertain) as error:
                 _log.info("command %s cannot be looked at: %s", watched.key, error)
             is_elsewhere = partial(
-                watches.is_worked_in, session_id=watched.session_id, owner=self._owner
+                watches.is_worked_in, session_id=watched.request.session_id, owner=self._owner
             )
             if await self._database.read(is_elsewhere):
                 raise _WorkedInElsewhere
             if sandbox.is_lost:
                 return watch.given_up(progress)
             await self._clock.sleep(RETRY_S)
-
-    async def _store(self, write: Callable[[Connection], None]) -> None:
-        await unbroken(self._database.write(write))

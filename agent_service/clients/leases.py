@@ -23,7 +23,7 @@ from agent_service.sandbox import (
 )
 from agent_service.storage import bindings, watches
 from agent_service.storage.bindings import Binding
-from agent_service.storage.watches import Watched
+from agent_service.watched import Watched
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
@@ -301,7 +301,7 @@ class WatchedSandbox:
 
     def __init__(self, leases: SandboxLeases, watched: Watched, owner: Owner) -> None:
         self.place = Place()
-        self.profile = watched.profile
+        self.profile = watched.request.profile
         self.resumed = True
         self._leases = leases
         self._watched = watched
@@ -322,11 +322,9 @@ class WatchedSandbox:
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
     ) -> Held:
         """The sandbox, as `SandboxLeases.again` gives it."""
-        watched = self._watched
+        session_id, sandbox_id = self._watched.request.session_id, self._watched.sandbox_id
         try:
-            held = await self._leases.again(
-                watched.profile, watched.session_id, watched.sandbox_id, self._owner
-            )
+            held = await self._leases.again(self.profile, session_id, sandbox_id, self._owner)
         except ExecutorAway:
             self._away_since = self._away_since or asyncio.get_running_loop().time()
             raise
@@ -342,7 +340,7 @@ class WatchedSandbox:
         is_away = self._leases.does_not_answer(held.binding.endpoint, error)
         if not is_gone(error) and not is_away:
             return False
-        self._leases.forget(self._watched.session_id, held)
+        self._leases.forget(self._watched.request.session_id, held)
         return True
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from agent_service.events import Decision
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage import approvals as storage
-from agent_service.storage.clarifications import Answer
+from agent_service.storage.approvals import Answer
 from agent_service.turns import Turns
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1 import turn_event_pb2
@@ -73,7 +73,7 @@ class ApprovalServicer(ApprovalServiceServicer):
             raise InvalidArgument("that is no answer", fields={"answer": limit})
         given = Answer(
             profile=profile_of(request.profile),
-            text=self._redact(request.answer),
+            text=self._redact(request.answer).replace("\0", ""),
             answered_by=request.answered_by,
             clarification_id=request.clarification_id,
             session_id=request.session_id,
@@ -82,7 +82,7 @@ class ApprovalServicer(ApprovalServiceServicer):
         )
         answered = await self._turns.answer(given)
         return pb.AnswerClarificationResponse(
-            clarification_id=answered.clarification_id, turn_id=answered.turn_id
+            clarification_id=answered.approval_id, turn_id=answered.turn_id
         )
 
 

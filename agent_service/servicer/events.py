@@ -1,7 +1,9 @@
 """Turn events on the wire."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from agent_service import events
@@ -14,37 +16,17 @@ from hermes.common.v1 import error_pb2
 MESSAGE_BYTES = 512 * 1024
 """Events that come together are sent in messages of about so much."""
 
-_FIELDS: dict[type[events.Event], str] = {
-    events.TextDelta: "text_delta",
-    events.ReasoningDelta: "reasoning_delta",
-    events.TextSnapshot: "text_snapshot",
-    events.ToolProgress: "tool_progress",
-    events.Notice: "notice",
-    events.TurnStarted: "turn_started",
-    events.TextFinished: "text_finished",
-    events.Noted: "notice",
-    events.UsageReported: "usage_reported",
-    events.ToolStarted: "tool_started",
-    events.ToolFinished: "tool_finished",
-    events.Compressed: "compressed",
-    events.ApprovalRequested: "approval_requested",
-    events.ApprovalResolved: "approval_resolved",
-    events.ClarificationRequested: "clarification_requested",
-    events.ClarificationAnswered: "clarification_answered",
-    events.TurnFinished: "turn_finished",
-}
-
 
 def turn_event(recorded: events.Recorded) -> pb.TurnEvent:
     """An event as watchers get it."""
-    event = recorded.event
-    content: dict[str, Any] = {_FIELDS[type(event)]: _content(event)}
+    name, content = _content(recorded.event)
+    fields: dict[str, Any] = {name: content}
     return pb.TurnEvent(
         sequence=recorded.sequence,
         time=timestamp(recorded.time),
         attempt=recorded.attempt,
         ignorable=not recorded.sequence,
-        **content,
+        **fields,
     )
 
 
@@ -62,29 +44,55 @@ def in_messages(batch: Iterable[pb.TurnEvent]) -> Iterator[list[pb.TurnEvent]]:
         yield together
 
 
-def _content(event: events.Event) -> pb.TurnFinished | dict[str, Any]:
-    """The event's message; most have the same fields as ours."""
-    if isinstance(event, events.TurnFinished):
-        return _turn_finished(event)
+def _content(event: events.Event) -> tuple[str, pb.TurnFinished | dict[str, Any]]:
+    """The name of the event's message, and what is in it: most have the same fields as ours."""
     fields: dict[str, Any] = {name: getattr(event, name) for name in event.__struct_fields__}
     match event:
+        case events.TurnFinished():
+            return "turn_finished", _turn_finished(event)
         case events.Noted():
-            fields["lasts"] = True
+            return "notice", fields | {"lasts": True}
         case events.UsageReported():
             fields["usage"] = usage(event.usage)
         case events.ToolFinished():
             fields["duration"] = timedelta(milliseconds=fields.pop("duration_ms"))
         case events.ApprovalRequested():
-            fields["can_be_always"] = bool(fields.pop("binding"))
+            return _approval_requested(event)
         case events.ApprovalResolved():
-            fields["decision"] = decision_number(event.decision)
-        case events.ClarificationAnswered():
-            del fields["answer_id"]
+            return _approval_resolved(event)
         case _:
             pass
-    if "expires_at" in fields:
-        fields["expire_time"] = timestamp(fields.pop("expires_at"))
-    return fields
+    return _name(type(event)), fields
+
+
+@cache
+def _name(kind: type[events.Event]) -> str:
+    return re.sub(r"(?<=.)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _approval_requested(event: events.ApprovalRequested) -> tuple[str, dict[str, Any]]:
+    wire = {"call_id": event.call_id, "expire_time": timestamp(event.expires_at)}
+    if event.tool == events.CLARIFY:
+        asked = {"question": event.subject, "choices": event.choices}
+        return "clarification_requested", wire | asked | {"clarification_id": event.approval_id}
+    asked = {"tool": event.tool, "subject": event.subject, "can_be_always": bool(event.binding)}
+    return "approval_requested", wire | asked | {"approval_id": event.approval_id}
+
+
+def _approval_resolved(event: events.ApprovalResolved) -> tuple[str, dict[str, Any]]:
+    wire = {"call_id": event.call_id}
+    if event.tool == events.CLARIFY:
+        return "clarification_answered", wire | {
+            "clarification_id": event.approval_id,
+            "answer": event.answer,
+            "answered_by": event.decided_by,
+            "expired": event.decision is events.Decision.EXPIRED,
+        }
+    return "approval_resolved", wire | {
+        "approval_id": event.approval_id,
+        "decision": decision_number(event.decision),
+        "decided_by": event.decided_by,
+    }
 
 
 def _turn_finished(event: events.TurnFinished) -> pb.TurnFinished:

@@ -1,4 +1,4 @@
-"""Approvals: each decided once, by whoever comes first."""
+"""Approvals, and questions that are answered in words: each decided once, by whoever is first."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,8 @@ from sqlalchemy import Connection, bindparam
 from agent_service import events
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import PARENT_TURN, StoredRequest
+from agent_service.requests import PARENT_TURN, TurnRequest
+from agent_service.storage import denials
 from agent_service.storage.schema import approval, approval_grant, turn
 from agent_service.storage.turn_rows import insert_events
 from agent_service.storage.turns import REQUEST
@@ -35,14 +36,29 @@ class ApprovalInfo(Struct, frozen=True):
     requester: str
     """The platform's id of who has asked for what is to be done; empty where a program has."""
     platform: str
-    """Where they have; empty where an earlier release has stored it."""
+    """Where they have."""
 
 
 class Resolved(Struct, frozen=True):
-    """A decision, and the event that tells of it when it was taken just now."""
+    """A decision, and whether it was taken just now."""
 
     approval: ApprovalInfo
-    event: events.Recorded | None
+    is_new: bool
+
+
+class Answer(Struct, frozen=True):
+    """What a person answers in words, and to what."""
+
+    profile: str
+    text: str
+    answered_by: str
+    clarification_id: str = ""
+    session_id: str = ""
+    """Whose question is meant where none is named: the one that has waited longest."""
+    answer_id: str = ""
+    """The same for the same answer, however often it comes."""
+    denied: tuple[str, ...] = ()
+    """Slash commands that whoever answers may not say."""
 
 
 _INSERT = sa.insert(approval)
@@ -63,7 +79,23 @@ _EXPIRED = sa.select(approval).where(
 _DECIDE = (
     sa.update(approval)
     .where(approval.c.id == bindparam("key"), approval.c.decision.is_(None))
-    .values(decision=bindparam("taken"), decided_by=bindparam("by"))
+    .values(
+        decision=bindparam("taken"),
+        decided_by=bindparam("by"),
+        answer=bindparam("text"),
+        answer_id=bindparam("said"),
+    )
+)
+_QUESTIONS = sa.select(approval).where(
+    approval.c.tool == events.CLARIFY,
+    approval.c.session_id == bindparam("session_id"),
+    approval.c.profile == bindparam("profile"),
+)
+_OLDEST_QUESTION = _QUESTIONS.where(approval.c.decision.is_(None)).order_by(
+    approval.c.created_at, approval.c.id
+)
+_LAST_ANSWERED = _QUESTIONS.where(approval.c.decision == Decision.ANSWERED).order_by(
+    approval.c.created_at.desc()
 )
 _OPEN_OF_TURN = sa.select(sa.func.count()).where(
     approval.c.turn_id == bindparam("turn_id"), approval.c.decision.is_(None)
@@ -99,31 +131,26 @@ _FIND_GRANT = sa.select(sa.func.count()).where(
 
 def ask(conn: Connection, transition: Transition) -> None:
     """Store what a turn waits for a person's decision or answer on."""
-    asked = [(a.approval_id, a.call_id, a.tool, a.subject, a.binding) for a in transition.approvals]
-    asked += [
-        (c.clarification_id, c.call_id, events.CLARIFY, c.question, "")
-        for c in transition.clarifications
-    ]
     live = transition.turn
     asker = _origin(conn, live)
     rows = [
         {
-            "id": asked_id,
+            "id": asked.approval_id,
             "profile": live.profile,
             "session_id": live.session_id,
             "turn_id": live.id,
-            "call_id": call_id,
-            "tool": tool,
-            "subject": subject.replace("\0", ""),
-            "binding": binding,
+            "call_id": asked.call_id,
+            "tool": asked.tool,
+            "subject": asked.subject.replace("\0", ""),
+            "binding": asked.binding,
             "decision": None,
             "decided_by": "",
             "created_at": transition.now,
-            "expires_at": transition.now + live.approval_timeout,
+            "expires_at": asked.expires_at,
             "requester": asker.get("user_id", "")[:200],
             "platform": asker.get("platform", live.platform)[:32],
         }
-        for asked_id, call_id, tool, subject, binding in asked
+        for asked in transition.approvals
     ]
     conn.execute(_INSERT, rows)
 
@@ -155,27 +182,35 @@ def resolve(
         raise FailedPrecondition(f"{approval_id} is a question: it is answered in words")
     for_longer = decision in (Decision.SESSION, Decision.ALWAYS)
     if for_longer and not row.binding:
-        # An earlier release has asked, which did not note what exactly the call does.
         raise FailedPrecondition(f"approval {approval_id} can only be given once")
     if row.expires_at < now and decision is not Decision.EXPIRED and row.decision is None:
         raise FailedPrecondition(f"approval {approval_id} has expired")
-    changed = conn.execute(
-        _DECIDE, {"key": approval_id, "taken": decision, "by": decided_by}
-    ).rowcount
+    is_new = _decide(conn, row, decision, decided_by, now)
     decided = _info(conn.execute(_BY_ID, {"id": approval_id}).one())
-    if not changed:
-        if decided.decision is not decision:
-            raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
-        return Resolved(decided, None)
-    if for_longer:
+    if not is_new and decided.decision is not decision:
+        raise FailedPrecondition(f"approval {approval_id} is decided: {decided.decision}")
+    if is_new and for_longer:
         session_id = decided.session_id if decision is Decision.SESSION else ""
         put_grant(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
-    told: events.Durable = events.ApprovalResolved(
-        decided.approval_id, row.call_id, decision, decided.decided_by
-    )
-    if decided.tool == events.CLARIFY:
-        told = events.ClarificationAnswered(decided.approval_id, row.call_id, "", expired=True)
-    return Resolved(decided, tell(conn, decided.turn_id, told, now))
+    return Resolved(decided, is_new)
+
+
+def answer(conn: Connection, given: Answer, now: datetime) -> ApprovalInfo:
+    """Take an answer, once; NotFound when nothing waits for it, FailedPrecondition when late."""
+    row = _asked(conn, given)
+    if row is None or (row.profile, row.tool) != (given.profile, events.CLARIFY):
+        raise NotFound("no question waits for an answer")
+    if row.decision is not None:
+        if row.decision == Decision.ANSWERED and _is_same(row, given):
+            return _info(row)
+        raise FailedPrecondition("the question has been answered, or has expired")
+    if row.expires_at < now:
+        raise FailedPrecondition("the question has expired")
+    # The turn waits, so that nobody owns it; whoever goes on with it reads its request again.
+    denials.add(conn, row.turn_id, given.denied)
+    if not _decide(conn, row, Decision.ANSWERED, given.answered_by, now, given):
+        raise FailedPrecondition("the question has just been answered")
+    return _info(row)
 
 
 def expire(conn: Connection, approval_id: str, now: datetime) -> bool:
@@ -187,18 +222,47 @@ def expire(conn: Connection, approval_id: str, now: datetime) -> bool:
     return True
 
 
-def tell(
-    conn: Connection, turn_id: str, told: events.Durable, now: datetime
-) -> events.Recorded | None:
-    """Add to a waiting turn's events, and let it go on once it waits for nothing else."""
-    waiting = conn.execute(_TELL, {"turn_key": turn_id}).one_or_none()
-    if waiting is None:
-        return None
-    recorded = events.Recorded(waiting.last_sequence, now, waiting.epoch, told)
-    insert_events(conn, turn_id, [recorded])
-    if conn.execute(_OPEN_OF_TURN, {"turn_id": turn_id}).scalar_one() == 0:
-        conn.execute(_RESUME, {"turn_key": turn_id})
-    return recorded
+def _decide(
+    conn: Connection,
+    row: sa.Row[Any],
+    decision: Decision,
+    by: str,
+    now: datetime,
+    given: Answer | None = None,
+) -> bool:
+    """Note a decision, tell of it, and let its turn go on once that waits for nothing else.
+
+    False where somebody was faster.
+    """
+    text, answer_id = ("", "") if given is None else (given.text, given.answer_id)
+    decided = {"taken": decision, "by": by, "text": text, "said": answer_id}
+    if not conn.execute(_DECIDE, {"key": row.id, **decided}).rowcount:
+        return False
+    if (waiting := conn.execute(_TELL, {"turn_key": row.turn_id}).one_or_none()) is not None:
+        told = events.ApprovalResolved(row.id, row.call_id, row.tool, decision, by, text)
+        recorded = events.Recorded(waiting.last_sequence, now, waiting.epoch, told)
+        insert_events(conn, row.turn_id, [recorded])
+        if conn.execute(_OPEN_OF_TURN, {"turn_id": row.turn_id}).scalar_one() == 0:
+            conn.execute(_RESUME, {"turn_key": row.turn_id})
+    return True
+
+
+def _asked(conn: Connection, given: Answer) -> sa.Row[Any] | None:
+    """What an answer is to: to a question that it names, else to the oldest of its session."""
+    if given.clarification_id:
+        return conn.execute(_BY_ID, {"id": given.clarification_id}).one_or_none()
+    of_session = {"session_id": given.session_id, "profile": given.profile}
+    latest = conn.execute(_LAST_ANSWERED, of_session).first()
+    if latest is not None and given.answer_id and _is_same(latest, given):
+        return latest
+    return conn.execute(_OLDEST_QUESTION, of_session).first()
+
+
+def _is_same(row: sa.Row[Any], given: Answer) -> bool:
+    """Whether this very answer has been taken before."""
+    if given.answer_id:
+        return bool(row.answer_id == given.answer_id)
+    return bool(row.answer == given.text)
 
 
 def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
@@ -220,7 +284,7 @@ def put_grant(
 
 def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
     """Where the words are from that a turn works on; a subagent works on those of its parent."""
-    parent: StoredRequest | None = None
+    parent: TurnRequest | None = None
     if turn_id := live.origin.get(PARENT_TURN, ""):
         parent = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one_or_none()
     return live.origin if parent is None else parent.origin

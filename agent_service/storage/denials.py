@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.events import Outcome
-from agent_service.requests import COMPRESS, StoredRequest
+from agent_service.requests import COMPRESS, TurnRequest
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import put_state
 from agent_service.storage.turns import REQUEST
@@ -37,7 +37,7 @@ _KEEP = (
 
 def of_turn(conn: Connection, turn_id: str) -> tuple[str, ...]:
     """What is denied to a turn."""
-    request: StoredRequest | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
+    request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
     return () if request is None else request.denied
 
 
@@ -63,7 +63,7 @@ def record(conn: Connection, transition: Transition) -> None:
 
 
 def _deny(
-    conn: Connection, turn_id: str, request: StoredRequest, more: Iterable[str]
+    conn: Connection, turn_id: str, request: TurnRequest, more: Iterable[str]
 ) -> frozenset[str]:
     """Deny more to a turn; returns all that is denied to it."""
     denied = frozenset(request.denied).union(more)

@@ -11,16 +11,15 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
-from agent_service.calls import PendingCall, StepState
+from agent_service.calls import Decided, PendingCall, StepState
 from agent_service.context.compaction import Compaction, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import REVIEW, UNATTENDED_KINDS, StoredRequest, Switched, Unattended
+from agent_service.requests import REVIEW, UNATTENDED_KINDS, Switched, TurnRequest, Unattended
 from agent_service.storage import approvals, denials, reviews
 from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
-from agent_service.storage.clarifications import answers
 from agent_service.storage.schema import approval, compaction, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
@@ -48,9 +47,9 @@ _MESSAGES = (
 )
 _EARLIER = _MESSAGES.where(message.c.sequence <= bindparam("last"))
 _STEPS = sa.select(step).where(step.c.turn_id == bindparam("id")).order_by(step.c.sequence)
-_DECISIONS = sa.select(approval.c.call_id, approval.c.decision, approval.c.binding).where(
-    approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None)
-)
+_DECISIONS = sa.select(
+    approval.c.call_id, approval.c.decision, approval.c.binding, approval.c.answer
+).where(approval.c.turn_id == bindparam("id"), approval.c.decision.is_not(None))
 _CANCEL_WAITING = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.cancel_requested)
@@ -119,7 +118,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
-    request: StoredRequest = row.request
+    request: TurnRequest = row.request
     switched = request.switched or Switched("", request.model)
     live = LiveTurn(
         id=row.id,
@@ -132,7 +131,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         route=switched.route,
         max_model_calls=request.max_model_calls or defaults.max_model_calls,
         max_tokens=defaults.max_tokens,
-        toolsets=frozenset(request.toolsets),
+        toolsets=frozenset(request.granted),
         messages=[],
         revision=begun.revision if begun else row.revision,
         message_count=begun.message_count + (begun.message is not None)
@@ -184,7 +183,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         values["request"] = _request_after(conn, transition)
     if transition.after.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
-        if live.decisions or live.under_way:
+        if live.decided or live.under_way:
             conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
     elif transition.after.waits_for_person:
         leases.release(conn, live.lease, **values)
@@ -240,10 +239,9 @@ def _load_pending(
             )
     if live.under_way:
         rows = conn.execute(_DECISIONS, {"id": live.id}).all()
-        live.decisions = {row.call_id: Decision(row.decision) for row in rows}
-        live.bindings = {row.call_id: row.binding for row in rows}
-        if Decision.ANSWERED in live.decisions.values():
-            live.answers = answers(conn, live.id)
+        live.decided = {
+            row.call_id: Decided(Decision(row.decision), row.binding, row.answer) for row in rows
+        }
 
 
 def _awaits_script(steps: Sequence[sa.Row[Any]]) -> bool:
@@ -275,10 +273,10 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     return sent(rows, live.compaction)
 
 
-def _request_after(conn: Connection, transition: Transition) -> StoredRequest:
+def _request_after(conn: Connection, transition: Transition) -> TurnRequest:
     """What is kept of the turn's request, with the model that answers now and what is denied."""
     live = transition.turn
-    request: StoredRequest = conn.execute(REQUEST, {"turn_id": live.id}).scalar_one()
+    request: TurnRequest = conn.execute(REQUEST, {"turn_id": live.id}).scalar_one()
     denied = tuple(sorted(transition.after.denied))
     return replace(request, switched=transition.switched or request.switched, denied=denied)
 

@@ -14,10 +14,11 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.learning import REVIEW_KIND, ReviewKind
-from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, StoredRequest, Unattended
+from agent_service.prompt.review import review_prompt
+from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, TurnRequest, Unattended
 from agent_service.storage.schema import compaction, review, session, session_state, turn
 from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE, revision_after
-from agent_service.storage.turns import QUEUED, REQUEST
+from agent_service.storage.turns import REQUEST, new_turn
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
 from services.database import Prepared
@@ -91,25 +92,6 @@ _BY_TURN = (
 _TOLD = sa.update(review).where(review.c.turn_id == bindparam("of_turn")).values(is_told=True)
 
 
-class Asked(Struct, frozen=True):
-    """A review that is to be begun."""
-
-    turn_id: str
-    profile: str
-    session_id: str
-    """That it looks back at, as it is now."""
-    parent_turn_id: str
-    """The last turn of it."""
-    prompt: str
-    kind: ReviewKind
-    request: StoredRequest
-    """That turn's: its model, its toolsets and what is denied to it are the review's, too."""
-    is_told: bool = False
-    """Nobody is to hear of what comes of it."""
-    digest: str = ""
-    """Of what asked for it, where somebody did."""
-
-
 class Ground(Struct, frozen=True):
     """What a review looks at: the messages of a session up to this one."""
 
@@ -138,10 +120,42 @@ def session_id_of(turn_id: str) -> str:
     return f"rev_{_digest(turn_id)}"
 
 
-def begin(conn: Connection, asked: Asked, now: datetime) -> None:
-    """Store a review, for whoever has room for it; its session has no turn that is unfinished."""
-    new_session = session_id_of(asked.turn_id)
-    between = {"new_session": new_session, "of_session": asked.session_id}
+def asked(
+    last: TurnRequest, turn_id: str, *, memory: bool, skills: bool, is_last: bool = False
+) -> TurnRequest:
+    """A review of what was said up to the last turn of a session.
+
+    That turn's model, its toolsets and what is denied to it are the review's, too.
+    """
+    return TurnRequest(
+        turn_id=turn_id,
+        profile=last.profile,
+        session_id=session_id_of(turn_id),
+        text=review_prompt(memory=memory, skills=skills, is_last=is_last),
+        origin={
+            "platform": REVIEW,
+            PARENT_SESSION: last.session_id,
+            PARENT_TURN: last.turn_id,
+            REVIEW_KIND: ReviewKind.of(memory=memory, skills=skills),
+        },
+        kind=REVIEW,
+        model=last.model,
+        max_model_calls=MAX_MODEL_CALLS,
+        toolsets=last.granted,
+        unattended=Unattended.DENY,
+        denied=last.denied,
+        switched=last.switched,
+    )
+
+
+def begin(
+    conn: Connection, review: TurnRequest, now: datetime, *, is_told: bool, digest: str = ""
+) -> None:
+    """Store a review, for whoever has room for it; the session that it looks back at is idle.
+
+    With `is_told` nobody is to hear of what comes of it; `digest` is of what asked for it.
+    """
+    between = {"new_session": review.session_id, "of_session": review.parent_session_id}
     made: dict[str, Any] = {
         "no_usage": Usage(),
         "new_revision": revision_after(-1, now),
@@ -150,9 +164,9 @@ def begin(conn: Connection, asked: Asked, now: datetime) -> None:
     conn.execute(_SESSION, between | made)
     conn.execute(_STATE, between)
     conn.execute(_COMPACTION, between)
-    conn.execute(_TURN, _row(asked, new_session, now))
-    told = {"turn_id": asked.turn_id, "parent_turn_id": asked.parent_turn_id}
-    conn.execute(_REVIEW, between | told | {"is_told": asked.is_told})
+    conn.execute(_TURN, new_turn(review, digest, now))
+    told = {"turn_id": review.turn_id, "parent_turn_id": review.origin[PARENT_TURN]}
+    conn.execute(_REVIEW, between | told | {"is_told": is_told})
 
 
 def ground_of(conn: Connection, session_id: str) -> Ground | None:
@@ -184,7 +198,7 @@ def told(conn: Connection, turn_id: str) -> None:
 
 
 def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
-    request: StoredRequest | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
+    request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
     return Untold(
         turn_id=row.turn_id,
         session_id=row.session_id,
@@ -192,34 +206,6 @@ def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
         parent_session_id=row.parent_session_id,
         origin={} if request is None else request.origin,
     )
-
-
-def _row(asked: Asked, session_id: str, now: datetime) -> dict[str, Any]:
-    request = StoredRequest(
-        text=asked.prompt,
-        origin={
-            "platform": REVIEW,
-            PARENT_SESSION: asked.session_id,
-            PARENT_TURN: asked.parent_turn_id,
-            REVIEW_KIND: asked.kind,
-        },
-        model=asked.request.model,
-        max_model_calls=MAX_MODEL_CALLS,
-        toolsets=asked.request.toolsets,
-        unattended=Unattended.DENY,
-        denied=asked.request.denied,
-        switched=asked.request.switched,
-    )
-    return {
-        "id": asked.turn_id,
-        "profile": asked.profile,
-        "session_id": session_id,
-        "kind": REVIEW,
-        "request_digest": asked.digest,
-        "request": request,
-        "created_at": now,
-        **QUEUED,
-    }
 
 
 def _digest(text: str) -> str:

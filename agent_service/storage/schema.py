@@ -16,10 +16,11 @@ from sqlalchemy import (
     text,
 )
 
+from agent_service.events import Durable
 from agent_service.models.base import ToolCall
-from agent_service.requests import StoredRequest
+from agent_service.requests import TurnRequest
 from agent_service.usage import Usage
-from agent_service.watched import Progress, Wanted
+from agent_service.watched import Progress, Watched
 from services.database.sql import Encoded, UtcTime, partial_index
 
 metadata = MetaData()
@@ -81,7 +82,7 @@ turn = Table(
     Column("stuck_count", Integer, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("request_digest", String(64), nullable=False),
-    Column("request", Encoded(StoredRequest), nullable=False),
+    Column("request", Encoded(TurnRequest), nullable=False),
     Column("usage", Encoded(Usage), nullable=False),
     Column("last_sequence", BigInteger, nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -121,8 +122,7 @@ event = Table(
     metadata,
     Column("turn_id", String(128), ForeignKey("turn.id"), primary_key=True),
     Column("sequence", BigInteger, primary_key=True),
-    Column("kind", String(32), nullable=False),
-    Column("payload", JSON, nullable=False),
+    Column("event", Encoded(Durable), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("created_at", UtcTime, nullable=False),
 )
@@ -140,6 +140,8 @@ approval = Table(
     Column("binding", String(64), nullable=False, server_default=""),
     Column("decision", String(8)),
     Column("decided_by", Text, nullable=False),
+    Column("answer", Text, nullable=False, server_default=""),
+    Column("answer_id", String(200), nullable=False, server_default=""),
     Column("created_at", UtcTime, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
     Column("requester", String(200), nullable=False, server_default=""),
@@ -147,7 +149,8 @@ approval = Table(
     Index("approval_by_turn", "turn_id"),
     Index("approval_open", "decision", "expires_at"),
 )
-"""`requester` is the platform's id of whose words the turn works on; empty of a program."""
+"""Also a question that is answered in words: one of the tool CLARIFY. `requester` is the platform's
+id of whose words the turn works on; empty of a program."""
 
 approval_grant = Table(
     "approval_grant",
@@ -302,12 +305,8 @@ watched_command = Table(
     "watched_command",
     metadata,
     Column("id", String(160), primary_key=True),
-    Column("profile", String(64), nullable=False),
     Column("session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
-    Column("sandbox_id", String(64), nullable=False),
-    Column("command", Text, nullable=False),
-    Column("request", Encoded(StoredRequest), nullable=False),
-    Column("wanted", Encoded(Wanted), nullable=False),
+    Column("watched", Encoded(Watched), nullable=False),
     Column("progress", Encoded(Progress), nullable=False),
     Column("notice", Text, nullable=False),
     Column("owner", String(200)),
@@ -317,9 +316,8 @@ watched_command = Table(
     Column("created_at", UtcTime, nullable=False),
     Index("watched_command_by_session", "session_id"),
 )
-"""`id` is the command's key. `request` is what turns that tell of it have of the turn that began
-it. `notice` is what is being told, empty where nothing is; it is stored together with the
-`progress` that it stands for, so that it is told once."""
+"""`id` is the command's key. `notice` is what is being told, empty where nothing is; it is stored
+together with the `progress` that it stands for, so that it is told once."""
 
 budget_limit = Table(
     "budget_limit",

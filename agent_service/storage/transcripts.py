@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.models.base import encoded
-from agent_service.requests import StoredRequest
+from agent_service.requests import TurnRequest
 from agent_service.search.query import searchable, terms, text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
@@ -78,7 +78,7 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
 def header(conn: Connection, session_id: str, profile: str) -> Header:
     """What its document says of a session; NotFound when there is none."""
     found = sessions.get(conn, session_id, profile)
-    request: StoredRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
+    request: TurnRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
     model = request.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
     return Header(session_id, model, found.title if found.is_named else "")
 

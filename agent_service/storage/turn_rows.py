@@ -32,13 +32,11 @@ def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Reco
     rows: list[dict[str, Any]] = []
     for item in recorded:
         assert not isinstance(item.event, events.Live), "live events are not stored"
-        kind, payload = events.encode(item.event)
         rows.append(
             {
                 "turn_id": turn_id,
                 "sequence": item.sequence,
-                "kind": kind,
-                "payload": payload,
+                "event": item.event,
                 "attempt": item.attempt,
                 "created_at": item.time,
             }
@@ -49,9 +47,7 @@ def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Reco
 def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:
     """The turn's durable events after a sequence."""
     return [
-        events.Recorded(
-            row.sequence, row.created_at, row.attempt, events.decode(row.kind, row.payload)
-        )
+        events.Recorded(row.sequence, row.created_at, row.attempt, row.event)
         for row in conn.execute(_EVENTS, {"id": turn_id, "after": after})
     ]
 

@@ -66,22 +66,6 @@ class Stored(Struct, frozen=True):
     live_turn: str = ""
 
 
-QUEUED: Mapping[str, Any] = {
-    "state": "QUEUED",
-    "owner": None,
-    "owner_endpoint": "",
-    "epoch": 0,
-    "version": 1,
-    "attempt": 1,
-    "stuck_at": 0,
-    "stuck_count": 0,
-    "cancel_requested": False,
-    "usage": Usage(),
-    "last_sequence": 0,
-    "finished_at": None,
-}
-"""What the row of a turn has besides what is asked for, while nobody has begun it."""
-
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _SESSION = Prepared(
     sa.select(
@@ -151,9 +135,11 @@ def store(
     # Turns that wait run by their times, also where the clock has gone back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
-    row = _row(request, model, digest, now)
+    row = new_turn(request.stored(model, said(request)), digest, now)
     if not _INSERT.run(conn, row):
-        return Stored(_same(conn, request, digest), is_new=False)
+        same = existing(conn, request, digest)
+        assert same is not None, "another turn has its id"
+        return Stored(same, is_new=False)
     if request.retries:
         check_retry(conn, request.session_id)
     live = next((found.id for found in before if found.state != "QUEUED"), "")
@@ -193,12 +179,39 @@ def info(row: Mapping[Any, Any], *, is_new: bool = False) -> TurnInfo:
     return TurnInfo(**known, is_new=is_new)
 
 
-def _same(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo:
-    """The turn that has the request's id already."""
-    known = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one()
-    if (known["request_digest"], known["profile"]) != (digest, request.profile):
+def existing(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo | None:
+    """The turn that has a request's id already; AlreadyExists where it was asked for otherwise."""
+    row = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one_or_none()
+    if row is None:
+        return None
+    if (row["request_digest"], row["profile"]) != (digest, request.profile):
         raise AlreadyExists(f"turn {request.turn_id} was started with another request")
-    return info(known)
+    return info(row)
+
+
+def new_turn(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]:
+    """The row of a turn that nobody has begun; `request` is what is kept of what asks for it."""
+    return {
+        "id": request.turn_id,
+        "profile": request.profile,
+        "session_id": request.session_id,
+        "kind": request.kind,
+        "request_digest": digest,
+        "request": request,
+        "created_at": now,
+        "state": "QUEUED",
+        "owner": None,
+        "owner_endpoint": "",
+        "epoch": 0,
+        "version": 1,
+        "attempt": 1,
+        "stuck_at": 0,
+        "stuck_count": 0,
+        "cancel_requested": False,
+        "usage": Usage(),
+        "last_sequence": 0,
+        "finished_at": None,
+    }
 
 
 def _open_session(
@@ -256,16 +269,3 @@ def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
         sessions.put_state(conn, session_id, SKIPS_CONTEXT_FILES, True)
     if draft.memory_limits:
         sessions.put_state(conn, session_id, MEMORY_LIMITS, dict(draft.memory_limits))
-
-
-def _row(request: TurnRequest, model: str, digest: str, now: datetime) -> dict[str, Any]:
-    return {
-        "id": request.turn_id,
-        "profile": request.profile,
-        "session_id": request.session_id,
-        "kind": request.kind,
-        "request_digest": digest,
-        "request": request.stored(model, said(request)),
-        "created_at": now,
-        **QUEUED,
-    }

@@ -1,17 +1,13 @@
 """Commands that the model is to be told of, each watched by one replica at a time."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.live_turn import LiveTurn
-from agent_service.requests import StoredRequest
 from agent_service.storage.schema import CLAIMABLE_STATES, turn
 from agent_service.storage.schema import watched_command as row
-from agent_service.watched import Progress, Wanted
+from agent_service.watched import News, Progress, Watched
 from services.database import db_now, insert_ignore, is_one_of
 from services.leases import Lease, LeaseTable, Owner
 
@@ -19,41 +15,24 @@ MAX_OF_SESSION = 20
 """Commands that a session may have watched at a time."""
 
 
-class Watched(Struct, frozen=True):
-    """A command as it is watched."""
-
-    key: str
-    profile: str
-    session_id: str
-    sandbox_id: str
-    """Where it runs; the session may have another sandbox by now."""
-    command: str
-    request: StoredRequest
-    """What turns that tell of it have of the turn that began it."""
-    wanted: Wanted
-    progress: Progress
-    notice: str
-    """What is being told; empty where nothing is."""
-
-
 _INSERT = insert_ignore(row)
 _COUNT = sa.select(sa.func.count()).where(row.c.session_id == bindparam("session_id"))
-_WORKED_IN_ELSEWHERE = sa.exists().where(
-    turn.c.session_id == row.c.session_id,
+_RUNS_ELSEWHERE = (
     is_one_of(turn.c.state, CLAIMABLE_STATES),
     turn.c.owner.is_distinct_from(bindparam("mine")),
 )
-"""A turn of the session runs, and not here: who runs it has the sandbox."""
+"""A turn runs, and not here: who runs it has the sandbox of its session."""
 _FREE = (
     sa.select(row.c.id)
-    .where(sa.or_(row.c.owner.is_(None), row.c.lease_until < db_now()), ~_WORKED_IN_ELSEWHERE)
+    .where(
+        sa.or_(row.c.owner.is_(None), row.c.lease_until < db_now()),
+        ~sa.exists().where(turn.c.session_id == row.c.session_id, *_RUNS_ELSEWHERE),
+    )
     .order_by(row.c.id)
     .limit(bindparam("most"))
 )
 _ELSEWHERE = sa.select(turn.c.id).where(
-    turn.c.session_id == bindparam("session_id"),
-    is_one_of(turn.c.state, CLAIMABLE_STATES),
-    turn.c.owner.is_distinct_from(bindparam("mine")),
+    turn.c.session_id == bindparam("session_id"), *_RUNS_ELSEWHERE
 )
 _BY_ID = sa.select(row).where(row.c.id == bindparam("id"))
 _DELETE = sa.delete(row).where(row.c.id == bindparam("gone"))
@@ -65,28 +44,17 @@ def watch_leases(ttl_s: float) -> LeaseTable:
     return LeaseTable(row, ttl_s=ttl_s)
 
 
-def add(
-    conn: Connection, live: LiveTurn, key: str, sandbox_id: str, command: str, wanted: Wanted
-) -> bool:
-    """Have a command of a turn watched; False where its session has too many already."""
-    count = conn.execute(_COUNT, {"session_id": live.session_id}).scalar_one()
-    is_known = conn.execute(_BY_ID, {"id": key}).one_or_none() is not None
+def add(conn: Connection, watched: Watched) -> bool:
+    """Have a command watched; False where its session has too many already."""
+    session_id = watched.request.session_id
+    count = conn.execute(_COUNT, {"session_id": session_id}).scalar_one()
+    is_known = conn.execute(_BY_ID, {"id": watched.key}).one_or_none() is not None
     if count >= MAX_OF_SESSION and not is_known:
         return False
     values = {
-        "id": key,
-        "profile": live.profile,
-        "session_id": live.session_id,
-        "sandbox_id": sandbox_id,
-        "command": command,
-        "request": StoredRequest(
-            text="",
-            origin=live.origin,
-            model=live.request.model,
-            toolsets=tuple(sorted(live.toolsets)),
-            denied=tuple(sorted(live.denied)),
-        ),
-        "wanted": wanted,
+        "id": watched.key,
+        "session_id": session_id,
+        "watched": watched,
         "progress": Progress(),
         "notice": "",
         "owner": None,
@@ -111,22 +79,17 @@ def is_worked_in(conn: Connection, session_id: str, owner: Owner) -> bool:
 
 def claim(
     conn: Connection, leases: LeaseTable, key: str, owner: Owner
-) -> tuple[Lease, Watched] | None:
-    """Watch a command; None where somebody else does."""
-    lease = leases.claim(conn, key, owner)
-    return None if lease is None else (lease, _watched(conn.execute(_BY_ID, {"id": key}).one()))
+) -> tuple[Lease, Watched, News] | None:
+    """Watch a command, with the news that may not have been told; None where somebody else does."""
+    if (lease := leases.claim(conn, key, owner)) is None:
+        return None
+    found = conn.execute(_BY_ID, {"id": key}).one()
+    return lease, found.watched, News(found.notice, found.progress)
 
 
-def note(
-    conn: Connection, leases: LeaseTable, lease: Lease, progress: Progress, notice: str
-) -> None:
-    """Store what is to be told from now on, with what it stands for."""
-    leases.fence(conn, lease, notice=notice, progress=progress)
-
-
-def told(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
-    """Store that the notice was told."""
-    leases.fence(conn, lease, notice="")
+def note(conn: Connection, leases: LeaseTable, lease: Lease, news: News) -> None:
+    """Store what is to be told from now on, with what it stands for; without a text it was told."""
+    leases.fence(conn, lease, notice=news.text, progress=news.progress)
 
 
 def forget(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
@@ -138,17 +101,3 @@ def forget(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
 def seen(conn: Connection, key: str) -> None:
     """The model has seen itself that the command has ended."""
     conn.execute(_SEEN, {"gone": key})
-
-
-def _watched(found: sa.Row[Any]) -> Watched:
-    return Watched(
-        key=found.id,
-        profile=found.profile,
-        session_id=found.session_id,
-        sandbox_id=found.sandbox_id,
-        command=found.command,
-        request=found.request,
-        wanted=found.wanted,
-        progress=found.progress,
-        notice=found.notice,
-    )

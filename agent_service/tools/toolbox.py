@@ -18,11 +18,9 @@ from agent_service.calls import PendingCall, StepState
 from agent_service.events import ToolProgress, TurnFinished
 from agent_service.facts import (
     ApprovalNeeded,
-    ClarificationNeeded,
     Fact,
     ToolDispatched,
     ToolReturned,
-    Waiting,
 )
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
@@ -188,7 +186,7 @@ class _Batch:
         self._redactor = redactor
         self._ask = None if asks is None else asks(turn, self._commit)
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
-        self.waiting: list[Waiting] = []
+        self.waiting: list[ApprovalNeeded] = []
         self.forbidden: list[str] = []
         """What a person would have to allow of a turn that ends there."""
         self.unsaved: HermesError | None = None
@@ -235,7 +233,7 @@ class _Batch:
                 self.waiting.append(needed)
             return
         except ClarificationRequired as required:
-            asked = ClarificationNeeded(call, required.question, tuple(required.choices))
+            asked = ApprovalNeeded(call, required.question, choices=tuple(required.choices))
             self.waiting.append(asked)
             return
         except CommandUncertain:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, convert, to_builtins
+from msgspec import convert, to_builtins
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex
 from sqlalchemy.sql.base import SyntaxExtension
@@ -58,12 +58,12 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
 
 
 class Encoded(sa.types.TypeDecorator[Any]):
-    """A msgspec Struct as a whole, kept as JSON."""
+    """A msgspec Struct, or a union of tagged ones, as a whole, kept as JSON."""
 
     impl = sa.JSON
     cache_ok = True
 
-    def __init__(self, kind: type[Struct]) -> None:
+    def __init__(self, kind: Any) -> None:
         super().__init__()
         self.kind = kind
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.requests import NOTICE, StoredRequest
+from agent_service.requests import NOTICE, TurnRequest
 from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
@@ -56,7 +56,7 @@ def _turn(
     """A turn."""
     empty: dict[str, Any] = {
         "usage": Usage(),
-        "request": StoredRequest("", {}, ""),
+        "request": TurnRequest("", "", "", "", {}, ""),
         "request_digest": "",
         "kind": kind,
     }

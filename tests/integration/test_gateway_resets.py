@@ -56,8 +56,7 @@ def _watch(running: Hermes, session_id: str) -> None:
     """A command of a session runs in the background, and another replica watches it."""
     path = running.settings.home.database("agent")
     values = {
-        "id": "trn_x:2", "profile": "default", "session_id": session_id, "sandbox_id": "sbx_x",
-        "command": "sleep 9", "request": "{}", "wanted": "{}", "progress": "{}", "notice": "",
+        "id": "trn_x:2", "session_id": session_id, "watched": "{}", "progress": "{}", "notice": "",
         "owner": "other/boot", "epoch": 1, "version": 1, "lease_until": 2**52, "created_at": 0,
     }  # fmt: skip
     names, marks = ", ".join(values), ", ".join("?" * len(values))

@@ -15,7 +15,7 @@ from agent_service.answer_files import AnswerFiles, Workplace
 from agent_service.events import Decision
 from agent_service.messaging import Message, Target
 from agent_service.prompt.context_files import NAMES, ContextFiles
-from agent_service.requests import StoredRequest
+from agent_service.requests import TurnRequest
 from agent_service.sandbox import (
     Command,
     CommandStatus,
@@ -250,7 +250,7 @@ async def test_an_answer_sends_no_file_that_a_person_has_to_allow(
     work = Workplace(disk, place)  # pyright: ignore[reportArgumentType] - it is only read
     answers = AnswerFiles(chats, lambda _: work, CommandPolicy(asks=asks))
     live = turn()
-    live.request = StoredRequest("", CHAT, "")
+    live.request = TurnRequest("", "", "", "", CHAT, "")
     assert Target.of_origin(live.origin) is not None
     said = await answers.send(live, f"MEDIA:{home}/{path}")
     assert bool(chats.sent) is sent

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent_service.calls import PendingCall, StepState
+from agent_service.calls import Decided, PendingCall, StepState
 from agent_service.events import Decision
 from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.live_turn import LiveTurn
@@ -123,10 +123,10 @@ def toolbox(
     """A toolbox with one tool, which needs nothing of its context but the key."""
 
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
-        decision = live.decisions.get(call.key)
+        decided = live.decided.get(call.key, Decided())
         unused: Any = None
-        made = ToolContext(call.key, unused, unused, unused, decision, print, lambda: place)
-        return replace(made, decided_on=live.bindings.get(call.key, ""))
+        made = ToolContext(call.key, unused, unused, unused, decided.decision, print, lambda: place)
+        return replace(made, decided_on=decided.binding)
 
     return Toolbox([tool], context, redactor)
 
@@ -230,8 +230,7 @@ async def test_an_unsafe_call_that_may_have_run_is_not_run_again() -> None:
 async def test_a_person_is_asked_before_and_nothing_runs_meanwhile() -> None:
     tool = Asking()
     live = turn(("sample", '{"thing": "x"}'), ("sample", '{"thing": "y"}'))
-    live.decisions["1"] = Decision.ONCE
-    live.bindings["1"] = binding_of(SampleArguments(thing="x"))
+    live.decided["1"] = Decided(Decision.ONCE, binding_of(SampleArguments(thing="x")))
     found = await facts(toolbox(tool), live)
     assert [type(fact) for fact in found] == [ToolReturned, ApprovalNeeded]
     assert isinstance(found[1], ApprovalNeeded)

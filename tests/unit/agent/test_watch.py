@@ -3,7 +3,7 @@ where others can have put something into its sandbox."""
 
 import re
 
-from agent_service.requests import StoredRequest
+from agent_service.requests import TurnRequest
 from agent_service.sandbox import (
     CommandStatus,
     CommandUnknown,
@@ -14,8 +14,7 @@ from agent_service.sandbox import (
     SandboxUnavailable,
     Stream,
 )
-from agent_service.storage.watches import Watched
-from agent_service.watched import Progress, Wanted
+from agent_service.watched import Progress, Wanted, Watched
 from agent_service.watches import Watch
 from tests.fakes.clock import HastyClock
 
@@ -61,16 +60,12 @@ class _Command:
 def _watch(command: _Command, opening: Opening | None = None) -> Watch:
     watched = Watched(
         key="k",
-        profile="",
-        session_id="s",
         sandbox_id="sbx",
         command="make",
-        request=StoredRequest("", {"platform": "cli"}, "m"),
+        request=TurnRequest("", "", "s", "", {"platform": "cli"}, "notice"),
         wanted=Wanted(end=True, patterns=("READY",)),
-        progress=Progress(),
-        notice="",
     )
-    return Watch(command, watched, HastyClock(), lambda: opening)
+    return Watch(command, watched, {}, HastyClock(), lambda: opening)
 
 
 async def _news(watch: Watch, progress: Progress) -> tuple[str, Progress]:
