@@ -53,7 +53,7 @@ from agent_service.servicer.curation import CurationServicer
 from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.models import ModelCatalogServicer
-from agent_service.servicer.services import POLICY, Servicers
+from agent_service.servicer.policy import POLICY
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
@@ -89,6 +89,7 @@ from agent_service.turns import Ownership, Turns
 from agent_service.watches import Watches
 from services.channels import Channels
 from services.clock import Clock, SystemClock
+from services.component import add_servicers
 from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
@@ -140,19 +141,19 @@ def build(
     layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
     drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
     personas, news = Personalities(config.overlays.personalities), CuratorNews(plans, database)
-    servicers = Servicers(
-        turns=TurnServicer(turns, drafts, config.tools.policy, news, screening, reviews, shelves),
-        sessions=SessionServicer(database, histories, personas, clock, redactor.redact),
-        approvals=ApprovalServicer(database, turns, redactor.redact),
-        models=ModelCatalogServicer(catalog, model),
-        memories=MemoryServicer(memories),
-        skills=SkillServicer(shelves),
-        hub=SkillHubServicer(hubs, shelves),
-        curation=CurationServicer(plans),
-        tools=ToolCatalogServicer(listed, config.tools.policy),
-        catalog=CatalogServicer(personas, database),
-        usage=UsageServicer(database, spending),
-        home=HomeServicer(Moving(stores.homes, memories, histories, shelves)),
+    servicers = (
+        TurnServicer(turns, drafts, config.tools.policy, news, screening, reviews, shelves),
+        SessionServicer(database, histories, personas, clock, redactor.redact),
+        ApprovalServicer(database, turns, redactor.redact),
+        ModelCatalogServicer(catalog, model),
+        MemoryServicer(memories),
+        SkillServicer(shelves),
+        SkillHubServicer(hubs, shelves),
+        CurationServicer(plans),
+        ToolCatalogServicer(listed, config.tools.policy),
+        CatalogServicer(personas, database),
+        UsageServicer(database, spending),
+        HomeServicer(Moving(stores.homes, memories, histories, shelves)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
@@ -183,7 +184,7 @@ class AgentService:
         turns: Turns,
         chores: Chores,
         workers: Workers,
-        servicers: Servicers,
+        servicers: Sequence[object],
     ) -> None:
         self._database = database
         self._models = models
@@ -211,7 +212,7 @@ class AgentService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        self._servicers.register(server)
+        add_servicers(server, *self._servicers)
 
     async def run(self) -> None:
         """Drives turns that nobody else owns, keeps the leases of those that it drives, and does

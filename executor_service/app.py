@@ -28,7 +28,7 @@ from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
 from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
-from executor_service.servicer.services import POLICY, register
+from executor_service.servicer.services import POLICY
 from executor_service.servicer.workspaces import WorkspaceServicer
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
@@ -40,6 +40,7 @@ from executor_service.workspaces.watch import WorkspaceWatch
 from services import deadlines
 from services.channels import Channels
 from services.clock import SystemClock
+from services.component import add_servicers
 from services.config import Settings
 from services.home import HomePaths
 from services.lifecycle import Workers
@@ -115,7 +116,7 @@ class ExecutorService:
         pools = PoolServicer(parts.templates, parts.leases)
         workspaces = WorkspaceServicer(parts.catalog, parts.custody, parts.templates)
         execs, files = ExecServicer(parts.leases), FileServicer(parts.leases, parts.watch)
-        register(server, sandboxes, execs, files, pools, workspaces)
+        add_servicers(server, sandboxes, execs, files, pools, workspaces)
 
     async def run(self) -> None:
         """Keeps boxes ready, stores what commands write, ends and forgets what is over."""

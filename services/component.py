@@ -1,5 +1,6 @@
 """What a service is to the process that runs it."""
 
+import sys
 from typing import Protocol, Self, runtime_checkable
 
 import grpc.aio
@@ -39,6 +40,15 @@ class Component(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *_: object) -> None: ...
+
+
+def add_servicers(server: grpc.aio.Server, *servicers: object) -> None:
+    """Add servicers, whose classes have generated ones as bases, to a server."""
+    for servicer in servicers:
+        for base in type(servicer).__mro__:
+            add = getattr(sys.modules[base.__module__], f"add_{base.__name__}_to_server", None)
+            if add is not None:
+                add(servicer, server)
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """Messages as records whose fields are called the same, and back.
 
 An enum's value is its name in lower case without that of the enum: `only` of SCRIPT_MODE_ONLY. What
-a message does not set has the record's default, and what a record does not have is left out.
+a message does not set has the record's default, and what one of the two does not have is left out.
 """
 
 import re
@@ -26,11 +26,13 @@ def record_of(message: Message, kind: type[_T]) -> _T:
 
 
 def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:
-    """A record as a message, with more fields; times may be datetimes, and None is not set.
+    """A record as a message: what it has by the names of the message's fields, and `more`.
 
-    Instead of a record, its fields by their names, or by paths such as `options.model`.
+    Times may be datetimes, and None is not set. Instead of a record, its fields by their names, or
+    by paths such as `options.model`.
     """
-    return kind(**_values(record, cast("Descriptor", kind.DESCRIPTOR)), **more)
+    descriptor = cast("Descriptor", kind.DESCRIPTOR)
+    return kind(**(_values(record, descriptor) | _values(more, descriptor)))
 
 
 def enum_word(kind: Any, number: int) -> str:
@@ -69,9 +71,9 @@ def _read(field: FieldDescriptor, value: Any) -> Any:
 
 def _values(record: Struct | Mapping[str, Any], kind: Descriptor) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    names = record.__struct_fields__ if isinstance(record, Struct) else record
-    for path in names:
-        value = getattr(record, path) if isinstance(record, Struct) else record[path]
+    if isinstance(record, Struct):
+        record = {field.name: getattr(record, field.name, None) for field in kind.fields}
+    for path, value in record.items():
         if value is None or value == "":
             continue
         *parents, name = path.split(".")
@@ -88,5 +90,8 @@ def _values(record: Struct | Mapping[str, Any], kind: Descriptor) -> dict[str, A
 def _written(field: FieldDescriptor, value: Any) -> Any:
     if isinstance(value, Struct):
         return _values(value, cast("Descriptor", field.message_type))
-    is_word = field.enum_type is not None and isinstance(value, str)
-    return f"{_prefix(field.enum_type)}{value.upper()}" if is_word else value
+    if not isinstance(value, str):
+        return value
+    if field.enum_type is not None:
+        return f"{_prefix(field.enum_type)}{value.upper().replace('-', '_')}"
+    return value.encode(errors="replace").decode()  # a file may have what the wire cannot carry

@@ -14,6 +14,7 @@ from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc
 from services.database import Database
 from services.errors import InvalidArgument
+from services.messages import message_of
 
 T = TypeVar("T")
 
@@ -81,9 +82,4 @@ def _verdict(verdict: Verdict) -> pb.CommandVerdict:
 
 
 def _findings(threats: Sequence[Threat]) -> pb.TextFindings:
-    return pb.TextFindings(
-        threats=[
-            pb.Threat(family=threat.family, begin=threat.begin, end=threat.end)
-            for threat in threats
-        ]
-    )
+    return pb.TextFindings(threats=[message_of(threat, pb.Threat) for threat in threats])

@@ -1,20 +1,17 @@
 """CurationService."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from datetime import timedelta
 
 from agent_service.curation.ages import Ages
-from agent_service.curation.changes import Done
 from agent_service.curation.curation import Order
 from agent_service.curation.reports import Report
 from agent_service.curation.shelf import Curations, Standing
-from agent_service.servicer.fields import Context, profile_of, sendable, timestamp
+from agent_service.servicer.fields import Context, profile_of
 from hermes.agent.v1 import curation_pb2 as pb
 from hermes.agent.v1.curation_pb2_grpc import CurationServiceServicer
 from hermes.common.v1 import curation_pb2 as report_pb2
 from services.errors import InvalidArgument
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 REPORTS_PER_PAGE, MAX_REPORTS = 20, 100
@@ -92,14 +89,13 @@ class CurationServicer(CurationServiceServicer):
 
 def _curation(standing: Standing) -> pb.Curation:
     state = standing.state
-    return pb.Curation(
+    return message_of(
+        state,
+        pb.Curation,
         profile=standing.profile,
         is_paused=state.paused,
-        last_run_time=_time(state.last_run_time),
-        run_count=min(state.run_count, 2**63 - 1),
-        last_summary=sendable(state.last_run_summary),
-        last_report_path=sendable(state.last_report_path),
-        idle_since=_time(standing.activity.last_at),
+        last_summary=state.last_run_summary,
+        idle_since=standing.activity.last_at,
         is_busy=standing.activity.is_busy,
         backup_ids=standing.backup_ids,
         epoch=state.last_run_epoch,
@@ -115,31 +111,4 @@ def _ages(message: pb.SkillAges) -> Ages:
 
 
 def _report(made: Report) -> report_pb2.CurationReport:
-    return report_pb2.CurationReport(
-        run_id=sendable(made.run_id),
-        time=_time(made.moment),
-        summary=sendable(made.summary),
-        path=sendable(made.path),
-        backup_id=sendable(made.backup_id),
-        dry_run=made.dry_run,
-        changes=_changes(made.changes),
-        refusals=_changes(made.refusals),
-        plan_failure=sendable(made.plan_failure),
-        restored_backup_id=sendable(made.restored_backup_id),
-    )
-
-
-def _changes(done: Sequence[Done]) -> list[report_pb2.CurationChange]:
-    return [
-        report_pb2.CurationChange(
-            kind=each.kind.value,
-            name=sendable(each.name),
-            into=sendable(each.into),
-            reason=sendable(each.reason),
-        )
-        for each in done
-    ]
-
-
-def _time(moment: datetime | None) -> Timestamp | None:
-    return None if moment is None else timestamp(moment)
+    return message_of(made, report_pb2.CurationReport, time=made.moment)

@@ -32,8 +32,3 @@ def timestamp(moment: datetime) -> Timestamp:
     # As `FromDatetime` does it, in a third of the time: every event has one.
     seconds, rest = divmod(moment - _EPOCH, _SECOND)
     return Timestamp(seconds=seconds, nanos=rest.microseconds * 1000)
-
-
-def sendable(text: str) -> str:
-    """A text of a file, without what the wire cannot carry."""
-    return text.encode(errors="replace").decode()

@@ -2,13 +2,14 @@
 
 from agent_service.memory.entries import Action, Operation, Target
 from agent_service.memory.store import Asked, Memory, MemoryStore
-from agent_service.servicer.fields import Context, profile_of, timestamp
+from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
 from services.auth import caller
 from services.errors import InvalidArgument
 from services.ids import new_id
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 MAX_OPERATIONS = 64
@@ -77,30 +78,23 @@ class MemoryServicer(MemoryServiceServicer):
 
 
 def _memory(found: Memory) -> pb.Memory:
-    return pb.Memory(
-        target=_target(found.target),
-        entries=found.entries,
+    return message_of(
+        found,
+        pb.Memory,
         char_count=len(found.text),
         char_limit=found.limit,
-        version=found.version,
         drifted=found.is_drifted,
     )
 
 
 def _change(made: MemoryChange) -> pb.MemoryChange:
-    return pb.MemoryChange(
+    return message_of(
+        made,
+        pb.MemoryChange,
         change_id=made.key,
-        target=_target(Target(made.target)),
-        turn_id=made.turn_id,
         changed_by=made.by,
-        before=made.before,
-        after=made.after,
-        create_time=timestamp(made.created_at),
+        create_time=made.created_at,
     )
-
-
-def _target(target: Target) -> pb.MemoryTarget.ValueType:
-    return pb.MemoryTarget.Value(f"MEMORY_TARGET_{target.name}")
 
 
 def _operation(wire: pb.MemoryOperation) -> Operation:

@@ -4,15 +4,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from agent_service.servicer.fields import Context, profile_of, sendable
-from agent_service.servicer.skills import telling, trust_number
+from agent_service.servicer.fields import Context, profile_of
+from agent_service.servicer.skills import telling
 from agent_service.skills.hub.hubs import Found, Hubs, Silent, audited, exported
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
-from agent_service.skills.hub.verdicts import Finding, Verdict
+from agent_service.skills.hub.verdicts import Review
 from agent_service.skills.shelf import SkillShelves
 from hermes.agent.v1 import skill_hub_pb2 as pb
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceServicer
 from services.errors import InvalidArgument
+from services.messages import message_of
 
 MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024
@@ -120,53 +121,27 @@ def _check_names(names: Any) -> None:
 
 
 def _outcome(made: Outcome) -> pb.SkillOutcome:
-    review = made.review
-    return pb.SkillOutcome(
-        name=sendable(made.name),
-        status=pb.SkillOutcomeStatus.Value(f"SKILL_OUTCOME_STATUS_{made.status.name}"),
-        message=sendable(made.message),
-        source=sendable(made.source),
-        version=sendable(made.version),
-        digest=made.digest,
-        trust=trust_number(made.trust),
-        verdict=_verdict(review.verdict) if review else pb.SKILL_VERDICT_UNSPECIFIED,
-        findings=map(_finding, review.findings if review else ()),
-        files=map(sendable, made.files),
-        consent=made.consent,
-    )
+    review = made.review or Review()
+    verdict = None if made.review is None else review.verdict
+    return message_of(made, pb.SkillOutcome, verdict=verdict, findings=review.findings)
 
 
 def _found(found: list[Found | Silent]) -> pb.SearchHubResponse:
     return pb.SearchHubResponse(
-        skills=[_skill(each) for each in found if isinstance(each, Found)][:MAX_FOUND],
+        skills=[
+            message_of(
+                each.offer,
+                pb.HubSkill,
+                hub=each.hub,
+                trust=each.trust,
+                is_installed=each.is_installed,
+            )
+            for each in found
+            if isinstance(each, Found)
+        ][:MAX_FOUND],
         silent=[
-            pb.SilentHub(name=each.hub, reason=sendable(each.why))
+            message_of({"name": each.hub, "reason": each.why}, pb.SilentHub)
             for each in found
             if isinstance(each, Silent)
         ],
     )
-
-
-def _skill(found: Found) -> pb.HubSkill:
-    return pb.HubSkill(
-        name=sendable(found.offer.name),
-        description=sendable(found.offer.description),
-        hub=sendable(found.hub),
-        trust=trust_number(found.trust),
-        is_installed=found.is_installed,
-    )
-
-
-def _finding(found: Finding) -> pb.SkillFinding:
-    return pb.SkillFinding(
-        verdict=_verdict(found.verdict),
-        family=found.family,
-        about=found.about,
-        path=sendable(found.path),
-        line=found.line,
-        text=sendable(found.text),
-    )
-
-
-def _verdict(verdict: Verdict) -> pb.SkillVerdict.ValueType:
-    return pb.SkillVerdict.Value(f"SKILL_VERDICT_{verdict.name}")

@@ -3,17 +3,17 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from agent_service.servicer.fields import Context, profile_of, sendable
+from agent_service.servicer.fields import Context, profile_of
 from agent_service.skills.document import BadSkill
 from agent_service.skills.files import FileRefused, LibraryBusy
 from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.index import UNSORTED
-from agent_service.skills.library import Skill, Trust
+from agent_service.skills.library import Skill
 from agent_service.skills.shelf import ProfileSkills, SkillRecord, SkillShelves
-from agent_service.skills.usage import Usage
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceServicer
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable
+from services.messages import message_of
 
 
 class SkillServicer(SkillServiceServicer):
@@ -96,39 +96,12 @@ def telling() -> Generator[None]:
         raise FailedPrecondition(str(error)) from None
 
 
-def trust_number(trust: str) -> pb.SkillTrust.ValueType:
-    """Whose word a skill is, on the wire."""
-    known = trust in list(Trust)
-    return pb.SkillTrust.Value(f"SKILL_TRUST_{Trust(trust).name if known else 'UNSPECIFIED'}")
-
-
 def _skill(record: SkillRecord) -> pb.Skill:
-    return pb.Skill(
-        name=sendable(record.skill.name),
-        category=sendable(record.skill.category),
-        description=sendable(record.skill.description),
-        tags=map(sendable, record.skill.tags),
-        files=map(sendable, record.skill.files),
-        origin=pb.SkillOrigin.Value(f"SKILL_ORIGIN_{record.origin.name}"),
-        usage=_usage(record.usage),
-        trust=trust_number(record.trust),
-        source=sendable(record.note.source),
+    return message_of(
+        record.skill,
+        pb.Skill,
+        origin=record.origin,
+        usage=message_of(record.usage, pb.SkillUsage, is_pinned=record.usage.pinned),
+        trust=record.trust,
+        source=record.note.source,
     )
-
-
-def _usage(used: Usage) -> pb.SkillUsage:
-    return pb.SkillUsage(
-        use_count=_count(used.use_count),
-        view_count=_count(used.view_count),
-        patch_count=_count(used.patch_count),
-        last_used_at=sendable(used.last_used_at or ""),
-        last_viewed_at=sendable(used.last_viewed_at or ""),
-        last_patched_at=sendable(used.last_patched_at or ""),
-        created_at=sendable(used.created_at or ""),
-        state=pb.SkillState.Value(f"SKILL_STATE_{used.state.name}"),
-        is_pinned=used.pinned,
-    )
-
-
-def _count(number: int) -> int:
-    return min(max(number, 0), 2**63 - 1)

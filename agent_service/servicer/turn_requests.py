@@ -3,7 +3,6 @@
 from agent_service.requests import (
     COMPRESS,
     JOB,
-    NOTICE,
     REVIEW,
     SUBAGENT,
     BusyMode,
@@ -14,10 +13,11 @@ from agent_service.requests import (
     TurnRequest,
     Unattended,
 )
-from agent_service.servicer.fields import profile_of, timestamp, usage
+from agent_service.servicer.fields import profile_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
 from services.errors import InvalidArgument
+from services.messages import message_of
 from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
 from services.validation import check_id, denied_commands
 
@@ -46,8 +46,6 @@ _UNATTENDED = {
     approval_pb2.UNATTENDED_POLICY_WAIT: Unattended.WAIT,
     approval_pb2.UNATTENDED_POLICY_HALT: Unattended.HALT,
 }
-_WIRE_KINDS = {kind: number for number, kind in _KINDS.items()}
-_WIRE_KINDS[NOTICE] = turn_pb2.TURN_KIND_NOTICE
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
@@ -183,16 +181,12 @@ def _check_retry(request: turn_pb2.StartTurnRequest) -> None:
 
 def turn(info: TurnInfo) -> turn_pb2.Turn:
     """A turn on the wire."""
-    return turn_pb2.Turn(
+    return message_of(
+        info,
+        turn_pb2.Turn,
         turn_id=info.id,
-        session_id=info.session_id,
-        kind=_WIRE_KINDS[info.kind],
-        state=turn_pb2.TurnState.Value(f"TURN_STATE_{info.state}"),
-        create_time=timestamp(info.created_at),
-        finish_time=None if info.finished_at is None else timestamp(info.finished_at),
-        attempt=info.attempt,
-        last_sequence=info.last_sequence,
-        usage=usage(info.usage),
+        create_time=info.created_at,
+        finish_time=info.finished_at,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent_service.config import AgentConfig
-from agent_service.servicer.services import POLICY as AGENT
+from agent_service.servicer.policy import POLICY as AGENT
 from executor_service.backends.kubernetes.pod import selected_labels
 from executor_service.backends.kubernetes.probe import RIGHTS, holes
 from executor_service.config import ExecutorConfig

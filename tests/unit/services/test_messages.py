@@ -21,13 +21,18 @@ class Record(Struct, frozen=True):
     name: str = "unnamed"
     options: Options = Options()
     create_time: datetime | None = None
+    not_in_the_message: int = 1
+
+    @property
+    def prompt(self) -> str:
+        return f"look at {self.name}"
 
 
 def test_a_record_comes_back_from_its_message() -> None:
     options = Options(("a", "b"), "only", timedelta(minutes=1), 3)
     record = Record("news", options, datetime(2026, 1, 5, 12, tzinfo=UTC))
     message = message_of(record, job_pb2.Job, job_id="x")
-    assert message.options.script_mode == 2
+    assert (message.options.script_mode, message.prompt) == (2, "look at news")
     assert record_of(message, Record) == record
 
 
