@@ -10,23 +10,6 @@ from agent_service.events import CLARIFY
 from agent_service.requests import JOBS, REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, turn, watched_command
 
-_LAST = sa.select(sa.func.max(session.c.updated_at)).where(
-    session.c.profile == sa.bindparam("profile"),
-    ~session.c.id.startswith(JOBS, autoescape=True),
-    session.c.platform.not_in((REVIEW, SUBAGENT)),
-)
-_LIVE = sa.select(turn.c.id).where(
-    turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == sa.bindparam("profile")
-)
-
-
-_UNFINISHED = sa.select(turn.c.id).where(
-    turn.c.session_id == sa.bindparam("session_id"), turn.c.finished_at.is_(None)
-)
-_WATCHED = sa.select(watched_command.c.id).where(
-    watched_command.c.session_id == sa.bindparam("session_id")
-)
-
 
 class Activity(Struct, frozen=True):
     """What goes on in a profile."""
@@ -39,15 +22,24 @@ class Activity(Struct, frozen=True):
 
 def is_session_busy(conn: Connection, session_id: str) -> bool:
     """Whether something of it is unfinished: a turn, or a command that somebody is told of."""
-    named = {"session_id": session_id}
-    return any(conn.execute(query, named).first() is not None for query in (_UNFINISHED, _WATCHED))
+    its_turns = turn.c.session_id == session_id, turn.c.finished_at.is_(None)
+    queries = (
+        sa.select(turn.c.id).where(*its_turns),
+        sa.select(watched_command.c.id).where(watched_command.c.session_id == session_id),
+    )
+    return any(conn.execute(query).first() is not None for query in queries)
 
 
 def activity(conn: Connection, profile: str) -> Activity:
     """What goes on in a profile now."""
-    named = {"profile": profile}
-    last_at = conn.execute(_LAST, named).scalar()
-    return Activity(last_at, conn.execute(_LIVE.limit(1), named).first() is not None)
+    last_at = sa.select(sa.func.max(session.c.updated_at)).where(
+        session.c.profile == profile,
+        ~session.c.id.startswith(JOBS, autoescape=True),
+        session.c.platform.not_in((REVIEW, SUBAGENT)),
+    )
+    live = turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == profile
+    found = conn.execute(sa.select(turn.c.id).where(*live).limit(1)).first()
+    return Activity(conn.scalar(last_at), found is not None)
 
 
 _QUEUED = sa.select(sa.func.min(turn.c.created_at)).where(turn.c.state == "QUEUED")

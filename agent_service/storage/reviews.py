@@ -16,8 +16,15 @@ from sqlalchemy import Connection, bindparam
 from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.prompt.review import review_prompt
 from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, TurnRequest, Unattended
-from agent_service.storage.schema import compaction, review, session, session_state, turn
-from agent_service.storage.sessions import MEMORY_LIMITS, OVERLAY, TOKENS_PER_BYTE, revision_after
+from agent_service.storage.schema import compaction, session, session_state, turn
+from agent_service.storage.schema import review as review_row
+from agent_service.storage.sessions import (
+    MEMORY_LIMITS,
+    OVERLAY,
+    TOKENS_PER_BYTE,
+    copy,
+    revision_after,
+)
 from agent_service.storage.turns import REQUEST, new_turn
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
@@ -27,69 +34,15 @@ MAX_MODEL_CALLS = 16
 
 _KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)
 """What a review has of the session's values: how its requests are sent, and what it has read."""
-_new = bindparam("new_session", type_=sa.String())
-_of = bindparam("of_session", type_=sa.String())
-_now = bindparam("now", type_=session.c.created_at.type)
-_MADE = {
-    "id": _new,
-    "platform": sa.literal(REVIEW),
-    "usage": bindparam("no_usage", type_=session.c.usage.type),
-    "parent_session_id": _of,
-    "is_named": sa.false(),
-    "revision": bindparam("new_revision", type_=sa.BigInteger()),
-    "created_at": _now,
-    "updated_at": _now,
-}
-_SESSION = sa.insert(session).from_select(
-    session.c.keys(),
-    sa.select(*(_MADE.get(column.name, column) for column in session.columns)).where(
-        session.c.id == _of
-    ),
-)
-_STATE = sa.insert(session_state).from_select(
-    session_state.c.keys(),
-    sa.select(_new, session_state.c.name, session_state.c.value).where(
-        session_state.c.session_id == _of, session_state.c.name.in_(_KEPT)
-    ),
-)
-_COMPACTION = sa.insert(compaction).from_select(
-    compaction.c.keys(),
-    sa.select(_new, *(c for c in compaction.columns if c.name != "session_id")).where(
-        compaction.c.session_id == _of
-    ),
-)
-_REVIEW = sa.insert(review).from_select(
-    review.c.keys(),
-    sa.select(
-        _new,
-        bindparam("turn_id", type_=sa.String()),
-        _of,
-        bindparam("parent_turn_id", type_=sa.String()),
-        session.c.message_count,
-        session.c.revision,
-        bindparam("is_told", type_=sa.Boolean()),
-    ).where(session.c.id == _of),
-)
-_TURN = sa.insert(turn)
 _GROUND = Prepared(
-    sa.select(review.c.parent_session_id, review.c.through, review.c.revision).where(
-        review.c.session_id == bindparam("session_id")
+    sa.select(review_row.c.parent_session_id, review_row.c.through, review_row.c.revision).where(
+        review_row.c.session_id == bindparam("session_id")
     )
 )
-_REVISION = sa.select(session.c.revision).where(session.c.id == bindparam("session_id"))
-_UNTOLD = (
-    sa.select(review, turn.c.profile)
-    .join(turn, turn.c.id == review.c.turn_id)
-    .where(~review.c.is_told, turn.c.finished_at.is_not(None))
-    .order_by(turn.c.finished_at)
-    .limit(bindparam("most"))
+_STATE_OF = sa.select(session.c.revision, session.c.message_count).where(
+    session.c.id == bindparam("session_id")
 )
-_BY_TURN = (
-    sa.select(review, turn.c.profile)
-    .join(turn, turn.c.id == review.c.turn_id)
-    .where(review.c.turn_id == bindparam("turn_id"))
-)
-_TOLD = sa.update(review).where(review.c.turn_id == bindparam("of_turn")).values(is_told=True)
+_ENDED = sa.select(review_row, turn.c.profile).join(turn, turn.c.id == review_row.c.turn_id)
 
 
 class Ground(Struct, frozen=True):
@@ -155,24 +108,38 @@ def begin(
 
     With `is_told` nobody is to hear of what comes of it; `digest` is of what asked for it.
     """
-    between = {"new_session": review.session_id, "of_session": review.parent_session_id}
+    own, of = review.session_id, review.parent_session_id
     made: dict[str, Any] = {
-        "no_usage": Usage(),
-        "new_revision": revision_after(-1, now),
-        "now": now,
+        "platform": REVIEW,
+        "usage": Usage(),
+        "parent_session_id": of,
+        "is_named": False,
+        "revision": revision_after(-1, now),
+        "created_at": now,
+        "updated_at": now,
     }
-    conn.execute(_SESSION, between | made)
-    conn.execute(_STATE, between)
-    conn.execute(_COMPACTION, between)
-    conn.execute(_TURN, new_turn(review, digest, now))
-    told = {"turn_id": review.turn_id, "parent_turn_id": review.origin[PARENT_TURN]}
-    conn.execute(_REVIEW, between | told | {"is_told": is_told})
+    conn.execute(copy(session, session.c.id == of, id=own, **made))
+    is_kept = session_state.c.name.in_(_KEPT)
+    conn.execute(copy(session_state, session_state.c.session_id == of, is_kept, session_id=own))
+    conn.execute(copy(compaction, compaction.c.session_id == of, session_id=own))
+    conn.execute(sa.insert(turn), new_turn(review, digest, now))
+    looked_at = conn.execute(_STATE_OF, {"session_id": of}).one()
+    row = {
+        "session_id": own,
+        "turn_id": review.turn_id,
+        "parent_session_id": of,
+        "parent_turn_id": review.origin[PARENT_TURN],
+        "through": looked_at.message_count,
+        "revision": looked_at.revision,
+        "is_told": is_told,
+    }
+    conn.execute(sa.insert(review_row), row)
 
 
 def ground_of(conn: Connection, session_id: str) -> Ground | None:
     """What a review looks at; None where that is not there any more, or was taken back."""
     found = _GROUND.rows(conn, {"session_id": session_id}).one()
-    revision = conn.execute(_REVISION, {"session_id": found.parent_session_id}).scalar()
+    revision = conn.execute(_STATE_OF, {"session_id": found.parent_session_id}).scalar()
     return Ground(found.parent_session_id, found.through) if revision == found.revision else None
 
 
@@ -183,18 +150,21 @@ def has_ground(conn: Connection, session_id: str) -> bool:
 
 def untold(conn: Connection, most: int) -> Sequence[Untold]:
     """Reviews that have ended and of which nobody was told yet, the oldest first."""
-    return [_untold(conn, row) for row in conn.execute(_UNTOLD, {"most": most}).all()]
+    found = _ENDED.where(~review_row.c.is_told, turn.c.finished_at.is_not(None))
+    rows = conn.execute(found.order_by(turn.c.finished_at).limit(most)).all()
+    return [_untold(conn, row) for row in rows]
 
 
 def untold_of(conn: Connection, turn_id: str) -> Untold | None:
     """A review of which nobody was told yet; None where nobody is to be."""
-    row = conn.execute(_BY_TURN, {"turn_id": turn_id}).one_or_none()
+    row = conn.execute(_ENDED.where(review_row.c.turn_id == turn_id)).one_or_none()
     return None if row is None or row.is_told else _untold(conn, row)
 
 
 def told(conn: Connection, turn_id: str) -> None:
     """Nobody has to be told of a review any more."""
-    conn.execute(_TOLD, {"of_turn": turn_id})
+    row = sa.update(review_row).where(review_row.c.turn_id == turn_id)
+    conn.execute(row.values(is_told=True))
 
 
 def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:

@@ -39,50 +39,6 @@ _HOLD = sa.select(session).where(session.c.id == bindparam("id")).with_for_updat
 _UNFINISHED = sa.select(turn.c.id).where(
     turn.c.session_id == bindparam("session_id"), turn.c.finished_at.is_(None)
 )
-_RENAME = (
-    sa.update(session)
-    .where(session.c.id == bindparam("key"))
-    .values(title=bindparam("new_title"), is_named=True)
-)
-_LAST_OF_TURN = sa.select(sa.func.max(message.c.sequence)).where(
-    message.c.session_id == bindparam("session_id"),
-    message.c.turn_id
-    == sa.select(message.c.turn_id)
-    .where(
-        message.c.session_id == bindparam("session_id"),
-        message.c.sequence == bindparam("sequence"),
-    )
-    .scalar_subquery(),
-)
-_COPY = sa.insert(message).from_select(
-    [column.name for column in message.columns],
-    sa.select(
-        bindparam("new_session", type_=sa.String()),
-        *(column for column in message.columns if column.name != "session_id"),
-    ).where(
-        message.c.session_id == bindparam("of_session"),
-        message.c.sequence <= bindparam("through"),
-    ),
-)
-_COPY_COMPACTION = sa.insert(compaction).from_select(
-    [column.name for column in compaction.columns],
-    sa.select(
-        bindparam("new_session", type_=sa.String()),
-        *(column for column in compaction.columns if column.name != "session_id"),
-    ).where(
-        compaction.c.session_id == bindparam("of_session"),
-        compaction.c.through <= bindparam("through"),
-        compaction.c.pruned <= bindparam("through"),
-    ),
-)
-_COPY_STATE = sa.insert(session_state).from_select(
-    [column.name for column in session_state.columns],
-    sa.select(
-        bindparam("new_session", type_=sa.String()), session_state.c.name, session_state.c.value
-    ).where(session_state.c.session_id == bindparam("of_session")),
-)
-"""The plan, and that it has read what strangers have said."""
-_BRANCHES = sa.select(session.c.id).where(session.c.parent_session_id == bindparam("parent"))
 _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("parent"),
     session.c.platform.in_((SUBAGENT, REVIEW)),
@@ -92,14 +48,6 @@ _SUBAGENTS = sa.select(session.c.id).where(
 )
 """Those that it has handed work over to, and that look back at it, but for what somebody has named
 to keep it."""
-_USED_SUBAGENT = _SUBAGENTS.where(
-    session.c.updated_at >= bindparam("unused_since", type_=session.c.updated_at.type)
-).limit(1)
-_ORPHAN = (
-    sa.update(session)
-    .where(session.c.parent_session_id == bindparam("parent"))
-    .values(parent_session_id=None)
-)
 _LEAVE = insert_ignore(left_sandbox).from_select(
     ["sandbox_id", "session_id", "profile", "endpoint", "left_at"],
     sa.select(
@@ -135,19 +83,6 @@ _DELETES = (
     ),
     sa.delete(session).where(session.c.id == bindparam("of_session")),
 )
-_UNUSED = (
-    sa.select(session.c.id)
-    .where(
-        session.c.profile == bindparam("profile"),
-        session.c.id > bindparam("after"),
-        session.c.updated_at < bindparam("unused_since", type_=session.c.updated_at.type),
-        sa.or_(bindparam("platform") == "", session.c.platform == bindparam("platform")),
-        sa.or_(bindparam("include_named"), ~session.c.is_named),
-        ~sa.exists().where(turn.c.session_id == session.c.id, turn.c.finished_at.is_(None)),
-    )
-    .order_by(session.c.id)
-    .limit(bindparam("most"))
-)
 
 
 class Unused(Struct, frozen=True):
@@ -163,7 +98,8 @@ class Unused(Struct, frozen=True):
 def rename(conn: Connection, session_id: str, profile: str, title: str) -> SessionInfo:
     """Give the session a title; NotFound when there is none, or not in this profile."""
     sessions.get(conn, session_id, profile)
-    conn.execute(_RENAME, {"key": session_id, "new_title": title})
+    named = sa.update(session).where(session.c.id == session_id)
+    conn.execute(named.values(title=title, is_named=True))
     return sessions.get(conn, session_id, profile)
 
 
@@ -183,8 +119,10 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     row = hold_idle(conn, wanted.session_id, wanted.profile)
     through = row.message_count
     if wanted.through:
-        place = {"session_id": wanted.session_id, "sequence": wanted.through}
-        through = conn.execute(_LAST_OF_TURN, place).scalar_one()
+        its = message.c.session_id == wanted.session_id
+        its_turn = sa.select(message.c.turn_id).where(its, message.c.sequence == wanted.through)
+        is_of_turn = message.c.turn_id == its_turn.scalar_subquery()
+        through = conn.scalar(sa.select(sa.func.max(message.c.sequence)).where(its, is_of_turn))
         if through is None:
             raise NotFound(f"session {wanted.session_id} has no message {wanted.through}")
     known = conn.execute(_HOLD, {"id": wanted.new_session_id}).one_or_none()
@@ -192,9 +130,9 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         if (known.profile, known.parent_session_id) != (wanted.profile, wanted.session_id):
             raise AlreadyExists(f"there is a session {wanted.new_session_id} already")
         return sessions.get(conn, wanted.new_session_id, wanted.profile)
-    made: dict[str, Any] = dict(zip(session.c.keys(), row, strict=True)) | {
-        "id": wanted.new_session_id,
-        "parent_session_id": wanted.session_id,
+    old, new = wanted.session_id, wanted.new_session_id
+    made: dict[str, Any] = {
+        "parent_session_id": old,
         "title": wanted.title or row.title,
         "is_named": bool(wanted.title),
         "message_count": through,
@@ -203,11 +141,15 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "created_at": now,
         "updated_at": now,
     }
-    conn.execute(sa.insert(session), made)
-    copied = {"new_session": wanted.new_session_id, "of_session": wanted.session_id}
-    conn.execute(_COPY, copied | {"through": through})
-    conn.execute(_COPY_STATE, copied)
-    conn.execute(_COPY_COMPACTION, copied | {"through": through})
+    conn.execute(sessions.copy(session, session.c.id == old, id=new, **made))
+    for table, *ends in (
+        (message, message.c.sequence),
+        (session_state,),
+        (compaction, compaction.c.through, compaction.c.pruned),
+    ):
+        taken = (end <= through for end in ends)
+        of_old = table.c.session_id == old
+        conn.execute(sessions.copy(table, of_old, *taken, session_id=new))
     search_index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)
 
@@ -224,9 +166,10 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
         hold_idle(conn, subagent_id, profile)
     for subagent_id in subagents:
         delete(conn, subagent_id, profile, now)
+    is_branch = session.c.parent_session_id == session_id
     # What branches have copied is found in them from now on.
-    branches = conn.scalars(_BRANCHES, {"parent": session_id}).all()
-    conn.execute(_ORPHAN, {"parent": session_id})
+    branches = conn.scalars(sa.select(session.c.id).where(is_branch)).all()
+    conn.execute(sa.update(session).where(is_branch).values(parent_session_id=None))
     search_index.remove(conn, session_id)
     for branch_id in branches:
         search_index.remove(conn, branch_id)
@@ -238,15 +181,17 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
 
 def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
     """Sessions that can be pruned, in the order of their ids."""
-    values = {
-        "profile": wanted.profile,
-        "after": wanted.after,
-        "unused_since": wanted.since,
-        "platform": wanted.platform,
-        "include_named": wanted.include_named,
-        "most": most,
-    }
-    return conn.scalars(_UNUSED, values).all()
+    ids = sa.select(session.c.id).where(
+        session.c.profile == wanted.profile,
+        session.c.id > wanted.after,
+        session.c.updated_at < wanted.since,
+        ~sa.exists().where(turn.c.session_id == session.c.id, turn.c.finished_at.is_(None)),
+    )
+    if wanted.platform:
+        ids = ids.where(session.c.platform == wanted.platform)
+    if not wanted.include_named:
+        ids = ids.where(~session.c.is_named)
+    return conn.scalars(ids.order_by(session.c.id).limit(most)).all()
 
 
 def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: datetime) -> bool:
@@ -255,8 +200,8 @@ def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: dateti
         row = hold_idle(conn, session_id, wanted.profile)
         if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
             return False
-        used = {"parent": session_id, "unused_since": wanted.since}
-        if conn.execute(_USED_SUBAGENT, used).first() is not None:
+        used = _SUBAGENTS.where(session.c.updated_at >= wanted.since).limit(1)
+        if conn.execute(used, {"parent": session_id}).first() is not None:
             return False
         delete(conn, session_id, wanted.profile, now)
     except (NotFound, FailedPrecondition):

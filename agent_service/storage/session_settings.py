@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
 from agent_service.prompt.overlays import Overlay
 from agent_service.storage import sessions
@@ -15,11 +15,6 @@ from services.errors import NotFound
 
 _BEGIN = insert_ignore(session)
 """A session that is there already stays; a new one gets its prompt when its first turn begins."""
-_REVISE = (
-    sa.update(session)
-    .where(session.c.id == bindparam("key"))
-    .values(revision=bindparam("new_revision"))
-)
 
 
 def set_model(
@@ -58,8 +53,8 @@ def set_personality(
         return
     sessions.put_state(conn, session_id, OVERLAY, after.stored())
     # Whoever has the conversation in memory has it with the other personality.
-    revised = {"key": session_id, "new_revision": revision_after(row.revision, now)}
-    conn.execute(_REVISE, revised)
+    its_row = sa.update(session).where(session.c.id == session_id)
+    conn.execute(its_row.values(revision=revision_after(row.revision, now)))
     if row.message_count:
         told = {"after": row.message_count, "texts": [_told(after.personality)]}
         sessions.put_state(conn, session_id, NOTICES, told)

@@ -4,58 +4,12 @@ import json
 
 import sqlalchemy as sa
 from msgspec import Struct
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
 from agent_service.search.query import text_of
 from agent_service.storage.schema import LIVE_STATES, message, session, turn
 from agent_service.usage import Usage
 from services.database import is_one_of
-
-_SAID = (
-    sa.select(message.c.content, session.c.title)
-    .join(session, session.c.id == message.c.session_id)
-    .where(
-        message.c.session_id == bindparam("session_id"),
-        message.c.turn_id == bindparam("turn_id"),
-        message.c.role == "user",
-        session.c.is_named.is_(False),
-    )
-    .order_by(message.c.sequence)
-    .limit(1)
-)
-_ANSWERED_BEFORE = (
-    sa.select(message.c.sequence)
-    .where(
-        message.c.session_id == bindparam("session_id"),
-        message.c.turn_id != bindparam("turn_id"),
-        message.c.role == "assistant",
-    )
-    .limit(1)
-)
-_GIVE = (
-    sa.update(session)
-    .where(
-        session.c.id == bindparam("key"),
-        session.c.title == bindparam("old_title"),
-        session.c.is_named.is_(False),
-    )
-    .values(title=bindparam("new_title"))
-)
-_IDLE_USAGE = (
-    sa.select(session.c.usage)
-    .where(
-        session.c.id == bindparam("id"),
-        ~sa.select(turn.c.id)
-        .where(turn.c.session_id == session.c.id, is_one_of(turn.c.state, LIVE_STATES))
-        .exists(),
-    )
-    .with_for_update()
-)
-_COUNT = (
-    sa.update(session)
-    .where(session.c.id == bindparam("key"))
-    .values(usage=bindparam("new_usage", type_=session.c.usage.type))
-)
 
 
 class Untitled(Struct, frozen=True):
@@ -68,17 +22,34 @@ class Untitled(Struct, frozen=True):
 
 def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None:
     """The session, if this turn is the first of it that was answered and nobody has named it."""
-    values = {"session_id": session_id, "turn_id": turn_id}
-    first = conn.execute(_SAID, values).one_or_none()
-    if first is None or conn.execute(_ANSWERED_BEFORE, values).first() is not None:
+    first = conn.execute(
+        sa.select(message.c.content, session.c.title)
+        .join(session, session.c.id == message.c.session_id)
+        .where(
+            message.c.session_id == session_id,
+            message.c.turn_id == turn_id,
+            message.c.role == "user",
+            session.c.is_named.is_(False),
+        )
+        .order_by(message.c.sequence)
+        .limit(1)
+    ).one_or_none()
+    answered_before = sa.select(message.c.sequence).where(
+        message.c.session_id == session_id,
+        message.c.turn_id != turn_id,
+        message.c.role == "assistant",
+    )
+    if first is None or conn.execute(answered_before.limit(1)).first() is not None:
         return None
-    said = text_of(json.loads(first.content)["content"])
-    return Untitled(first.title, said)
+    return Untitled(first.title, text_of(json.loads(first.content)["content"]))
 
 
 def give(conn: Connection, session_id: str, old: str, new: str) -> None:
     """Give a session a title, unless it has got another one meanwhile or is gone."""
-    conn.execute(_GIVE, {"key": session_id, "old_title": old, "new_title": new})
+    its_row = sa.update(session).where(
+        session.c.id == session_id, session.c.title == old, session.c.is_named.is_(False)
+    )
+    conn.execute(its_row.values(title=new))
 
 
 def count(conn: Connection, session_id: str, used: Usage) -> None:
@@ -86,6 +57,11 @@ def count(conn: Connection, session_id: str, used: Usage) -> None:
 
     A turn that runs by now has read that sum before and stores it anew, without this.
     """
-    known = conn.execute(_IDLE_USAGE, {"id": session_id}).scalar_one_or_none()
+    is_live = turn.c.session_id == session.c.id, is_one_of(turn.c.state, LIVE_STATES)
+    idle = sa.select(session.c.usage).where(
+        session.c.id == session_id, ~sa.exists().where(*is_live)
+    )
+    known = conn.execute(idle.with_for_update()).scalar_one_or_none()
     if known is not None:
-        conn.execute(_COUNT, {"key": session_id, "new_usage": known + used})
+        its_row = sa.update(session).where(session.c.id == session_id)
+        conn.execute(its_row.values(usage=known + used))

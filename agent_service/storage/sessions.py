@@ -64,32 +64,6 @@ given_model = (
 )
 """A column of a session: the model that it was given."""
 _BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
-_BY_USE = (
-    sa.select(session, given_model)
-    .where(
-        session.c.profile == bindparam("profile"),
-        # Nobody has begun those that look back at another, so that they are asked for by name.
-        sa.or_(
-            sa.and_(bindparam("platform") == "", session.c.platform != REVIEW),
-            session.c.platform == bindparam("platform"),
-        ),
-        sa.or_(
-            bindparam("title") == "",
-            session.c.title == bindparam("title"),
-            sa.func.lower(session.c.title) == bindparam("small_title"),
-        ),
-        sa.or_(
-            sa.not_(bindparam("without_jobs", type_=sa.Boolean())),
-            ~session.c.id.startswith(JOBS, autoescape=True),
-        ),
-    )
-    .order_by(session.c.updated_at.desc(), session.c.id.desc())
-    .limit(bindparam("most"))
-)
-_AFTER = _BY_USE.where(
-    sa.tuple_(session.c.updated_at, session.c.id)
-    < sa.tuple_(bindparam("before", type_=UtcTime()), bindparam("before_id"))
-)
 _MESSAGES = (
     sa.select(message)
     .where(message.c.session_id == bindparam("session_id"), message.c.sequence > bindparam("after"))
@@ -103,6 +77,13 @@ _STATE = Prepared(
     )
 )
 _PUT_STATE = Prepared(upsert(session_state, ("session_id", "name"), ("value",)))
+
+
+def copy(table: sa.Table, *where: sa.ColumnElement[bool], **made: Any) -> sa.Insert:
+    """What stores rows of a table once more, with these values in place of their own."""
+    values = {name: sa.literal(value, table.c[name].type) for name, value in made.items()}
+    columns = [values.get(column.name, column) for column in table.columns]
+    return sa.insert(table).from_select(table.c.keys(), sa.select(*columns).where(*where))
 
 
 def new_session(
@@ -158,12 +139,22 @@ def list_by_use(
     without_jobs: bool = False,
 ) -> Sequence[SessionInfo]:
     """The sessions used last, or those used before the one that `before` names."""
-    values: dict[str, Any] = {"profile": profile, "platform": platform, "most": most}
-    values |= {"title": title, "small_title": title.lower(), "without_jobs": without_jobs}
-    if before is None:
-        return [_info(row) for row in conn.execute(_BY_USE, values)]
-    values |= {"before": before[0], "before_id": before[1]}
-    return [_info(row) for row in conn.execute(_AFTER, values)]
+    # Nobody has begun those that look back at another, so that they are asked for by name.
+    its_platform = session.c.platform
+    found = sa.select(session, given_model).where(
+        session.c.profile == profile,
+        its_platform == platform if platform else its_platform != REVIEW,
+    )
+    if title:
+        is_title = session.c.title == title, sa.func.lower(session.c.title) == title.lower()
+        found = found.where(sa.or_(*is_title))
+    if without_jobs:
+        found = found.where(~session.c.id.startswith(JOBS, autoescape=True))
+    if before is not None:
+        place = sa.tuple_(session.c.updated_at, session.c.id)
+        found = found.where(place < sa.tuple_(sa.literal(before[0], UtcTime()), before[1]))
+    newest = found.order_by(session.c.updated_at.desc(), session.c.id.desc())
+    return [_info(row) for row in conn.execute(newest.limit(most))]
 
 
 def messages(

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
 from agent_service.models.base import encoded
 from agent_service.requests import TurnRequest
@@ -21,20 +21,6 @@ from services.database.sql import insert_ignore
 
 _MODEL = "transcript_model"
 _IMPORTED = "an imported conversation"
-_INSERT_SESSION = insert_ignore(session)
-_FOUND = sa.select(session.c.profile, session.c.message_count).where(
-    session.c.id == bindparam("id")
-)
-_LAST_REQUEST = (
-    sa.select(turn.c.request)
-    .where(turn.c.session_id == bindparam("session_id"))
-    .order_by(turn.c.created_at.desc())
-    .limit(1)
-)
-_KNOWN = sa.select(transcript_import.c.name).where(
-    transcript_import.c.profile == bindparam("profile")
-)
-_NOTE = insert_ignore(transcript_import)
 
 
 class Imported(Struct, frozen=True):
@@ -57,8 +43,9 @@ class Header(Struct, frozen=True):
 def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -> Imported:
     """Store a session that is not there yet; its prompt is made when it goes on."""
     session_id, count = transcript.session_id, len(transcript.messages)
-    if not conn.execute(_INSERT_SESSION, _session(profile, transcript, now)).rowcount:
-        known = conn.execute(_FOUND, {"id": session_id}).one()
+    if not conn.execute(insert_ignore(session), _session(profile, transcript, now)).rowcount:
+        row = sa.select(session.c.profile, session.c.message_count)
+        known = conn.execute(row.where(session.c.id == session_id)).one()
         if known.profile != profile:
             return Imported(session_id, False, 0, "its id cannot be used")
         return Imported(session_id, False, known.message_count)
@@ -78,14 +65,16 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
 def header(conn: Connection, session_id: str, profile: str) -> Header:
     """What its document says of a session; NotFound when there is none."""
     found = sessions.get(conn, session_id, profile)
-    request: TurnRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": session_id})
+    requests = sa.select(turn.c.request).where(turn.c.session_id == session_id)
+    request: TurnRequest | None = conn.scalar(requests.order_by(turn.c.created_at.desc()).limit(1))
     model = request.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
     return Header(session_id, model, found.title if found.is_named else "")
 
 
 def known_files(conn: Connection, profile: str) -> Collection[str]:
     """The files that were looked at before."""
-    return set(conn.scalars(_KNOWN, {"profile": profile}))
+    files = transcript_import.c
+    return set(conn.scalars(sa.select(files.name).where(files.profile == profile)))
 
 
 def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> None:
@@ -96,7 +85,7 @@ def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> 
         "session_id": imported.session_id,
         "problem": imported.problem,
     }
-    conn.execute(_NOTE, row)
+    conn.execute(insert_ignore(transcript_import), row)
 
 
 def _session(profile: str, transcript: Transcript, now: datetime) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agent_service.storage import search_index
 from agent_service.storage.schema import compaction, message, session, turn, undone_message
 from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.storage.sessions import revision_after
+from services.database import UtcTime
 from services.errors import FailedPrecondition
 
 NOTHING_TO_RETRY = "nothing was said here yet that could be said again"
@@ -31,47 +32,6 @@ _SAID_TURNS = (
     .limit(bindparam("most"))
 )
 """The last turns, without those that nobody has said anything in: they go with what is before."""
-_MESSAGE = sa.select(
-    message.c.sequence, message.c.role, message.c.content, message.c.turn_id
-).where(
-    message.c.session_id == bindparam("session_id"), message.c.sequence == bindparam("sequence")
-)
-_CUT = sa.delete(message).where(
-    message.c.session_id == bindparam("of_session"), message.c.sequence > bindparam("after")
-)
-_SHORTEN = (
-    sa.update(session)
-    .where(session.c.id == bindparam("key"))
-    .values(
-        message_count=bindparam("count"),
-        revision=bindparam("new_revision"),
-        updated_at=bindparam("now", type_=session.c.updated_at.type),
-    )
-)
-_KEEP = sa.insert(undone_message).from_select(
-    [*(column.name for column in message.columns), "undo_id", "undone_at"],
-    sa.select(
-        *message.columns,
-        bindparam("by", type_=sa.String()),
-        bindparam("now", type_=undone_message.c.undone_at.type),
-    ).where(
-        message.c.session_id == bindparam("of_session"), message.c.sequence > bindparam("after")
-    ),
-)
-_UNDONE_BY = (
-    sa.select(undone_message.c.turn_id, undone_message.c.sequence, undone_message.c.content)
-    .where(
-        undone_message.c.session_id == bindparam("session_id"),
-        undone_message.c.undo_id == bindparam("undo_id"),
-        ~sa.exists().where(turn.c.id == undone_message.c.turn_id, _IS_NOTICE),
-    )
-    .order_by(undone_message.c.sequence)
-)
-_UNCOMPACT = sa.delete(compaction).where(
-    compaction.c.session_id == bindparam("of_session"),
-    sa.or_(compaction.c.through > bindparam("after"), compaction.c.pruned > bindparam("after")),
-)
-"""A summary of what was taken back says it still."""
 
 
 class Wanted(Struct, frozen=True):
@@ -109,8 +69,16 @@ class Retried(Struct, frozen=True):
 def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
     """Take back the last turns: their messages are put away, what they did stays done."""
     hold(conn, wanted.session_id, wanted.profile)
-    by = {"session_id": wanted.session_id, "undo_id": wanted.undo_id}
-    if known := conn.execute(_UNDONE_BY, by).all():
+    undone = (
+        sa.select(undone_message.c.turn_id, undone_message.c.sequence, undone_message.c.content)
+        .where(
+            undone_message.c.session_id == wanted.session_id,
+            undone_message.c.undo_id == wanted.undo_id,
+            ~sa.exists().where(turn.c.id == undone_message.c.turn_id, _IS_NOTICE),
+        )
+        .order_by(undone_message.c.sequence)
+    )
+    if known := conn.execute(undone).all():
         left = known[0].sequence - 1
         return Undone(len({one.turn_id for one in known}), left, _said(known[0].content))
     row = hold_idle(conn, wanted.session_id, wanted.profile)
@@ -122,7 +90,7 @@ def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
     if not last:
         return Undone(0, row.message_count, "")
     first = min(found.first for found in last)
-    began = conn.execute(_MESSAGE, {"session_id": row.id, "sequence": first}).one()
+    began = _message(conn, row.id, first)
     _take_back(conn, row.id, first - 1, row.revision, wanted.undo_id, now)
     return Undone(len(last), first - 1, _said(began.content))
 
@@ -153,7 +121,7 @@ def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row
 def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
     """The message that the last turn began with that a person has begun."""
     for found in _last_turns(conn, session_id, 1):
-        began = conn.execute(_MESSAGE, {"session_id": session_id, "sequence": found.first}).one()
+        began = _message(conn, session_id, found.first)
         return began if began.role == "user" else None
     return None
 
@@ -163,13 +131,26 @@ def _take_back(
 ) -> int:
     """Put the messages after a sequence away; returns the session's new revision."""
     search_index.remove(conn, session_id, after)
-    place = {"of_session": session_id, "after": after}
-    conn.execute(_KEEP, place | {"by": undo_id, "now": now})
-    conn.execute(_CUT, place)
-    conn.execute(_UNCOMPACT, place)
+    taken = message.c.session_id == session_id, message.c.sequence > after
+    kept = sa.select(*message.columns, sa.literal(undo_id), sa.literal(now, UtcTime()))
+    columns = [*message.c.keys(), "undo_id", "undone_at"]
+    conn.execute(sa.insert(undone_message).from_select(columns, kept.where(*taken)))
+    conn.execute(sa.delete(message).where(*taken))
+    # A summary of what was taken back says it still.
+    is_of_more = sa.or_(compaction.c.through > after, compaction.c.pruned > after)
+    conn.execute(sa.delete(compaction).where(compaction.c.session_id == session_id, is_of_more))
     revised = revision_after(revision, now)
-    conn.execute(_SHORTEN, {"key": session_id, "count": after, "now": now, "new_revision": revised})
+    conn.execute(
+        sa.update(session)
+        .where(session.c.id == session_id)
+        .values(message_count=after, revision=revised, updated_at=now)
+    )
     return revised
+
+
+def _message(conn: Connection, session_id: str, sequence: int) -> sa.Row[Any]:
+    place = message.c.session_id == session_id, message.c.sequence == sequence
+    return conn.execute(sa.select(message).where(*place)).one()
 
 
 def _said(content: str) -> str:
