@@ -8,8 +8,8 @@ import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 from msgspec import Struct
 
-from agent_service.clients.leases import Held, TurnSandbox, WatchedSandbox, is_gone
-from agent_service.clients.patience import Patience, patiently
+from agent_service.clients.leases import Held, Leased, TurnSandbox, WatchedSandbox, is_gone
+from agent_service.clients.patience import Patience
 from agent_service.sandbox import (
     Command,
     CommandStatus,
@@ -96,66 +96,40 @@ class SessionCommands:
 
     async def kill(self, key: str) -> CommandStatus:
         """End the command's whole tree and verify it; CommandUnknown when there is none."""
-
-        async def signal(held: Held) -> exec_pb2.SignalExecResponse:
-            request = exec_pb2.SignalExecRequest(
-                lease=held.lease, profile=self._sandbox.profile, exec_id=key
-            )
-            stub = ExecServiceStub(held.channel)
-            patience_s = KILL_PATIENCE_S if self._interrupted else held.patience_s
-            return await patiently(
-                lambda: stub.SignalExec(request, timeout=KILL_DEADLINE_S), patience_s
-            )
-
+        request = exec_pb2.SignalExecRequest(exec_id=key)
         # Where it cannot be reached it may be running still: that is said, and it is not left.
-        return status((await self._ask(key, signal, stays=True)).exec)
+        found = await self._ask(
+            key,
+            request,
+            lambda stub: stub.SignalExec(request, timeout=KILL_DEADLINE_S),
+            stays=True,
+        )
+        return status(found.exec)
 
     async def wait(self, key: str, most_s: float) -> CommandStatus:
         """How a command stands once it has ended, or so many seconds are over."""
-
-        async def ended(held: Held) -> exec_pb2.WaitExecResponse:
-            request = exec_pb2.WaitExecRequest(
-                lease=held.lease,
-                profile=self._sandbox.profile,
-                exec_id=key,
-                wait=_duration(most_s),
-            )
-            stub = ExecServiceStub(held.channel)
-            return await patiently(
-                lambda: stub.WaitExec(request, timeout=most_s + WAIT_GRACE_S), held.patience_s
-            )
-
-        return status((await self._ask(key, ended)).exec)
+        request = exec_pb2.WaitExecRequest(exec_id=key, wait=_duration(most_s))
+        timeout_s = most_s + WAIT_GRACE_S
+        found = await self._ask(
+            key, request, lambda stub: stub.WaitExec(request, timeout=timeout_s)
+        )
+        return status(found.exec)
 
     async def list(self) -> list[CommandStatus]:
         """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
-
-        async def listed(held: Held) -> exec_pb2.ListExecsResponse:
-            request = exec_pb2.ListExecsRequest(lease=held.lease, profile=self._sandbox.profile)
-            stub = ExecServiceStub(held.channel)
-            return await patiently(lambda: stub.ListExecs(request), held.patience_s)
-
+        request = exec_pb2.ListExecsRequest()
         try:
-            return [status(found) for found in (await self._ask("", listed)).execs]
+            found = await self._ask("", request, lambda stub: stub.ListExecs(request))
         except CommandUnknown:
             return []
+        return [status(each) for each in found.execs]
 
     async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
         """Stored output from `offset` on; a negative offset counts from the end."""
-
-        async def page(held: Held) -> exec_pb2.ReadExecOutputResponse:
-            request = exec_pb2.ReadExecOutputRequest(
-                lease=held.lease,
-                profile=self._sandbox.profile,
-                exec_id=key,
-                stream=_WIRE_STREAMS[stream],
-                offset=offset,
-                length_bytes=length,
-            )
-            stub = ExecServiceStub(held.channel)
-            return await patiently(lambda: stub.ReadExecOutput(request), held.patience_s)
-
-        found = await self._ask(key, page)
+        request = exec_pb2.ReadExecOutputRequest(
+            exec_id=key, stream=_WIRE_STREAMS[stream], offset=offset, length_bytes=length
+        )
+        found = await self._ask(key, request, lambda stub: stub.ReadExecOutput(request))
         return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
 
     async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
@@ -166,7 +140,7 @@ class SessionCommands:
                 await call.write(self._open(held, key, _Progress(may_run=True)))
                 await _feed(call, data, at, eof=eof)
 
-        await self._ask(key, feed)
+        await self._held(key, feed)
 
     async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
         """Start the command, and follow it where somebody takes its output."""
@@ -198,7 +172,7 @@ class SessionCommands:
     def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
             lease=held.lease,
-            profile=self._sandbox.profile,
+            profile=held.profile,
             exec_id=command.key,
             argv=exec_pb2.Argv(arguments=command.argv),
             cwd=command.cwd,
@@ -249,7 +223,7 @@ class SessionCommands:
         return exec_pb2.AttachExecRequest(
             open=exec_pb2.AttachExecRequest.Open(
                 lease=held.lease,
-                profile=self._sandbox.profile,
+                profile=held.profile,
                 exec_id=key,
                 stdout_offset=progress.stdout,
                 stderr_offset=progress.stderr,
@@ -257,23 +231,37 @@ class SessionCommands:
         )
 
     async def _ask(
+        self,
+        key: str,
+        request: Leased,
+        call: Callable[[ExecServiceStub], Awaitable[_T]],
+        *,
+        stays: bool = False,
+    ) -> _T:
+        """Ask about a command that exists."""
+        patience_s = KILL_PATIENCE_S if stays and self._interrupted else None
+
+        async def asked(held: Held) -> _T:
+            return await held.ask(request, lambda: call(ExecServiceStub(held.channel)), patience_s)
+
+        return await self._held(key, asked, stays=stays)
+
+    async def _held(
         self, key: str, call: Callable[[Held], Awaitable[_T]], *, stays: bool = False
     ) -> _T:
-        """Ask about a command that exists; once more when another replica had the sandbox."""
+        """Do it with the sandbox; once more when another replica had it."""
         if not await self._sandbox.exists():
             raise CommandUnknown(key)
-        held = await self._sandbox.hold(resumed=False, stays=stays)
-        try:
-            return await call(held)
-        except grpc.aio.AioRpcError as error:
-            is_unknown = reason_of(error) is Reason.NOT_FOUND
-            if is_unknown or not await self._sandbox.left(held, error):
-                raise self._failure(key, error) from error
-        held = await self._sandbox.hold(resumed=False, stays=stays)
-        try:
-            return await call(held)
-        except grpc.aio.AioRpcError as error:
-            raise self._failure(key, error) from error
+        is_second = False
+        while True:
+            held = await self._sandbox.hold(resumed=False, stays=stays)
+            try:
+                return await call(held)
+            except grpc.aio.AioRpcError as error:
+                is_unknown = reason_of(error) is Reason.NOT_FOUND
+                if is_second or is_unknown or not await self._sandbox.left(held, error):
+                    raise self._failure(key, error) from error
+                is_second = True
 
     def _failure(self, key: str, error: grpc.aio.AioRpcError) -> Exception:
         if is_gone(error):

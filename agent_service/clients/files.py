@@ -6,8 +6,7 @@ from typing import Protocol, TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import Held
-from agent_service.clients.patience import patiently
+from agent_service.clients.leases import Held, Leased
 from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
@@ -28,11 +27,6 @@ _KINDS = {
 class Claiming(Protocol):
     """Claims a session's sandbox."""
 
-    @property
-    def profile(self) -> str:
-        """Whose it is."""
-        ...
-
     async def hold(self, *, keyed: bool) -> Held:
         """The sandbox, claimed where it has to be; SandboxUnavailable when there is none."""
         ...
@@ -50,45 +44,24 @@ class SessionFiles:
 
     async def stat(self, path: str) -> FileStat | None:
         """What is at the path; None when nothing is."""
-
-        async def look(held: Held) -> FileStat | None:
-            request = file_pb2.StatPathRequest(
-                lease=held.lease, profile=self._sandbox.profile, path=path
-            )
-            try:
-                answer = await FileServiceStub(held.channel).StatPath(request)
-            except grpc.aio.AioRpcError as error:
-                if is_missing(error):
-                    return None
-                raise
-            return _stat(answer.file)
-
-        return await self._ask(path, look)
+        request = file_pb2.StatPathRequest(path=path)
+        answer = await self._unless_missing(path, request, lambda stub: stub.StatPath(request))
+        return None if answer is None else _stat(answer.file)
 
     async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
         """At most `limit` entries of a folder by name, and whether there are more."""
-
-        async def entries(held: Held) -> file_pb2.ListDirectoryResponse:
-            request = file_pb2.ListDirectoryRequest(
-                lease=held.lease, profile=self._sandbox.profile, path=path, page_size=limit
-            )
-            return await FileServiceStub(held.channel).ListDirectory(request)
-
-        answer = await self._ask(path, entries)
+        request = file_pb2.ListDirectoryRequest(path=path, page_size=limit)
+        answer = await self._ask(path, request, lambda stub: stub.ListDirectory(request))
         return [_stat(entry) for entry in answer.entries], bool(answer.next_page_token)
 
     async def read(self, path: str, max_bytes: int) -> bytes:
         """The whole file; PathRefused when it is longer than `max_bytes`."""
 
-        async def contents(held: Held) -> bytes:
-            request = file_pb2.DownloadFileRequest(
-                lease=held.lease,
-                profile=self._sandbox.profile,
-                path=path,
-                length_bytes=max_bytes + 1,
-            )
+        request = file_pb2.DownloadFileRequest(path=path, length_bytes=max_bytes + 1)
+
+        async def contents(stub: FileServiceStub) -> bytes:
             data, digest = bytearray(), b""
-            async with open_stream(FileServiceStub(held.channel).DownloadFile(request)) as call:
+            async with open_stream(stub.DownloadFile(request)) as call:
                 async for message in call:
                     data += message.chunk
                     digest = digest or message.end.sha256
@@ -96,7 +69,7 @@ class SessionFiles:
                 raise PathRefused(f"{path} did not come as it is there; read it again.")
             return bytes(data)
 
-        data = await self._ask(path, contents)
+        data = await self._ask(path, request, contents)
         if len(data) > max_bytes:
             raise PathRefused(
                 f"{path} is longer than the {max_bytes:,} bytes that are read at once; `terminal` "
@@ -106,78 +79,59 @@ class SessionFiles:
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace or make the file as a whole, and the folders above it."""
-
-        async def upload(held: Held) -> file_pb2.UploadFileResponse:
-            return await FileServiceStub(held.channel).UploadFile(self._upload(held, path, data))
-
-        await self._ask(path, upload)
+        header = file_pb2.UploadFileRequest.Header(
+            path=path, length_bytes=len(data), sha256=hashlib.sha256(data).digest()
+        )
+        await self._ask(path, header, lambda stub: stub.UploadFile(_upload(header, data)))
 
     async def move(self, source: str, target: str) -> None:
         """Give a file, if it is still there, another name, also that of a file that is there."""
-
-        async def rename(held: Held) -> file_pb2.MovePathResponse:
-            request = file_pb2.MovePathRequest(
-                lease=held.lease,
-                profile=self._sandbox.profile,
-                source_path=source,
-                target_path=target,
-                overwrite=True,
-            )
-            return await FileServiceStub(held.channel).MovePath(request)
-
-        await self._once(source, rename)
+        request = file_pb2.MovePathRequest(source_path=source, target_path=target, overwrite=True)
+        await self._unless_missing(source, request, lambda stub: stub.MovePath(request))
 
     async def remove(self, path: str) -> None:
         """Remove a file, if it is still there."""
+        request = file_pb2.RemovePathRequest(path=path)
+        await self._unless_missing(path, request, lambda stub: stub.RemovePath(request))
 
-        async def unlink(held: Held) -> file_pb2.RemovePathResponse:
-            request = file_pb2.RemovePathRequest(
-                lease=held.lease, profile=self._sandbox.profile, path=path
-            )
-            return await FileServiceStub(held.channel).RemovePath(request)
-
-        await self._once(path, unlink)
-
-    async def _once(self, path: str, call: Callable[[Held], Awaitable[object]]) -> None:
+    async def _unless_missing(
+        self, path: str, request: Leased, call: Callable[[FileServiceStub], Awaitable[_T]]
+    ) -> _T | None:
         """Do what finds nothing the second time: an answer that was lost has done it."""
 
-        async def done(held: Held) -> None:
+        async def done(stub: FileServiceStub) -> _T | None:
             try:
-                await call(held)
+                return await call(stub)
             except grpc.aio.AioRpcError as error:
                 if not is_missing(error):
                     raise
+                return None
 
-        await self._ask(path, done)
+        return await self._ask(path, request, done)
 
-    async def _ask(self, path: str, call: Callable[[Held], Awaitable[_T]]) -> _T:
+    async def _ask(
+        self, path: str, request: Leased, call: Callable[[FileServiceStub], Awaitable[_T]]
+    ) -> _T:
         """Do what may be done twice; once more when the sandbox had to be claimed anew."""
-        held = await self._sandbox.hold(keyed=False)
-        try:
-            return await patiently(lambda: call(held), held.patience_s)
-        except grpc.aio.AioRpcError as error:
-            if is_missing(error) or not await self._sandbox.left(held, error):
-                raise _failure(path, error) from error
-        held = await self._sandbox.hold(keyed=False)
-        try:
-            return await patiently(lambda: call(held), held.patience_s)
-        except grpc.aio.AioRpcError as error:
-            raise _failure(path, error) from error
+        is_second = False
+        while True:
+            held = await self._sandbox.hold(keyed=False)
+            stub = FileServiceStub(held.channel)
+            try:
+                return await held.ask(request, lambda stub=stub: call(stub))
+            except grpc.aio.AioRpcError as error:
+                is_over = is_second or is_missing(error)
+                if is_over or not await self._sandbox.left(held, error):
+                    raise _failure(path, error) from error
+                is_second = True
 
-    async def _upload(
-        self, held: Held, path: str, data: bytes
-    ) -> AsyncGenerator[file_pb2.UploadFileRequest]:
-        yield file_pb2.UploadFileRequest(
-            header=file_pb2.UploadFileRequest.Header(
-                lease=held.lease,
-                profile=self._sandbox.profile,
-                path=path,
-                length_bytes=len(data),
-                sha256=hashlib.sha256(data).digest(),
-            )
-        )
-        for start in range(0, len(data), CHUNK_BYTES):
-            yield file_pb2.UploadFileRequest(chunk=data[start : start + CHUNK_BYTES])
+
+async def _upload(
+    header: file_pb2.UploadFileRequest.Header, data: bytes
+) -> AsyncGenerator[file_pb2.UploadFileRequest]:
+    yield file_pb2.UploadFileRequest(header=header)
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield file_pb2.UploadFileRequest(chunk=data[start : start + CHUNK_BYTES])
 
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:

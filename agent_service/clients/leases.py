@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import grpc.aio
@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from msgspec import Struct, field
 
 from agent_service.clients.executors import Executors
+from agent_service.clients.patience import patiently
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import (
     NO_ISOLATION,
@@ -36,6 +37,8 @@ MAX_HELD = 1024
 GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
 """Answers after which the sandbox has to be claimed anew."""
 
+_T = TypeVar("_T")
+
 _LOST = "The sandbox of an earlier step is gone."
 _ELSEWHERE = "The turn goes on in another replica."
 _MOVED = "The sandbox is gone with the executor that had it, and with it all that ran there."
@@ -43,9 +46,21 @@ _KEPT = "This is a new one over the same /workspace."
 _NOT_KEPT = "This is a new one, whose /workspace does not have the files of that one."
 
 
+class Leased(Protocol):
+    """A request that is made with a lease."""
+
+    profile: str
+
+    @property
+    def lease(self) -> sandbox_pb2.Lease:
+        """The sandbox's lease."""
+        ...
+
+
 class Held(Struct):
     """A sandbox that is claimed, and the way to its executor."""
 
+    profile: str
     place: Place
     lease: sandbox_pb2.Lease
     binding: Binding
@@ -63,6 +78,14 @@ class Held(Struct):
     )
     """What was put into it beside the workspace, and by what it is known to be still that."""
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def ask(
+        self, request: Leased, call: Callable[[], Awaitable[_T]], patience_s: float | None = None
+    ) -> _T:
+        """Make a call with the lease; it is one that may be made twice."""
+        request.lease.CopyFrom(self.lease)
+        request.profile = self.profile
+        return await patiently(call, self.patience_s if patience_s is None else patience_s)
 
 
 class Supplies(Protocol):
@@ -202,6 +225,7 @@ class SandboxLeases:
             raise CommandUnknown(bound.sandbox_id)
         await self._check_idle(session_id, owner)
         return Held(
+            profile=profile,
             place=place_of(answer.sandbox, wish.workdir),
             lease=answer.lease,
             binding=Binding(bound.sandbox_id, answer.endpoint, bound.workspace_id),
@@ -241,6 +265,7 @@ class SandboxLeases:
         await self._check_owner(turn)
         binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, answer.sandbox.workspace_id)
         return Held(
+            profile=turn.profile,
             place=place_of(answer.sandbox, wish.workdir),
             lease=answer.lease,
             binding=binding,
@@ -266,7 +291,6 @@ class TurnSandbox:
         self.place = Place()
         self.news = ""
         """What the model has to be told of the sandbox beside the call's result."""
-        self.profile = turn.profile
         self.resumed = resumed
         """An earlier owner of the turn may have begun the call."""
         self._leases = leases
@@ -301,7 +325,6 @@ class WatchedSandbox:
 
     def __init__(self, leases: SandboxLeases, watched: Watched, owner: Owner) -> None:
         self.place = Place()
-        self.profile = watched.request.profile
         self.resumed = True
         self._leases = leases
         self._watched = watched
@@ -322,9 +345,10 @@ class WatchedSandbox:
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
     ) -> Held:
         """The sandbox, as `SandboxLeases.again` gives it."""
-        session_id, sandbox_id = self._watched.request.session_id, self._watched.sandbox_id
+        request, sandbox_id = self._watched.request, self._watched.sandbox_id
+        profile, session_id = request.profile, request.session_id
         try:
-            held = await self._leases.again(self.profile, session_id, sandbox_id, self._owner)
+            held = await self._leases.again(profile, session_id, sandbox_id, self._owner)
         except ExecutorAway:
             self._away_since = self._away_since or asyncio.get_running_loop().time()
             raise

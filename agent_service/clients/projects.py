@@ -64,7 +64,6 @@ class _NewSandbox:
     """The sandbox of a session that is not stored yet."""
 
     def __init__(self, executors: Executors, request: TurnRequest, template: str) -> None:
-        self.profile = request.profile
         self._executors = executors
         self._request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
@@ -85,6 +84,7 @@ class _NewSandbox:
                 raise SandboxUnavailable(message_of(error)) from error
             sandbox = answer.sandbox
             self._held = Held(
+                profile=self._request.profile,
                 place=NOWHERE,
                 lease=answer.lease,
                 binding=Binding(sandbox.sandbox_id, answer.endpoint, sandbox.workspace_id),

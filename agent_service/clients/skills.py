@@ -15,7 +15,6 @@ import grpc.aio
 
 from agent_service.clients.files import CHUNK_BYTES, is_missing
 from agent_service.clients.leases import Held, is_gone
-from agent_service.clients.patience import patiently
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import NO_ISOLATION
 from agent_service.skills.document import BadSkill
@@ -55,7 +54,7 @@ class SandboxSkills:
             try:
                 editions = await skills.editions(folders)
                 told = [
-                    await self._put(turn.profile, skills, held, (folder, edition))
+                    await self._put(skills, held, (folder, edition))
                     for folder, edition in editions.items()
                     if held.supplies.get(folder) != edition
                 ]
@@ -66,7 +65,6 @@ class SandboxSkills:
 
     async def _put(
         self,
-        profile: str,
         skills: ProfileSkills,
         held: Held,
         edition: tuple[str, Mapping[str, FileFact]],
@@ -82,7 +80,7 @@ class SandboxSkills:
         why = ""
         for place, shown in places:
             try:
-                await self._upload(profile, held, f"{place}/{name}", archive)
+                await self._upload(held, f"{place}/{name}", archive)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not is_missing(error):
                     return ""  # whoever needs the sandbox claims another
@@ -100,10 +98,13 @@ class SandboxSkills:
         held.supplies[folder] = facts
         return f"The files of the skill {name} could not be put into the sandbox: {why}."
 
-    async def _upload(self, profile: str, held: Held, path: str, archive: bytes) -> None:
+    async def _upload(self, held: Held, path: str, archive: bytes) -> None:
         stub = FileServiceStub(held.channel)
         remove = file_pb2.RemovePathRequest(
-            lease=held.lease, profile=profile, path=path, recursive=True
+            lease=held.lease, profile=held.profile, path=path, recursive=True
+        )
+        header = file_pb2.UploadArchiveRequest.Header(
+            path=path, length_bytes=len(archive), sha256=hashlib.sha256(archive).digest()
         )
 
         async def put() -> None:
@@ -112,23 +113,15 @@ class SandboxSkills:
             except grpc.aio.AioRpcError as error:
                 if not is_missing(error):
                     raise
-            await stub.UploadArchive(_sent(profile, held, path, archive))
+            await stub.UploadArchive(_sent(header, archive))
 
-        await patiently(put, held.patience_s)
+        await held.ask(header, put)
 
 
 async def _sent(
-    profile: str, held: Held, path: str, archive: bytes
+    header: file_pb2.UploadArchiveRequest.Header, archive: bytes
 ) -> AsyncGenerator[file_pb2.UploadArchiveRequest]:
-    yield file_pb2.UploadArchiveRequest(
-        header=file_pb2.UploadArchiveRequest.Header(
-            lease=held.lease,
-            profile=profile,
-            path=path,
-            length_bytes=len(archive),
-            sha256=hashlib.sha256(archive).digest(),
-        )
-    )
+    yield file_pb2.UploadArchiveRequest(header=header)
     for start in range(0, len(archive), CHUNK_BYTES):
         yield file_pb2.UploadArchiveRequest(chunk=archive[start : start + CHUNK_BYTES])
 
