@@ -20,9 +20,12 @@ _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
 
 
-def record_of(message: Message, kind: type[_T]) -> _T:
-    """A message as a record; raises msgspec.ValidationError where it has values of no meaning."""
-    return msgspec.convert(_fields(message), kind)
+def record_of(message: Message, kind: type[_T], /, **more: Any) -> _T:
+    """A message as a record, with more fields in place of its own.
+
+    Raises msgspec.ValidationError where it has values of no meaning.
+    """
+    return msgspec.convert(_fields(message) | more, kind)
 
 
 def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:

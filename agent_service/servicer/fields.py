@@ -1,7 +1,8 @@
 """What the agent's servicers share."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -9,12 +10,29 @@ from msgspec.structs import asdict
 
 from agent_service.usage import Usage
 from hermes.common.v1 import usage_pb2
+from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
+from services.messages import enum_word
+
+_E = TypeVar("_E", bound=Enum)
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+
+
+def chosen(
+    kind: type[_E], of: Any, number: int, field: str, unset: _E | None = None
+) -> _E:
+    """What a request chooses of an enum, by the same name; InvalidArgument says what there is."""
+    name = enum_word(of.DESCRIPTOR, number).upper()
+    if not name and unset is not None:
+        return unset
+    if name not in kind.__members__:
+        fields = {field: ", ".join(kind.__members__)}
+        raise InvalidArgument(f"{field} is none that there is", fields=fields)
+    return kind[name]
 
 
 def profile_of(name: str) -> str:

@@ -5,19 +5,13 @@ from contextlib import aclosing
 
 from agent_service.home.base import Existing, Taken
 from agent_service.home.moving import Moving
-from agent_service.servicer.fields import Context, profile_of
+from agent_service.servicer.fields import Context, chosen, profile_of
 from hermes.agent.v1 import home_pb2 as pb
 from hermes.agent.v1.home_pb2_grpc import HomeServiceServicer
 from services.auth import caller
 from services.errors import InvalidArgument
 from services.home_files import HomeFile, LeftOut
 
-_EXISTING: "dict[int, Existing]" = {
-    pb.EXISTING_FILES_UNSPECIFIED: Existing.REFUSE,
-    pb.EXISTING_FILES_REFUSE: Existing.REFUSE,
-    pb.EXISTING_FILES_KEEP: Existing.KEEP,
-    pb.EXISTING_FILES_REPLACE: Existing.REPLACE,
-}
 _USUAL_MODE = 0o600
 
 
@@ -59,10 +53,9 @@ class HomeServicer(HomeServiceServicer):
         async with self._moving.incoming() as incoming:
             async for request in request_iterator:
                 if request.finish:
-                    if request.existing not in _EXISTING:
-                        wanted = {"existing": "REFUSE, KEEP or REPLACE"}
-                        raise InvalidArgument("not known", fields=wanted)
-                    existing = _EXISTING[request.existing]
+                    existing = chosen(
+                        Existing, pb.ExistingFiles, request.existing, "existing", Existing.REFUSE
+                    )
                     if request.dry_run:
                         planned = await self._moving.plan(incoming, [*profiles], existing)
                         return _taken(planned, 0)

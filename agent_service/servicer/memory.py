@@ -2,7 +2,7 @@
 
 from agent_service.memory.entries import Action, Operation, Target
 from agent_service.memory.store import Asked, Memory, MemoryStore
-from agent_service.servicer.fields import Context, profile_of
+from agent_service.servicer.fields import Context, chosen, profile_of
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
@@ -14,16 +14,6 @@ from services.validation import check_id, page_size
 
 MAX_OPERATIONS = 64
 USUAL_LISTED = 50
-
-_TARGETS: "dict[int, Target]" = {
-    pb.MEMORY_TARGET_MEMORY: Target.MEMORY,
-    pb.MEMORY_TARGET_USER: Target.USER,
-}
-_ACTIONS: "dict[int, Action]" = {
-    pb.MEMORY_ACTION_ADD: Action.ADD,
-    pb.MEMORY_ACTION_REPLACE: Action.REPLACE,
-    pb.MEMORY_ACTION_REMOVE: Action.REMOVE,
-}
 
 
 class MemoryServicer(MemoryServiceServicer):
@@ -44,14 +34,12 @@ class MemoryServicer(MemoryServiceServicer):
     ) -> pb.ApplyMemoryResponse:
         """Changes one."""
         check_id("request_id", request.request_id)
-        if request.target not in _TARGETS:
-            raise InvalidArgument("not a memory", fields={"target": "MEMORY or USER"})
         if not 1 <= len(request.operations) <= MAX_OPERATIONS:
             raise InvalidArgument("too few or too many", fields={"operations": "1 to 64"})
         asked = Asked(
             key=request.request_id,
             profile=profile_of(request.profile),
-            target=_TARGETS[request.target],
+            target=chosen(Target, pb.MemoryTarget, request.target, "target"),
             operations=tuple(map(_operation, request.operations)),
             by=caller(),
             version=request.expected_version,
@@ -98,6 +86,5 @@ def _change(made: MemoryChange) -> pb.MemoryChange:
 
 
 def _operation(wire: pb.MemoryOperation) -> Operation:
-    if wire.action not in _ACTIONS:
-        raise InvalidArgument("not an action", fields={"operations.action": "one of the three"})
-    return Operation(_ACTIONS[wire.action], wire.content, wire.old_text)
+    action = chosen(Action, pb.MemoryAction, wire.action, "operations.action")
+    return Operation(action, wire.content, wire.old_text)

@@ -1,23 +1,23 @@
 """Turns on the wire."""
 
+from msgspec import ValidationError
+
 from agent_service.requests import (
     COMPRESS,
     JOB,
     REVIEW,
     SUBAGENT,
-    BusyMode,
     Quote,
     Script,
     ScriptMode,
     TurnInfo,
     TurnRequest,
-    Unattended,
 )
 from agent_service.servicer.fields import profile_of
 from hermes.agent.v1 import turn_pb2
-from hermes.common.v1 import approval_pb2, content_pb2, origin_pb2
+from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.messages import enum_word, message_of, record_of
 from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
 from services.validation import check_id, denied_commands
 
@@ -30,22 +30,8 @@ MAX_SCRIPT_BYTES = 64 * 1024
 MAX_SKILLS = 20
 MAX_SKILL_CHARS = 128
 
-_KINDS = {
-    turn_pb2.TURN_KIND_USER: "user",
-    turn_pb2.TURN_KIND_JOB: JOB,
-    turn_pb2.TURN_KIND_SUBAGENT: SUBAGENT,
-    turn_pb2.TURN_KIND_COMPRESS: COMPRESS,
-    turn_pb2.TURN_KIND_REVIEW: REVIEW,
-}
-_BUSY = {
-    turn_pb2.BUSY_MODE_QUEUE: BusyMode.QUEUE,
-    turn_pb2.BUSY_MODE_STEER: BusyMode.STEER,
-}
-_UNATTENDED = {
-    approval_pb2.UNATTENDED_POLICY_DENY: Unattended.DENY,
-    approval_pb2.UNATTENDED_POLICY_WAIT: Unattended.WAIT,
-    approval_pb2.UNATTENDED_POLICY_HALT: Unattended.HALT,
-}
+_KINDS = frozenset({"user", JOB, SUBAGENT, COMPRESS, REVIEW})
+"""Those that somebody may ask for."""
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
@@ -62,40 +48,35 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
     if sum(len(said.encode()) for said in (text, *(q.text for q in quotes))) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
-    if request.kind == turn_pb2.TURN_KIND_NOTICE:
-        raise InvalidArgument("not to be asked for", fields={"kind": "anything but NOTICE"})
+    kind = enum_word(turn_pb2.TurnKind.DESCRIPTOR, request.kind) or "user"
+    if kind not in _KINDS:
+        raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
     if not request.origin.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
     if request.retries:
         _check_retry(request)
     if not 0 <= request.max_model_calls <= MAX_MODEL_CALLS:
         raise InvalidArgument("limit out of range", fields={"max_model_calls": "0 to 1000"})
-    return TurnRequest(
-        turn_id=request.turn_id,
-        profile=profile_of(request.profile),
-        session_id=request.session_id,
-        text=text,
-        origin=_origin(request.origin),
-        kind=_KINDS.get(request.kind, "user"),
-        busy_mode=_BUSY.get(request.busy_mode, BusyMode.INTERRUPT),
-        max_model_calls=request.max_model_calls,
-        toolsets=tuple(sorted(request.toolsets)),
-        model=request.model,
-        system_message=request.system_message,
-        workdir=request.workdir,
-        sandbox_template=request.sandbox_template,
-        retries=request.retries,
-        skip_context_files=request.skip_context_files,
-        unattended=_UNATTENDED.get(request.unattended),
-        ephemeral_system_prompt=_ephemeral(request.overlays),
-        prefill=_prefill(request.overlays),
-        quotes=quotes,
-        speaker=_speaker(request.origin),
-        notes_above=_notes_above(request) if request.HasField("context_file") else None,
-        script=script,
-        skills=_skills(request),
-        denied=denied_commands(request.denied_commands),
-    )
+    try:
+        return record_of(
+            request,
+            TurnRequest,
+            profile=profile_of(request.profile),
+            text=text,
+            origin=_origin(request.origin),
+            kind=kind,
+            toolsets=sorted(request.toolsets),
+            ephemeral_system_prompt=_ephemeral(request.overlays),
+            prefill=_prefill(request.overlays),
+            quotes=quotes,
+            speaker=_speaker(request.origin),
+            notes_above=_notes_above(request) if request.HasField("context_file") else None,
+            script=script,
+            skills=_skills(request),
+            denied=denied_commands(request.denied_commands),
+        )
+    except ValidationError as error:
+        raise InvalidArgument(f"the request has a value that means nothing: {error}") from None
 
 
 def _script(request: turn_pb2.StartTurnRequest) -> Script:
@@ -173,7 +154,7 @@ def _prefill(overlays: turn_pb2.Overlays) -> tuple[tuple[str, str], ...]:
 
 
 def _check_retry(request: turn_pb2.StartTurnRequest) -> None:
-    if _KINDS.get(request.kind, "user") == COMPRESS:
+    if request.kind == turn_pb2.TURN_KIND_COMPRESS:
         raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
     if request.busy_mode == turn_pb2.BUSY_MODE_STEER:
         raise InvalidArgument("it would join what it repeats", fields={"retries": "not with STEER"})

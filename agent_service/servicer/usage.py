@@ -3,7 +3,7 @@
 from datetime import date
 
 from agent_service.budget import Amount, Scope
-from agent_service.servicer.fields import Context, profile_of, usage
+from agent_service.servicer.fields import Context, chosen, profile_of, usage
 from agent_service.spending import Spending
 from agent_service.storage import usage as storage
 from agent_service.storage.budgets import every_limit
@@ -18,20 +18,6 @@ from services.validation import check_id, page_size
 
 MAX_AMOUNT = 10**15
 _SUMS_A_PAGE = 100
-
-_BY: "dict[int, By]" = {
-    pb.USAGE_GROUP_UNSPECIFIED: By.DAY,
-    pb.USAGE_GROUP_DAY: By.DAY,
-    pb.USAGE_GROUP_MODEL: By.MODEL,
-    pb.USAGE_GROUP_SESSION: By.SESSION,
-    pb.USAGE_GROUP_PROFILE: By.PROFILE,
-}
-_SCOPES: "dict[int, Scope]" = {
-    pb.BUDGET_SCOPE_PROFILE: Scope.PROFILE,
-    pb.BUDGET_SCOPE_SESSION: Scope.SESSION,
-    pb.BUDGET_SCOPE_JOB: Scope.JOB,
-    pb.BUDGET_SCOPE_DAY: Scope.DAY,
-}
 
 
 class UsageServicer(UsageServiceServicer):
@@ -69,9 +55,7 @@ class UsageServicer(UsageServiceServicer):
         self, request: pb.SetBudgetRequest, context: Context
     ) -> pb.SetBudgetResponse:
         """Sets a budget."""
-        scope = _SCOPES.get(request.scope)
-        if scope is None:
-            raise InvalidArgument("not a scope", fields={"scope": "a value of BudgetScope"})
+        scope = chosen(Scope, pb.BudgetScope, request.scope, "scope")
         if request.scope_id:
             check_id("scope_id", request.scope_id)
             if scope in (Scope.PROFILE, Scope.DAY):
@@ -88,11 +72,8 @@ class UsageServicer(UsageServiceServicer):
 
 
 def _query(request: pb.GetUsageRequest) -> UsageQuery:
-    by = _BY.get(request.group_by)
-    if by is None:
-        raise InvalidArgument("not a group", fields={"group_by": "a value of UsageGroup"})
     return UsageQuery(
-        by=by,
+        by=chosen(By, pb.UsageGroup, request.group_by, "group_by", By.DAY),
         profile="" if request.all_profiles else profile_of(request.profile),
         session_id=request.session_id,
         since=_day("since_day", request.since_day),
