@@ -19,6 +19,7 @@ from agent_service.models.base import (
 )
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets, usage
+from agent_service.storage.budgets import Holder
 from agent_service.storage.usage import Charged
 from agent_service.switching import Switching
 from agent_service.transition import Transition
@@ -95,11 +96,8 @@ class Spending:
             return []
         asked = self._most(request, scale)
         account = self.account(turn.profile, turn.charged_session_id)
-        found, refusing = await self._database.write(
-            lambda conn: budgets.reserve(
-                conn, self._leases, turn.lease, account, asked, self.policy, reservation
-            )
-        )
+        holder = Holder(turn.id, reservation, turn.lease)
+        found, refusing = await self._hold(holder, account, asked)
         if refusing is not None:
             raise BudgetReached(refusing.refusal(asked))
         turn.has_reserved = turn.has_reserved or bool(found)
@@ -110,13 +108,12 @@ class Spending:
 
         Returns the call's id. Where it is never counted, it is held twice as long as it may take.
         """
-        call_id, for_s = new_id("ask"), 2 * time_limit_s
+        call_id = new_id("ask")
         if await self._has_budget(turn.profile):
             account = self.account(turn.profile, turn.charged_session_id)
             asked = self._most(request)
-            _, refusing = await self._database.write(
-                lambda conn: budgets.hold(conn, call_id, for_s, account, asked, self.policy)
-            )
+            holder = Holder(call_id, for_s=2 * time_limit_s)
+            _, refusing = await self._hold(holder, account, asked)
             if refusing is not None:
                 raise BudgetReached(refusing.refusal(asked))
         return call_id
@@ -148,16 +145,20 @@ class Spending:
 
         One that was set before stays if that is asked.
         """
-
-        def write(conn: Connection) -> None:
-            if not keeps_set:
-                budgets.set_limit(conn, profile, scope, scope_id, limit)
-            elif limit is not None:
-                budgets.set_first_limit(conn, profile, scope, scope_id, limit)
-
-        await self._database.write(write)
+        await self._database.write(
+            lambda conn: budgets.set_limit(
+                conn, profile, scope, scope_id, limit, keeps_set=keeps_set
+            )
+        )
         self._changes += 1
         self._looked_at = None
+
+    async def _hold(
+        self, holder: Holder, account: Account, asked: Amount
+    ) -> tuple[list[Standing], Standing | None]:
+        return await self._database.write(
+            lambda conn: budgets.reserve(conn, self._leases, holder, account, asked, self.policy)
+        )
 
     async def _has_budget(self, profile: str) -> bool:
         """Whether a profile has any budget, as far as was to be seen a moment ago."""

@@ -22,9 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 
-def chosen(
-    kind: type[_E], of: Any, number: int, field: str, unset: _E | None = None
-) -> _E:
+def chosen(kind: type[_E], of: Any, number: int, field: str, unset: _E | None = None) -> _E:
     """What a request chooses of an enum, by the same name; InvalidArgument says what there is."""
     name = enum_word(of.DESCRIPTOR, number).upper()
     if not name and unset is not None:

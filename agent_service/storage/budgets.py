@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
@@ -29,14 +30,6 @@ NO_RESERVATION: Reservation = ("", "")
 
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
-_LIMITED = sa.select(budget_limit.c.profile).distinct()
-_SET_FIRST = insert_ignore(budget_limit)
-_SET = upsert(budget_limit, ("profile", "scope", "scope_id"), ("micro_usd", "tokens"))
-_UNSET = sa.delete(budget_limit).where(
-    budget_limit.c.profile == bindparam("profile"),
-    budget_limit.c.scope == bindparam("scope"),
-    budget_limit.c.scope_id == bindparam("scope_id"),
-)
 _RESERVE = Prepared(
     upsert(budget_reservation, ("turn_id", "name"), ("epoch", "day", "micro_usd", "tokens"))
 )
@@ -111,26 +104,26 @@ _STANDING = {
 
 def limited_profiles(conn: Connection) -> frozenset[str]:
     """The profiles for which somebody set a budget."""
-    return frozenset(conn.execute(_LIMITED).scalars())
+    return frozenset(conn.scalars(sa.select(budget_limit.c.profile).distinct()))
 
 
 def set_limit(
-    conn: Connection, profile: str, scope: Scope, scope_id: str, limit: Amount | None
+    conn: Connection,
+    profile: str,
+    scope: Scope,
+    scope_id: str,
+    limit: Amount | None,
+    *,
+    keeps_set: bool = False,
 ) -> None:
-    """Set a budget, or leave it to config.yaml again."""
+    """Set a budget, or leave it to config.yaml again; `keeps_set` keeps one that was set."""
     which = {"profile": profile, "scope": scope.value, "scope_id": scope_id}
-    if limit is None:
-        conn.execute(_UNSET, which)
-    else:
-        conn.execute(_SET, {**which, "micro_usd": limit.micro_usd, "tokens": limit.tokens})
-
-
-def set_first_limit(
-    conn: Connection, profile: str, scope: Scope, scope_id: str, limit: Amount
-) -> None:
-    """Set a budget, unless somebody has set one for just that."""
-    row = {"profile": profile, "scope": scope.value, "scope_id": scope_id}
-    conn.execute(_SET_FIRST, {**row, "micro_usd": limit.micro_usd, "tokens": limit.tokens})
+    if limit is not None:
+        key, amounts = tuple(which), {"micro_usd": limit.micro_usd, "tokens": limit.tokens}
+        put = insert_ignore(budget_limit) if keeps_set else upsert(budget_limit, key, (*amounts,))
+        conn.execute(put, which | amounts)
+    elif not keeps_set:
+        conn.execute(sa.delete(budget_limit).filter_by(**which))
 
 
 def standings(
@@ -154,43 +147,43 @@ def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Stan
     ]
 
 
+class Holder(Struct, frozen=True):
+    """A call that may take something of budgets: of a turn, or outside of turns."""
+
+    id: str
+    """The turn's, or one of its own."""
+    name: str = ""
+    """Tells calls that a turn makes side by side from each other."""
+    lease: Lease | None = None
+    """The turn's; it counts while its owner lives."""
+    for_s: float = 0.0
+    """How long it counts outside of turns."""
+
+
 def reserve(
     conn: Connection,
     leases: LeaseTable,
-    lease: Lease,
+    holder: Holder,
     account: Account,
     asked: Amount,
     policy: Policy,
-    name: str = "",
 ) -> tuple[list[Standing], Standing | None]:
-    """Hold what a call may take; returns how budgets stood before, and the one that refuses it.
-
-    Another call of the turn that holds something at the same time has another name.
-    """
-    leases.fence(conn, lease)
-    row = {"turn_id": lease.id, "name": name, "epoch": lease.epoch, "held_until": None}
-    return _reserve(conn, row, account, asked, policy)
-
-
-def hold(
-    conn: Connection, call_id: str, for_s: float, account: Account, asked: Amount, policy: Policy
-) -> tuple[list[Standing], Standing | None]:
-    """Hold for some time what a call outside of turns may take; returns the same as `reserve`."""
-    until = conn.scalar(sa.select(db_now(for_s)))
-    row = {"turn_id": call_id, "name": "", "epoch": 0, "held_until": until}
-    return _reserve(conn, row, account, asked, policy)
-
-
-def _reserve(
-    conn: Connection, holder: dict[str, Any], account: Account, asked: Amount, policy: Policy
-) -> tuple[list[Standing], Standing | None]:
+    """Hold what a call may take; returns how budgets stood before, and the one that refuses it."""
+    lease, held_until = holder.lease, None
+    if lease is not None:
+        leases.fence(conn, lease)
     _PASS.run(conn, {"profile": account.profile, "passed": 1})
     conn.execute(_SWEEP, {"profile": account.profile})
-    found = standings(conn, account, policy, (holder["turn_id"], holder["name"]))
+    found = standings(conn, account, policy, (holder.id, holder.name))
     refusing = next((one for one in found if not one.has_room_for(asked)), None)
     if found and refusing is None:
+        if lease is None:
+            held_until = conn.scalar(sa.select(db_now(holder.for_s)))
         row = {
-            **holder,
+            "turn_id": holder.id,
+            "name": holder.name,
+            "epoch": 0 if lease is None else lease.epoch,
+            "held_until": held_until,
             "profile": account.profile,
             "session_id": account.session_id,
             "job_id": account.job_id,
@@ -244,20 +237,11 @@ def _counted(conn: Connection, standing: Standing, account: Account, own: Reserv
     if not scope_id:
         return standing
     turn_id, name = own
-    values = {
-        "profile": account.profile,
-        "scope_id": scope_id,
-        "turn": turn_id,
-        "reservation": name,
-    }
-    spent_usd, spent, reserved_usd, reserved = conn.execute(_STANDING[scope], values).one()
-    return Standing(
-        scope=scope,
-        scope_id=standing.scope_id,
-        limit=standing.limit,
-        spent=Amount(spent_usd, spent),
-        reserved=Amount(reserved_usd, reserved),
-        is_set=standing.is_set,
+    values = {"scope_id": scope_id, "turn": turn_id, "reservation": name}
+    counted = conn.execute(_STANDING[scope], values | {"profile": account.profile}).one()
+    spent_usd, spent, reserved_usd, reserved = counted
+    return replace(
+        standing, spent=Amount(spent_usd, spent), reserved=Amount(reserved_usd, reserved)
     )
 
 

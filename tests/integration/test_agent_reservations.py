@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.requests import TurnRequest
 from agent_service.storage import budgets, claims, turns
+from agent_service.storage.budgets import Holder
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import budget_reservation, metadata, turn
 from services.database import Database
@@ -54,7 +55,8 @@ def reserving(
     lease: Lease, asked: Amount = SIXTY, job_id: str = "", day: str = DAY, name: str = ""
 ) -> Callable[[sa.Connection], Outcome]:
     account = Account("default", lease.id, job_id, day)
-    return lambda conn: budgets.reserve(conn, LEASES, lease, account, asked, POLICY, name)
+    holder = Holder(lease.id, name, lease)
+    return lambda conn: budgets.reserve(conn, LEASES, holder, account, asked, POLICY)
 
 
 def held(conn: sa.Connection) -> dict[str, int]:
@@ -99,7 +101,8 @@ async def test_a_call_outside_of_turns_holds_something_for_some_time(tables: Dat
     account = Account("default", "one", "", DAY)
 
     def holding(for_s: float) -> Callable[[sa.Connection], Outcome]:
-        return lambda conn: budgets.hold(conn, "title", for_s, account, SIXTY, POLICY)
+        holder = Holder("title", for_s=for_s)
+        return lambda conn: budgets.reserve(conn, LEASES, holder, account, SIXTY, POLICY)
 
     assert (await tables.write(holding(60.0)))[1] is None
     (stood,), refusing = await tables.write(reserving(one))
