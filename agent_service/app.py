@@ -11,15 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.answer_files import AnswerFiles
-from agent_service.clients.executors import Executors
+from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
-from agent_service.clients.left import LeftSandboxes
 from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
-from agent_service.consulting import Consulting
 from agent_service.contexts import ToolContexts
 from agent_service.curation.shelf import CuratorNews, curations
 from agent_service.delegation import Delegation
@@ -48,27 +46,28 @@ from agent_service.saying import Screening
 from agent_service.search.past import PastSessions
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
-from agent_service.servicer.catalog import CatalogServicer
+from agent_service.servicer.catalogs import (
+    CatalogServicer,
+    ModelCatalogServicer,
+    ToolCatalogServicer,
+)
 from agent_service.servicer.curation import CurationServicer
 from agent_service.servicer.home import HomeServicer
 from agent_service.servicer.memory import MemoryServicer
-from agent_service.servicer.models import ModelCatalogServicer
 from agent_service.servicer.policy import POLICY
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
-from agent_service.servicer.tools import ToolCatalogServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.skills.hub.hubs import hubs_of
 from agent_service.skills.shelf import SkillShelves
-from agent_service.spending import Spending
-from agent_service.starting import beside_start, shelves_of
+from agent_service.spending import Consulting, Spending
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.search_index import SearchUpkeep
-from agent_service.stores import Stores, in_database, in_files
+from agent_service.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.titling import Naming, Titling
 from agent_service.tool_parts import (

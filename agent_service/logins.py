@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent_service.config import AgentConfig
-from agent_service.login_places import login_store
-from agent_service.model_parts import endpoint_settings
+from agent_service.model_parts import endpoint_settings, login_store
 from agent_service.models.endpoints import configured_endpoint
 from agent_service.models.errors import InvalidEndpoint
 from agent_service.oauth.credentials import confirmed, forget, keep

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, auxiliaries, fallbacks, route_of
-from agent_service.login_places import login_store
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured import Calling, ConfiguredModel, provider_of
@@ -26,10 +25,14 @@ from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.provider import Provider
 from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.store import LoginStore
+from agent_service.oauth.store import LoginFile, LoginStore
+from agent_service.storage.logins import LoginRows
 from services.clock import Clock
 from services.config import Settings
+from services.config_models import ServiceConfig
 from services.database import Database
+from services.errors import FailedPrecondition
+from services.leases import new_owner
 from services.logins import PROVIDERS
 from services.metrics import Meter
 from services.redact import Redactor
@@ -167,3 +170,20 @@ def _chain(
 def _variable(settings: Settings, name: str) -> str:
     found = settings.variable(name) or settings.secret_file(name)
     return "" if found is None else str(found.value)
+
+
+NEEDS_SERVER = (
+    "HERMES_LOGIN_KEY is for replicas that share a PostgreSQL, and there is none: set "
+    "HERMES_DATABASE_URL, or unset the key to keep logins in auth.json"
+)
+
+
+def login_store(settings: Settings, config: AgentConfig, database: Database) -> LoginStore:
+    """The logins of the home, or those that all replicas share."""
+    if not config.model.login.is_shared:
+        return LoginStore(LoginFile(settings.home.auth), settings.redactor())
+    if database.dialect == "sqlite":
+        raise FailedPrecondition(NEEDS_SERVER)
+    owner = new_owner(settings.load(ServiceConfig).instance)
+    rows = LoginRows(database, owner, config.model.login.shared_key)
+    return LoginStore(rows, settings.redactor())

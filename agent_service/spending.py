@@ -1,13 +1,15 @@
 """What turns spend on model calls: held to budgets before, counted with each answer."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, tzinfo
+from typing import Any
 
 from sqlalchemy import Connection
 
 from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.errors import BudgetReached
+from agent_service.facts import Consulted, Fact
 from agent_service.live_turn import LiveTurn
 from agent_service.model_parts import ModelParts
 from agent_service.models.base import (
@@ -17,6 +19,8 @@ from agent_service.models.base import (
     ModelNotice,
     ModelRequest,
 )
+from agent_service.models.consult import Ask, Consult, NoAnswer
+from agent_service.models.fallback import USUAL, Route
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets, usage
 from agent_service.storage.budgets import Holder
@@ -231,3 +235,42 @@ class _Budgeted:
 
 def _broken_off(turn: LiveTurn) -> ModelRequest:
     return ModelRequest(turn.model, turn.messages, purpose=turn.purpose)
+
+
+Commit = Callable[[Fact], Awaitable[None]]
+"""Stores a fact of the turn, and returns once that is done."""
+
+
+class Consulting:
+    """What tools ask of models."""
+
+    def __init__(self, consult: Consult, spending: Spending) -> None:
+        self._consult = consult
+        self._spending = spending
+
+    def of(self, turn: LiveTurn, commit: Commit) -> Ask:
+        """What asks in the name of a turn."""
+
+        async def ask(
+            messages: Sequence[Mapping[str, Any]],
+            route: Route = USUAL,
+            /,
+            *,
+            time_limit_s: float | None = None,
+        ) -> str:
+            request = await self._consult.request(messages, route)
+            reservation = new_id("ask")
+            try:
+                held = await self._spending.reserve(turn, request, reservation=reservation)
+            except BudgetReached as error:
+                raise NoAnswer(str(error)) from error
+            given = await self._consult.answer(request, time_limit_s)
+            # A call that is cancelled keeps its part of the budget held until its turn ends.
+            if held or given.paid:
+                model = given.paid[-1].model if given.paid else ""
+                await commit(Consulted(reservation, model, Usage.of_answers(given.paid)))
+            if given.failure:
+                raise NoAnswer(given.failure)
+            return given.text
+
+        return ask

@@ -14,8 +14,8 @@ from agent_service.models.base import Purpose
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.spending import Spending
-from agent_service.storage import session_titles
-from agent_service.storage.session_titles import Untitled
+from agent_service.storage import session_changes
+from agent_service.storage.session_changes import Untitled
 from agent_service.titles import made_title
 from agent_service.usage import Usage
 from services.database import Database
@@ -77,7 +77,7 @@ class Titling:
     async def _name(self, turn: LiveTurn, answer: str) -> None:
         try:
             found = await self._database.read(
-                lambda conn: session_titles.untitled(conn, turn.session_id, turn.id)
+                lambda conn: session_changes.untitled(conn, turn.session_id, turn.id)
             )
             if found is not None:
                 await self._ask(turn, found, answer)
@@ -94,9 +94,9 @@ class Titling:
 
         def write(conn: Connection) -> None:
             spending.count(conn, turn, call_id, given.paid)
-            session_titles.count(conn, turn.session_id, Usage.of_answers(given.paid))
+            session_changes.add_usage(conn, turn.session_id, Usage.of_answers(given.paid))
             if title:
-                session_titles.give(conn, turn.session_id, found.title, title)
+                session_changes.give_title(conn, turn.session_id, found.title, title)
 
         await self._database.write(write)
         if not title:

@@ -19,7 +19,7 @@ from agent_service.search.past import PastSessions
 from agent_service.security.commands.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import sessions
-from agent_service.storage.chats import known
+from agent_service.storage.activity import known
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.guard_model import GuardModel
 from agent_service.tools.hints import Hints

@@ -23,7 +23,7 @@ from agent_service.events import (
     TurnFinished,
 )
 from agent_service.requests import TurnInfo
-from agent_service.storage import turn_rows, turns
+from agent_service.storage import turns
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError, NotFound
@@ -282,7 +282,7 @@ class Watching:
     ) -> tuple[list[Recorded], TurnInfo]:
         return await self._database.read(
             lambda conn: (
-                turn_rows.events_after(conn, turn_id, after),
+                turns.events_after(conn, turn_id, after),
                 turns.get(conn, turn_id, profile),
             )
         )

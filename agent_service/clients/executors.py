@@ -5,17 +5,29 @@ is reached. One that cannot be reached for a few seconds loses the sessions whos
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import grpc.aio
 
 from agent_service.clients.patience import LIMIT_S, patiently
+from agent_service.storage import bindings
+from agent_service.storage.bindings import Left
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.channels import Channels
+from services.database import Database
 from services.deadlines import DEFAULT_UNARY_S
-from services.errors import Reason, reason_of
+from services.errors import (
+    DatabaseUnavailable,
+    HermesError,
+    Reason,
+    is_passing,
+    message_of,
+    reason_of,
+)
 from services.ids import new_id
+from services.task_groups import each_of
 
 ACQUIRE_DEADLINE_S = 90
 PROBE_S = 1.5
@@ -215,3 +227,50 @@ class Executors:
         answer = await stub.AcquireSandbox(request, timeout=ACQUIRE_DEADLINE_S)
         self._away_since.pop(endpoint, None)
         return answer
+
+
+LOOK_EVERY_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class LeftSandboxes:
+    """The sandboxes that this agent's sessions have left behind."""
+
+    def __init__(self, executors: Executors, database: Database) -> None:
+        self._executors = executors
+        self._database = database
+
+    async def run(self) -> None:
+        """End what can be ended, again and again until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                await self.end_all()
+            except DatabaseUnavailable as error:
+                _log.warning("sandboxes that were left behind cannot be looked for: %s", error)
+
+    async def end_all(self) -> None:
+        """End those whose executor can be reached now."""
+        left = await self._database.read(bindings.all_left)
+        if left:
+            await each_of(map(self._end, left))
+            await self._database.write(bindings.forget_old_left)
+
+    async def _end(self, left: Left) -> None:
+        async def is_left() -> bool:
+            return await self._database.read(lambda conn: bindings.is_left(conn, left.sandbox_id))
+
+        try:
+            await self._executors.end(
+                left.profile, left.session_id, left.sandbox_id, left.endpoint, is_left
+            )
+        except grpc.aio.AioRpcError as error:
+            if not is_passing(error):
+                _log.warning("sandbox %s stays: %s", left.sandbox_id, message_of(error))
+            return
+        except HermesError as error:
+            _log.warning("sandbox %s stays: %s", left.sandbox_id, error)
+            return
+        _log.info("sandbox %s, which its session had left, is ended or used again", left.sandbox_id)
+        await self._database.write(lambda conn: bindings.forget_left(conn, left.sandbox_id))

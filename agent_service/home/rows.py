@@ -22,9 +22,9 @@ from agent_service.home.base import (
 )
 from agent_service.skills.rows import LOCKED
 from agent_service.storage import profile_files as files
+from agent_service.storage.profile_files import NS
 from agent_service.storage.profile_locks import RowLocks
-from agent_service.storage.profile_rows import NS
-from agent_service.storage.profile_schema import profile_file
+from agent_service.storage.schema import profile_file
 from services.clock import Clock
 from services.database import Database, upsert
 from services.errors import LimitExceeded

@@ -18,7 +18,6 @@ from agent_service.servicer.session_requests import (
     unused,
 )
 from agent_service.storage import session_changes as changes
-from agent_service.storage import session_settings as settings
 from agent_service.storage import sessions as storage
 from agent_service.storage import undoing
 from agent_service.storage.activity import is_session_busy
@@ -182,7 +181,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         profile, platform = profile_of(request.profile), request.platform or "cli"
         now = self._clock.now()
         await self._database.write(
-            lambda conn: settings.set_personality(
+            lambda conn: changes.set_personality(
                 conn, request.session_id, profile, platform, overlay, now
             )
         )
@@ -196,7 +195,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         profile, platform = profile_of(request.profile), request.platform or "cli"
         model, now = model_given(request.model), self._clock.now()
         await self._database.write(
-            lambda conn: settings.set_model(conn, request.session_id, profile, platform, model, now)
+            lambda conn: changes.set_model(conn, request.session_id, profile, platform, model, now)
         )
         return session_change_pb2.SetSessionModelResponse()
 

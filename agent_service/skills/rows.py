@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from agent_service.skills.files import MAX_DEPTH, MAX_FILES, FileFact, FileRefused, LibraryBusy
 from agent_service.storage import profile_files as files
+from agent_service.storage.profile_files import NS
 from agent_service.storage.profile_locks import RowLocks
-from agent_service.storage.profile_rows import NS
 from services.clock import Clock
 from services.database import Database
 from services.errors import Unavailable

@@ -14,8 +14,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.requests import PARENT_TURN, TurnRequest
 from agent_service.storage import denials
 from agent_service.storage.schema import approval, approval_grant, turn
-from agent_service.storage.turn_rows import insert_events
-from agent_service.storage.turns import REQUEST
+from agent_service.storage.turns import REQUEST, insert_events
 from agent_service.transition import Transition
 from services.database import db_now, insert_ignore
 from services.errors import FailedPrecondition, NotFound

@@ -24,13 +24,13 @@ from agent_service.storage.schema import approval, compaction, message, session,
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
-from agent_service.storage.turn_rows import (
+from agent_service.storage.turns import (
+    REQUEST,
     events_after,
     insert_events,
     insert_messages,
     insert_steps,
 )
-from agent_service.storage.turns import REQUEST
 from agent_service.transition import Transition
 from services.database import Prepared, upsert
 from services.leases import LeaseTable

@@ -1,14 +1,24 @@
-"""The files of profiles as rows. Each function takes the connection of a transaction."""
+"""The files of profiles as rows, and documents among them.
 
-from collections.abc import Sequence
+Functions take the connection of a transaction.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.storage.profile_schema import profile_file
-from services.database import upsert
+from agent_service.storage.profile_locks import RowLocks
+from agent_service.storage.profiles import MAX_DOCUMENT_BYTES
+from agent_service.storage.schema import profile_file
+from services.clock import Clock
+from services.database import Database, upsert
+from services.errors import FailedPrecondition
+from services.home import HomePaths
+from services.leases import Lease
 
 _OWNERS = 0o600
 
@@ -110,3 +120,73 @@ def obstacle(conn: Connection, profile: str, path: str) -> str:
 
 def _named(profile: str, path: str) -> dict[str, Any]:
     return {"of_profile": profile, "of_path": path}
+
+
+NS = 1_000_000_000
+
+
+class RowProfiles:
+    """Documents that every replica sees, each changed by one at a time."""
+
+    def __init__(self, home: HomePaths, database: Database, locks: RowLocks, clock: Clock) -> None:
+        self._home = home
+        self._database = database
+        self._locks = locks
+        self._clock = clock
+
+    async def read(self, profile: str, *names: str) -> list[bytes]:
+        """Some documents, each whole; empty where there is none."""
+        named = self._home.profile(profile).name
+
+        def read(conn: Connection) -> list[bytes]:
+            return [_read(conn, named, name) for name in names]
+
+        return await self._database.read(read)
+
+    @asynccontextmanager
+    async def opened(self, profile: str, name: str) -> AsyncGenerator["_Row"]:
+        """A document to change, under a lease."""
+        named = self._home.profile(profile).name
+        async with self._locks.held(named, name) as lease:
+            (data,) = await self.read(named, name)
+            yield _Row(self._database, self._locks, self._clock, lease, (named, name), data)
+
+
+class _Row:
+    """A document while it is held."""
+
+    def __init__(
+        self,
+        database: Database,
+        locks: RowLocks,
+        clock: Clock,
+        lease: Lease,
+        place: tuple[str, str],
+        data: bytes,
+    ) -> None:
+        self.data = data
+        self._database = database
+        self._locks = locks
+        self._clock = clock
+        self._lease = lease
+        self._place = place
+
+    async def replace(self, data: bytes) -> None:
+        now_ns = int(self._clock.now().timestamp() * NS)
+
+        def write(conn: Connection) -> None:
+            # Who held it for so long that somebody else has it now writes nothing.
+            self._locks.fence(conn, self._lease)
+            put(conn, *self._place, data, now_ns)
+
+        await self._database.write(write)
+        self.data = data
+
+
+def _read(conn: Connection, profile: str, name: str) -> bytes:
+    fact = fact_of(conn, profile, name)
+    if fact is None:
+        return b""
+    if fact.size_bytes > MAX_DOCUMENT_BYTES:
+        raise FailedPrecondition(f"{name} is larger than {MAX_DOCUMENT_BYTES} bytes")
+    return data_of(conn, profile, name) or b""

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
-from agent_service.storage.profile_schema import profile_lock
+from agent_service.storage.schema import profile_lock
 from services.database import Database, db_now, insert_ignore
 from services.errors import Unavailable
 from services.leases import Fenced, Lease, LeaseTable, Owner

@@ -1,9 +1,10 @@
-"""Sessions as a person changes them between their turns: named, branched, deleted.
+"""Sessions as somebody changes them between their turns: named, set, branched, deleted.
 
 Each change holds the session's row first, as whoever begins a turn does, so that either the turn is
 seen here or the change is seen there.
 """
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -12,9 +13,12 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, SUBAGENT
+from agent_service.search.query import text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import (
+    LIVE_STATES,
     approval,
     approval_grant,
     compaction,
@@ -30,8 +34,16 @@ from agent_service.storage.schema import (
     undone_message,
     watched_command,
 )
-from agent_service.storage.sessions import SessionInfo
+from agent_service.storage.sessions import (
+    MODEL,
+    NOTICES,
+    OVERLAY,
+    SessionInfo,
+    new_session,
+    revision_after,
+)
 from agent_service.usage import Usage
+from services.database import is_one_of
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
 
@@ -225,3 +237,110 @@ def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
             f"session {session_id} is busy with a turn; stop it, or wait for its end"
         )
     return row
+
+
+_BEGIN = insert_ignore(session)
+"""A session that is there already stays; a new one gets its prompt when its first turn begins."""
+
+
+def set_model(
+    conn: Connection, session_id: str, profile: str, platform: str, model: str, now: datetime
+) -> None:
+    """Give a session a model, from its next turn on; empty is the configured one.
+
+    A turn that is stored keeps the one that it was stored with.
+    """
+    conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
+    sessions.get(conn, session_id, profile)
+    sessions.put_state(conn, session_id, MODEL, model)
+
+
+def personality_of(conn: Connection, session_id: str, profile: str) -> str:
+    """The name of a session's personality; empty where there is none, or no such session."""
+    try:
+        sessions.get(conn, session_id, profile)
+    except NotFound:
+        return ""
+    return Overlay.of(sessions.get_state(conn, session_id, OVERLAY)).personality
+
+
+def set_personality(
+    conn: Connection, session_id: str, profile: str, platform: str, overlay: Overlay, now: datetime
+) -> None:
+    """Give a session the personality of an overlay, from its next turn on; the same again is one.
+
+    A session that has not begun is there from now on, and gets its prompt when it begins.
+    """
+    conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
+    row = hold_idle(conn, session_id, profile)
+    before = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
+    after = before.with_personality(overlay.personality, overlay.personality_prompt)
+    if after == before:
+        return
+    sessions.put_state(conn, session_id, OVERLAY, after.stored())
+    # Whoever has the conversation in memory has it with the other personality.
+    its_row = sa.update(session).where(session.c.id == session_id)
+    conn.execute(its_row.values(revision=revision_after(row.revision, now)))
+    if row.message_count:
+        told = {"after": row.message_count, "texts": [_told(after.personality)]}
+        sessions.put_state(conn, session_id, NOTICES, told)
+
+
+def _told(name: str) -> str:
+    what = f"with the personality {name}" if name else "without a personality"
+    return f"From here on {what}: what the provider has cached of this conversation is read anew."
+
+
+class Untitled(Struct, frozen=True):
+    """A session that is still called by how its first message begins."""
+
+    title: str
+    said: str
+    """The first message."""
+
+
+def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None:
+    """The session, if this turn is the first of it that was answered and nobody has named it."""
+    first = conn.execute(
+        sa.select(message.c.content, session.c.title)
+        .join(session, session.c.id == message.c.session_id)
+        .where(
+            message.c.session_id == session_id,
+            message.c.turn_id == turn_id,
+            message.c.role == "user",
+            session.c.is_named.is_(False),
+        )
+        .order_by(message.c.sequence)
+        .limit(1)
+    ).one_or_none()
+    answered_before = sa.select(message.c.sequence).where(
+        message.c.session_id == session_id,
+        message.c.turn_id != turn_id,
+        message.c.role == "assistant",
+    )
+    if first is None or conn.execute(answered_before.limit(1)).first() is not None:
+        return None
+    return Untitled(first.title, text_of(json.loads(first.content)["content"]))
+
+
+def give_title(conn: Connection, session_id: str, old: str, new: str) -> None:
+    """Give a session a title, unless it has got another one meanwhile or is gone."""
+    its_row = sa.update(session).where(
+        session.c.id == session_id, session.c.title == old, session.c.is_named.is_(False)
+    )
+    conn.execute(its_row.values(title=new))
+
+
+def add_usage(conn: Connection, session_id: str, used: Usage) -> None:
+    """Add to what a session has used in all.
+
+    A turn that runs by now has read that sum before and stores it anew, without this.
+    """
+    is_live = turn.c.session_id == session.c.id, is_one_of(turn.c.state, LIVE_STATES)
+    idle = sa.select(session.c.usage).where(
+        session.c.id == session_id, ~sa.exists().where(*is_live)
+    )
+    known = conn.execute(idle.with_for_update()).scalar_one_or_none()
+    if known is not None:
+        its_row = sa.update(session).where(session.c.id == session_id)
+        conn.execute(its_row.values(usage=known + used))

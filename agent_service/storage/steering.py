@@ -14,7 +14,7 @@ from agent_service.live_turn import LiveTurn
 from agent_service.requests import NOTICE
 from agent_service.storage import sessions
 from agent_service.storage.schema import turn
-from agent_service.storage.turn_rows import insert_events
+from agent_service.storage.turns import insert_events
 from agent_service.tools.advice import STOP_AT
 from agent_service.tools.taint import STATE as TAINT
 from services.database import Prepared

@@ -1,6 +1,6 @@
 """Turns in the database: started once, begun when their session is free, claimed by one owner."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,15 +9,21 @@ from msgspec import Struct, field
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
+from agent_service.calls import StepState
+from agent_service.live_turn import LiveTurn
 from agent_service.prompt.overlays import NOTHING, Overlay
-from agent_service.requests import BusyMode, TurnInfo, TurnRequest
+from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
 from agent_service.saying import said
-from agent_service.storage import sessions
+from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import (
     LIVE_STATES,
+    event,
+    message,
     session,
+    step,
     turn,
 )
+from agent_service.storage.search_index import Entry
 from agent_service.storage.sessions import (
     MEMORY_LIMITS,
     NOTICES,
@@ -25,9 +31,9 @@ from agent_service.storage.sessions import (
     SKIPS_CONTEXT_FILES,
     given_model,
 )
-from agent_service.storage.turn_rows import insert_events
 from agent_service.storage.undoing import check_retry
 from agent_service.titles import title_of
+from agent_service.transition import NewMessage, NewStep
 from agent_service.usage import Usage
 from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
@@ -269,3 +275,80 @@ def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
         sessions.put_state(conn, session_id, SKIPS_CONTEXT_FILES, True)
     if draft.memory_limits:
         sessions.put_state(conn, session_id, MEMORY_LIMITS, dict(draft.memory_limits))
+
+
+_INSERT_EVENT = Prepared(sa.insert(event))
+_INSERT_MESSAGE = Prepared(sa.insert(message))
+_INSERT_STEP = Prepared(sa.insert(step))
+_EVENTS = (
+    sa.select(event)
+    .where(event.c.turn_id == bindparam("id"), event.c.sequence > bindparam("after"))
+    .order_by(event.c.sequence)
+)
+
+
+def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Recorded]) -> None:
+    """Store durable events."""
+    rows: list[dict[str, Any]] = []
+    for item in recorded:
+        assert not isinstance(item.event, events.Live), "live events are not stored"
+        rows.append(
+            {
+                "turn_id": turn_id,
+                "sequence": item.sequence,
+                "event": item.event,
+                "attempt": item.attempt,
+                "created_at": item.time,
+            }
+        )
+    _INSERT_EVENT.run_all(conn, rows)
+
+
+def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:
+    """The turn's durable events after a sequence."""
+    return [
+        events.Recorded(row.sequence, row.created_at, row.attempt, row.event)
+        for row in conn.execute(_EVENTS, {"id": turn_id, "after": after})
+    ]
+
+
+def insert_messages(
+    conn: Connection,
+    turn: LiveTurn | sa.Row[Any],
+    messages: Sequence[NewMessage],
+    now: datetime,
+) -> None:
+    """Store what a turn adds to its session; what is said in a review is not found."""
+    rows = [
+        {
+            "session_id": turn.session_id,
+            "sequence": new.sequence,
+            "turn_id": turn.id,
+            "role": new.role,
+            "content": new.content.decode(),
+            "reasoning": new.reasoning.replace("\0", ""),
+            "created_at": now,
+        }
+        for new in messages
+    ]
+    _INSERT_MESSAGE.run_all(conn, rows)
+    if turn.kind != REVIEW:
+        entries = [Entry(new.sequence, new.role, new.terms, now) for new in messages]
+        search_index.add(conn, turn.profile, turn.session_id, entries)
+
+
+def insert_steps(conn: Connection, turn_id: str, steps: Sequence[NewStep]) -> None:
+    """Store what a turn intends."""
+    rows = [
+        {
+            "turn_id": turn_id,
+            "sequence": new.sequence,
+            "kind": new.kind,
+            "key": f"{turn_id}:{new.sequence}",
+            "state": StepState.INTENT,
+            "call": None if new.call is None else new.call.call,
+            "message_sequence": new.message_sequence,
+        }
+        for new in steps
+    ]
+    _INSERT_STEP.run_all(conn, rows)

@@ -14,8 +14,7 @@ from agent_service.oauth.credentials import Credentials, confirmed, forget, keep
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.store import LoginStore
 from agent_service.storage.logins import LoginRows
-from agent_service.storage.profile_schema import profile_lock
-from agent_service.storage.schema import metadata, sealed_login
+from agent_service.storage.schema import metadata, profile_lock, sealed_login
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import FailedPrecondition, Unavailable

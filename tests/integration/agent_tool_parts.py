@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from agent_service.calls import PendingCall
-from agent_service.clients.executors import Executors
+from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
-from agent_service.clients.left import LeftSandboxes
 from agent_service.contexts import ToolContexts
 from agent_service.delegation import Delegation
 from agent_service.facts import ToolReturned

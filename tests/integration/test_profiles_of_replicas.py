@@ -10,7 +10,7 @@ import pytest
 from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target, apply
 from agent_service.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
-from agent_service.storage import profile_rows
+from agent_service.storage import profile_files
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.profiles import LOCK_WAIT_S
 from agent_service.storage.schema import metadata
@@ -114,7 +114,7 @@ async def test_who_held_it_for_too_long_writes_nothing(postgres_url: str, tmp_pa
     async with Database(postgres_url, "agent") as database:
         await database.migrate(metadata.create_all)
         one, two = (
-            profile_rows.RowProfiles(
+            profile_files.RowProfiles(
                 home, database, RowLocks(database, new_owner(name), 1), SystemClock()
             )
             for name in ("one", "two")

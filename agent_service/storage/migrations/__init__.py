@@ -1,10 +1,10 @@
 """How the agent's schema came to be; `versions` holds one Alembic revision for each step."""
 
-from agent_service.storage import profile_schema, search_index
+from agent_service.storage import search_index
 from agent_service.storage.schema import metadata
 
-# The first two are here for their tables, which the MetaData has once they are imported.
-__all__ = ["HEAD", "OLDEST_RELEASE", "metadata", "profile_schema", "search_index"]
+# The index is here for its table, which the MetaData has once it is imported.
+__all__ = ["HEAD", "OLDEST_RELEASE", "metadata", "search_index"]
 
 HEAD = "0001"
 """The revision that the MetaData describes."""
