@@ -1,10 +1,9 @@
 """The script that a turn begins with: run once, then asked whether there is anything to do."""
 
 import asyncio
-import json
 import logging
 import time
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,6 +21,7 @@ from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked, tai
 from agent_service.tools.toolbox import ContextFactory, tried
 from services.errors import Reason
 from services.redact import Redactor
+from services.validation import json_object
 
 SOURCE = "the job's script"
 SILENT = "[SILENT]"
@@ -135,13 +135,7 @@ def what_to_do(output: str) -> tuple[bool, str]:
 
 def _order(line: str) -> dict[str, Any] | None:
     """The object of a line that says whether the model is asked; None for any other line."""
-    try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(said, dict):
-        return None
-    order = cast("dict[str, Any]", said)
+    order = json_object(line) or {}
     return order if isinstance(order.get(WAKE), bool) else None
 
 

@@ -1,5 +1,6 @@
 """Checks that requests of every service share, and the lenient reading of what others wrote."""
 
+import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -42,9 +43,23 @@ def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
     return denied
 
 
+def object_of(value: object) -> dict[str, Any]:
+    """An object; an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def json_object(text: bytes | str) -> dict[str, Any] | None:
+    """The object that a text has in JSON; None where it has none."""
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
 def lenient(record: object, kind: type[T]) -> T:
     """A record as far as it has the form; a field that has not is as if it were missing."""
-    fields = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    fields = object_of(record)
     known: dict[str, Any] = {}
     for each in _fields(kind):
         if each.name in fields:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec import Struct
 from agent_service.curation.changes import STAMP, Done, Kind, free_stamp, stamp_order
 from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.usage import moment
+from services.validation import json_object
 
 FOLDER = "logs/curator"
 REPORT, RUN = "REPORT.md", "run.json"
@@ -109,12 +110,10 @@ async def listed(files: SkillFiles, most: int) -> Sequence[Report]:
 async def read(files: SkillFiles, folder: str) -> Report:
     """The report in a folder; an empty one where it cannot be read."""
     try:
-        data = await files.read(f"{folder}/{RUN}", MAX_BYTES)
-        loaded = json.loads(data or b"")
-    except (FileRefused, ValueError, RecursionError):
-        loaded = None
-    stored = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}
-    return msgspec.structs.replace(report_of(stored), path=f"{FOLDER}/{folder}/{REPORT}")
+        stored = json_object(await files.read(f"{folder}/{RUN}", MAX_BYTES) or b"")
+    except FileRefused:
+        stored = None
+    return msgspec.structs.replace(report_of(stored or {}), path=f"{FOLDER}/{folder}/{REPORT}")
 
 
 async def _folders(files: SkillFiles) -> Sequence[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from agent_service.skills.files import SkillFiles
 from agent_service.skills.usage import moment, timestamp
 from services.errors import FailedPrecondition
 from services.leases import EPOCHS
-from services.validation import lenient
+from services.validation import json_object, lenient
 
 PATH = ".curator_state"
 MAX_BYTES = 1024 * 1024
@@ -113,12 +113,7 @@ async def forget_first_look(files: SkillFiles) -> None:
 
 async def _fields(files: SkillFiles) -> dict[str, Any]:
     data = await files.read(PATH, MAX_BYTES)
-    if data is None or not data.strip():
-        return {}
-    try:
-        loaded = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        loaded = None
-    if not isinstance(loaded, dict):
+    loaded = json_object(data) if data and data.strip() else {}
+    if loaded is None:
         raise FailedPrecondition(f"{PATH} of the skills is no JSON; move it away, or mend it")
-    return cast("dict[str, Any]", loaded)
+    return loaded

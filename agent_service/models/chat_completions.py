@@ -15,10 +15,10 @@ from agent_service.models.wire import (
     Json,
     MalformedChunk,
     micro_usd,
-    object_of,
     text_of,
     tokens,
 )
+from services.validation import object_of
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}

@@ -12,6 +12,7 @@ from agent_service.models.endpoints import MESSAGES_VERSION
 from agent_service.models.errors import ModelError
 from agent_service.models.messages_reading import THINKING, MessagesReading
 from agent_service.models.wire import MARKED_MESSAGES, Dialect, cache_control
+from services.validation import json_object
 
 _OWN = THINKING | {"text", "tool_use"}
 
@@ -59,18 +60,15 @@ def tool_result(message: Mapping[str, Any]) -> Block:
 
 def _tool_use(call: Mapping[str, Any]) -> Block:
     function = call["function"]
-    try:
-        arguments: Any = json.loads(function.get("arguments") or "{}")
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+    arguments = json_object(function.get("arguments") or "{}")
+    if arguments is None:
         # The API takes objects only; the result that follows says what was wrong with it.
         arguments = {"malformed": str(function.get("arguments"))}
     return {
         "type": "tool_use",
         "id": _name(str(call["id"])),
         "name": _name(str(function["name"])),
-        "input": cast("Block", arguments),
+        "input": arguments,
     }
 
 

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.chat_completions import well_formed
-from agent_service.models.wire import Json, MalformedChunk, object_of, text_of, tokens
+from agent_service.models.wire import Json, MalformedChunk, text_of, tokens
+from services.validation import json_object, object_of
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 _FINISH: Mapping[str, str] = {
@@ -185,11 +186,8 @@ def _usage(counts: Mapping[str, int]) -> Usage:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"malformed": text}
+    found = json_object(text)
+    return {"malformed": text} if found is None else found
 
 
 def _index(chunk: Json) -> int:

@@ -1,10 +1,9 @@
 """The Model seam over any provider: attempts, events, and what can go wrong with them."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Self, cast
+from typing import Self
 
 from msgspec import Struct
 
@@ -30,6 +29,7 @@ from agent_service.models.failures import (
 from agent_service.models.transport import Answer, Timeouts, Transport
 from agent_service.models.wire import Dialect, Json, MalformedChunk, Reading, Wire
 from services.clock import SystemClock
+from services.validation import json_object
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
@@ -210,17 +210,13 @@ async def _chunks(answer: Answer, call: _Call, reading: Reading) -> AsyncGenerat
 
 
 def _parsed(payload: bytes, call: _Call, reading: Reading) -> Json:
-    try:
-        chunk: Any = json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise cut_failure(call.endpoint, "a part of it is not JSON") from error
-    if not isinstance(chunk, dict):
-        raise cut_failure(call.endpoint, "a part of it is not an object")
-    parsed = cast("Json", chunk)
-    error = reading.failure(parsed)
+    chunk = json_object(payload)
+    if chunk is None:
+        raise cut_failure(call.endpoint, "a part of it is not an object of JSON")
+    error = reading.failure(chunk)
     if error is not None:
         raise stream_failure(call.endpoint, call.request.model, error)
-    return parsed
+    return chunk
 
 
 def _added(reading: Reading, chunks: Iterable[Json], call: _Call) -> list[tuple[str, str]]:

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.chat_completions import well_formed
-from agent_service.models.wire import Json, MalformedChunk, object_of, text_of, tokens
+from agent_service.models.wire import Json, MalformedChunk, text_of, tokens
+from services.validation import object_of
 
 REASONING = "reasoning"
 _STATUS: Mapping[str, int] = {

@@ -1,7 +1,7 @@
 """What the wire formats of providers differ in, and what their readers share."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -117,11 +117,6 @@ def micro_usd(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return round(value * _MICRO) if 0 <= value <= _MOST_USD else None
-
-
-def object_of(value: object) -> Json:
-    """An object; an empty one for anything else."""
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def text_of(value: object) -> str:

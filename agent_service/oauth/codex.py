@@ -17,9 +17,9 @@ from agent_service.oauth.tokens import (
     Token,
     claims,
     end_of,
-    object_of,
     text,
 )
+from services.validation import object_of
 
 AUTH_URL = "https://auth.openai.com"
 MODELS_URL = "https://chatgpt.com/backend-api/codex"

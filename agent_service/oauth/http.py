@@ -1,18 +1,18 @@
 """Asking a login server: one small request, one small answer, nothing secret in what is raised."""
 
 import asyncio
-import json
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.discovery import is_loopback
-from agent_service.oauth.tokens import NOTHING, LoginUnavailable, object_of, text
+from agent_service.oauth.tokens import NOTHING, LoginUnavailable, text
 from services.redact import Redactor
+from services.validation import json_object, object_of
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
@@ -43,9 +43,8 @@ class Answer(Struct, frozen=True):
     def code(self) -> str:
         """The name of the error, which providers put into different places."""
         error = self.body.get("error")
-        if isinstance(error, dict):
-            return text(object_of(cast("object", error)).get("code"))
-        return text(error) or text(self.body.get("code"))
+        inner = object_of(error)
+        return text(inner.get("code")) if inner else text(error) or text(self.body.get("code"))
 
     @property
     def words(self) -> str:
@@ -101,7 +100,7 @@ class LoginServer:
             raise self._unavailable(f"HTTP {response.status_code}")
         values = (*fields.values(), *headers.values(), bearer)
         sent = tuple(value for value in values if isinstance(value, SecretStr))
-        return Answer(response.status_code, _object(body), sent)
+        return Answer(response.status_code, json_object(body) or {}, sent)
 
     async def _read(self, response: "Response") -> bytes:
         body = bytearray()
@@ -133,14 +132,6 @@ def _revealed(fields: Fields) -> dict[str, Any]:
         name: value.get_secret_value() if isinstance(value, SecretStr) else value
         for name, value in fields.items()
     }
-
-
-def _object(body: bytes) -> Mapping[str, Any]:
-    try:
-        found: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return object_of(found)
 
 
 def fit_for_tokens(url: str) -> bool:

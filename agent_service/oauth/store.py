@@ -6,14 +6,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from agent_service.oauth.issuer import Issuer
-from agent_service.oauth.tokens import Login, object_of
+from agent_service.oauth.tokens import Login
 from services.errors import FailedPrecondition
 from services.file_lock import locked_by
 from services.home import replace_file
 from services.redact import Redactor
+from services.validation import json_object, object_of
 
 LOCK_WAIT_S = 45.0
 """How long somebody else may take to renew a login: two exchanges, and some more."""
@@ -134,11 +135,8 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise FailedPrecondition(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        document: Any = json.loads(data) if data.strip() else {}
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict) or len(data) > _MAX_BYTES:
+    document = json_object(data) if data.strip() else {}
+    if document is None or len(data) > _MAX_BYTES:
         # It may have logins of other programs, so it is not for us to write it anew.
         raise FailedPrecondition(f"{path} is damaged: repair it, or move it away and log in again")
-    return cast("dict[str, Any]", document)
+    return document

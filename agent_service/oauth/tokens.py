@@ -9,8 +9,6 @@ HermesError (services.errors)
 """
 
 import base64
-import binascii
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -19,6 +17,7 @@ from msgspec import Struct, field
 from pydantic import SecretStr
 
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable
+from services.validation import json_object
 
 
 class LoginNeeded(FailedPrecondition):
@@ -105,10 +104,10 @@ def claims(token: str) -> Mapping[str, Any]:
     if len(parts) != 3:
         return {}
     try:
-        said: Any = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError, RecursionError):
+        said = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+    except ValueError:
         return {}
-    return object_of(said)
+    return json_object(said) or {}
 
 
 def end_of(token: str) -> datetime | None:
@@ -141,8 +140,3 @@ def seconds(told: object, otherwise: float) -> float:
 def text(told: object) -> str:
     """Text without blanks around it; empty for anything else."""
     return told.strip() if isinstance(told, str) else ""
-
-
-def object_of(told: object) -> Mapping[str, Any]:
-    """An object; an empty one for anything else."""
-    return cast("Mapping[str, Any]", told) if isinstance(told, dict) else {}

@@ -15,7 +15,7 @@ from agent_service.skills.document import BadSkill, Conditions, SkillDocument, r
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.skills.names import DESCRIPTION, DOCUMENT, MAX_SUPPORT_BYTES, SUPPORT_FOLDERS
 from agent_service.skills.usage import Usage, UsageFile
-from services.validation import lenient
+from services.validation import json_object, lenient, object_of
 
 _log = logging.getLogger(__name__)
 
@@ -98,19 +98,18 @@ class LockFile:
 
     def __init__(self, kept: Mapping[str, Any]) -> None:
         self._kept = {"version": 1, **kept}
-        self._installed: dict[str, Any] = dict(kept.get("installed", {}))
+        self._installed: dict[str, Any] = dict(object_of(kept.get("installed")))
 
     @classmethod
     def parse(cls, data: bytes | None) -> "LockFile":
         """The file; BadSkill where nobody can tell which skills are of a hub."""
-        try:
-            loaded = json.loads((data or b"{}").decode("utf-8-sig"))
-            return cls(loaded)
-        except (ValueError, TypeError, AttributeError, RecursionError):
+        loaded = json_object(data or b"{}")
+        if loaded is None:
             raise BadSkill(
                 f"{HUB} of the skills is no JSON object, so that skills of a hub cannot be told "
                 "from others; move it away, or mend it."
-            ) from None
+            )
+        return cls(loaded)
 
     @property
     def names(self) -> Sequence[str]:
@@ -126,8 +125,7 @@ class LockFile:
         """Note a skill, with the unknown fields that its entry had, or forget it."""
         before = self._installed.pop(name, None)
         if entry is not None:
-            kept = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
-            self._installed[name] = {**kept, **msgspec.to_builtins(entry)}
+            self._installed[name] = {**object_of(before), **msgspec.to_builtins(entry)}
 
     def encoded(self) -> bytes:
         """The file."""

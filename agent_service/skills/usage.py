@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
-from services.validation import lenient
+from services.validation import json_object, lenient, object_of
 
 
 class SkillState(StrEnum):
@@ -108,15 +108,10 @@ class UsageFile:
     @classmethod
     def parse(cls, data: bytes | None) -> "UsageFile":
         """The file's records; BadSkill when it cannot be read, as it then must not be replaced."""
-        if data is None or not data.strip():
-            return cls({})
-        try:
-            loaded = json.loads(data.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            raise BadSkill(".usage.json is no JSON; move it away, or mend it.") from None
-        if not isinstance(loaded, dict):
-            raise BadSkill(".usage.json holds no records; move it away, or mend it.")
-        return cls(cast("dict[str, Any]", loaded))
+        loaded = json_object(data) if data and data.strip() else {}
+        if loaded is None:
+            raise BadSkill(".usage.json is no JSON object; move it away, or mend it.")
+        return cls(loaded)
 
     def of(self, name: str) -> Usage:
         """What is known of a skill; a new record where nothing is."""
@@ -129,8 +124,7 @@ class UsageFile:
 
     def put(self, name: str, usage: Usage) -> None:
         """Record it, with what its record had that we do not know."""
-        found = self._kept.get(name)
-        before = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        before = object_of(self._kept.get(name))
         values = {name: getattr(usage, name) for name in Usage.__struct_fields__}
         kept = {**before, **values, "state": usage.state.value}
         if not usage.archived_from:

@@ -5,15 +5,14 @@ its own result is committed before the next begins, so that a place is only take
 can ask for what it held.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from agent_service.calls import PendingCall, StepState
 from agent_service.models.base import ToolCall
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import SessionState, Tool, ToolResult
+from services.validation import json_object
 
 CALLABLE = (
     "web_search",
@@ -107,13 +106,8 @@ def _told(stored: Mapping[str, Any]) -> ToolResult:
 
 def _only_outside(arguments_json: str) -> str:
     """The first parameter that was set though it is not for programs; empty when none was."""
-    with suppress(ValueError, RecursionError):
-        match json.loads(arguments_json):
-            case {**given}:
-                return next((name for name in _NOT_INSIDE if given.get(name)), "")
-            case _:
-                pass
-    return ""
+    given = json_object(arguments_json) or {}
+    return next((name for name in _NOT_INSIDE if given.get(name)), "")
 
 
 def inner_key(outer_key: str, number: int | str) -> str:

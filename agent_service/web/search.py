@@ -1,7 +1,6 @@
 """Searches the web by the providers that the settings name."""
 
 import html
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
@@ -18,6 +17,7 @@ from agent_service.security.fetch.urls import (
     FetchLimits,
     FetchRefused,
 )
+from services.validation import json_object, object_of
 
 SETTINGS = ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_URL")
 """Any one of them makes searching possible."""
@@ -106,27 +106,23 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
         raise SearchFailed("its limit is reached")
     if answer.status != 200:
         raise SearchFailed(f"it answered with status {answer.status}")
-    try:
-        return _mapping(json.loads(answer.data))
-    except (ValueError, RecursionError):
-        raise SearchFailed("its answer is not JSON") from None
+    document = json_object(answer.data)
+    if document is None:
+        raise SearchFailed("its answer is not JSON")
+    return document
 
 
 def _found(document: Mapping[str, Any]) -> Sequence[Found]:
     """Results, the best first: those of Brave stand under `web`, and describe pages."""
-    results = _mapping(document.get("web", document)).get("results")
+    results = object_of(document.get("web", document)).get("results")
     listed = cast("list[object]", results) if isinstance(results, list) else []
     return [
         Found(
             _plain(entry.get("title")), url, _plain(entry.get("content", entry.get("description")))
         )
-        for entry in map(_mapping, listed)
+        for entry in map(object_of, listed)
         if (url := entry.get("url")) and isinstance(url, str)
     ]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _plain(value: object) -> str:
