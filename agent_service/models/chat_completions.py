@@ -6,11 +6,10 @@ from typing import Any, cast
 from uuid import uuid4
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from agent_service.models.base import ModelMessage, ModelRequest, ToolCall, Usage, encoded
-from agent_service.models.errors import ModelError
 from agent_service.models.wire import (
+    Corrections,
     Dialect,
     Json,
     MalformedChunk,
@@ -212,6 +211,12 @@ class ChatCompletions:
 
     key_header = "Authorization"
     path = "/chat/completions"
+    corrections: Corrections = (
+        ("max_tokens", "max_completion_tokens"),
+        ("stream_options", "stream_options"),
+        ("effort", "reasoning"),
+        ("temperature", "temperature"),
+    )
 
     def __init__(self, effort: str = "") -> None:
         """Take how hard to think, if at all: low, medium or high."""
@@ -227,22 +232,11 @@ class ChatCompletions:
         fields += [b",".join(self._messages(request)), b"]"]
         if request.tools:
             fields += [b',"tools":', request.tools, b',"tool_choice":"auto"']
-        fields += [b',"%b":%d' % (dialect.max_tokens_field.encode(), request.max_tokens)]
+        cap = b"max_tokens" if dialect.max_tokens else b"max_completion_tokens"
+        fields += [b',"%b":%d' % (cap, request.max_tokens)]
         if dialect.stream_options:
             fields.append(b',"stream_options":{"include_usage":true}')
         return b"".join([*fields, dialect.temperature_of(request), self._extras(dialect), b"}"])
-
-    def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
-        """Leave out or rename what the model does not take."""
-        if error.status not in {400, 422}:
-            return None
-        if dialect.max_tokens_field == "max_tokens" and "max_completion_tokens" in error.detail:
-            return replace(dialect, max_tokens_field="max_completion_tokens")
-        if dialect.stream_options and "stream_options" in error.detail:
-            return replace(dialect, stream_options=False)
-        if self._effort and dialect.effort and "reasoning" in error.detail:
-            return replace(dialect, effort=False)
-        return dialect.without_temperature(error)
 
     def reading(self) -> Assembly:
         """Begin to read an answer."""

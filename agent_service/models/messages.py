@@ -5,13 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from agent_service.models.base import ModelRequest, encoded
 from agent_service.models.endpoints import MESSAGES_VERSION
-from agent_service.models.errors import ModelError
 from agent_service.models.messages_reading import THINKING, MessagesReading
-from agent_service.models.wire import MARKED_MESSAGES, Dialect, cache_control
+from agent_service.models.wire import MARKED_MESSAGES, Corrections, Dialect, cache_control
 from services.validation import json_object
 
 _OWN = THINKING | {"text", "tool_use"}
@@ -100,6 +97,11 @@ class Messages:
 
     key_header = "X-Api-Key"
     path = "/v1/messages"
+    corrections: Corrections = (
+        ("adaptive_thinking", "adaptive"),  # those get a number of tokens to think with
+        ("adaptive_thinking", "effort"),
+        ("temperature", "temperature"),
+    )
 
     def __init__(self, cache_ttl: str = "5m", effort: str = "") -> None:
         """Take how long what is marked stays cached, 5m or 1h; and how hard to think, if at all."""
@@ -128,16 +130,6 @@ class Messages:
         if system:
             fields += [b',"system":', self._blocks(system, True)]
         return b"".join([*fields, b',"messages":[', messages, b"]}"])
-
-    def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
-        """Give models that do not choose themselves how long to think a number of tokens."""
-        if (
-            error.status == 400
-            and dialect.adaptive_thinking
-            and any(word in error.detail for word in ("adaptive", "effort"))
-        ):
-            return replace(dialect, adaptive_thinking=False)
-        return dialect.without_temperature(error) if error.status == 400 else None
 
     def reading(self) -> MessagesReading:
         """Begin to read an answer."""

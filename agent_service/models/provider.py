@@ -127,7 +127,7 @@ class Provider:
                         said = True
                         yield event
             except ModelError as failed:
-                corrected = self._wire.corrected(dialect, failed)
+                corrected = dialect.corrected(self._wire, failed)
                 if corrected is not None:
                     self._dialects[request.model] = corrected
                     continue

@@ -8,9 +8,8 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from agent_service.models.base import ModelRequest, encoded
-from agent_service.models.errors import ModelError
 from agent_service.models.responses_reading import REASONING, ResponsesReading
-from agent_service.models.wire import Dialect
+from agent_service.models.wire import Corrections, Dialect
 
 _OWN = frozenset({REASONING, "message", "function_call"})
 
@@ -114,6 +113,14 @@ class Responses:
 
     key_header = "Authorization"
     path = "/responses"
+    corrections: Corrections = (
+        ("encrypted_reasoning", "encrypted content"),
+        ("output_cap", "max_output_tokens unsupported"),
+        ("temperature", "temperature"),
+        ("summary", "summar"),
+        ("effort", "reasoning.effort"),
+        ("effort", "reasoning_effort"),
+    )
     usual_instructions = ""
     """What stands for a system prompt where there is none."""
 
@@ -143,23 +150,6 @@ class Responses:
         if instructions:
             fields += [b',"instructions":', encoded(instructions)]
         return b"".join([*fields, b',"input":[', b",".join(map(encoded, items)), b"]}"])
-
-    def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
-        """Leave out what the model does not take."""
-        if error.status not in {400, 422}:
-            return None
-        words = error.detail.lower()
-        if dialect.encrypted_reasoning and ("encrypted" in words and "content" in words):
-            return replace(dialect, encrypted_reasoning=False)
-        if dialect.output_cap and "max_output_tokens" in words and "unsupported" in words:
-            return replace(dialect, output_cap=False)
-        if (other := dialect.without_temperature(error)) is not None or not self._effort:
-            return other
-        if dialect.summary and "summar" in words:
-            return replace(dialect, summary=False)
-        if dialect.effort and ("reasoning.effort" in words or "reasoning_effort" in words):
-            return replace(dialect, effort=False)
-        return None
 
     def reading(self) -> ResponsesReading:
         """Begin to read an answer."""

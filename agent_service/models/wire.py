@@ -1,6 +1,6 @@
 """What the wire formats of providers differ in, and what their readers share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -10,6 +10,8 @@ from agent_service.models.base import ModelMessage, ModelRequest, encoded
 from agent_service.models.errors import ModelError
 
 Json = Mapping[str, Any]
+Corrections = Sequence[tuple[str, str]]
+"""Fields of the dialect, each with the words of an error that asks to turn it off."""
 
 
 class MalformedChunk(Exception):
@@ -19,7 +21,8 @@ class MalformedChunk(Exception):
 class Dialect(Struct, frozen=True):
     """Where a model departs from the request that most take; learned from what it rejects."""
 
-    max_tokens_field: str = "max_tokens"
+    max_tokens: bool = True
+    """Whether the cap of an answer has this name, and not max_completion_tokens."""
     stream_options: bool = True
     adaptive_thinking: bool = True
     encrypted_reasoning: bool = True
@@ -36,11 +39,13 @@ class Dialect(Struct, frozen=True):
             return b""
         return b',"temperature":%b' % encoded(request.temperature)
 
-    def without_temperature(self, error: ModelError) -> "Dialect | None":
-        """The same without it, where an error says that the model does not take it."""
-        if not self.temperature or "temperature" not in error.detail:
-            return None
-        return replace(self, temperature=False)
+    def corrected(self, wire: "Wire", error: ModelError) -> "Dialect | None":
+        """The dialect that a rejected request asks for; None if it is not that."""
+        words = error.detail.lower()
+        for field, told in wire.corrections if error.status in {400, 422} else ():
+            if getattr(self, field) and all(word in words for word in told.split()):
+                return replace(self, **{field: False})
+        return None
 
 
 class Reading(Protocol):
@@ -80,6 +85,7 @@ class Wire(Protocol):
     """Where the key goes: Authorization or X-Api-Key."""
     path: str
     """What follows the base URL."""
+    corrections: Corrections
 
     def headers(self) -> Mapping[str, str]:
         """Headers of every request."""
@@ -87,10 +93,6 @@ class Wire(Protocol):
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         """Return the body of a request."""
-        ...
-
-    def corrected(self, dialect: Dialect, error: ModelError) -> Dialect | None:
-        """Return the dialect that a rejected request asks for, or None if it is not that."""
         ...
 
     def reading(self) -> Reading:

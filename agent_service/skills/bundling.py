@@ -1,7 +1,6 @@
 """The skills that come with Hermes, and how they get into a library."""
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +9,7 @@ from secrets import token_hex
 from msgspec import Struct
 
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
+from agent_service.skills.journal import content_digest
 from agent_service.skills.library import BUNDLED, MAX_LIST_BYTES
 from agent_service.skills.names import (
     ARCHIVE,
@@ -38,7 +38,7 @@ class Shipped(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """By which it is known to be as it was shipped."""
-        return digest(self.files)
+        return content_digest(self.files)
 
 
 class Package:
@@ -62,15 +62,6 @@ class Package:
             Shipped(folder.name, folder.parent.name, dict(_contents(folder)))
             for folder in (document.parent for document in documents)
         )
-
-
-def digest(contents: Mapping[str, bytes]) -> str:
-    """The digest of a folder's files: of their paths and of what they hold."""
-    whole = hashlib.sha256()
-    for path, data in sorted(contents.items()):
-        whole.update(f"{path}\0{len(data)}\0".encode())
-        whole.update(data)
-    return whole.hexdigest()
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -262,4 +253,4 @@ async def _digest(files: SkillFiles, tree: Tree, folder: str) -> str:
             except FileRefused:
                 return ""
             contents[path.removeprefix(f"{folder}/")] = data or b""
-    return digest(contents)
+    return content_digest(contents)

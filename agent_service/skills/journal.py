@@ -78,6 +78,14 @@ def digest(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
+def content_digest(files: Mapping[str, bytes]) -> str:
+    """The digest of a folder's files: of their paths and of what they hold."""
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(f"{digest(files[path])}  {path}\n".encode())
+    return f"sha256:{whole.hexdigest()}"
+
+
 async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str) -> None:
     """Make all changes; the library has to be held. `path` is whose journal it is."""
     data = msgspec.json.encode(entry)

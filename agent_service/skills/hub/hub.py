@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from agent_service.skills.files import SkillFiles
 from agent_service.skills.hub.changes import HubShelf, Shelf, noted
 from agent_service.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
-from agent_service.skills.hub.package import Offer, Opened, Package, chosen, content_digest
+from agent_service.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.skills.hub.scan_worker import looked_through
 from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, parsed
 from agent_service.skills.hub.sources import Sources
 from agent_service.skills.hub.verdicts import Finding, Review, Verdict
+from agent_service.skills.journal import content_digest
 from agent_service.skills.library import Installed, Origin
 from agent_service.skills.usage import timestamp
 from services.clock import Clock

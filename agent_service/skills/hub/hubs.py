@@ -20,11 +20,12 @@ from agent_service.skills.hub.changes import HubShelf, Shelf
 from agent_service.skills.hub.hub import Hub
 from agent_service.skills.hub.index import PLACES, SCHEMA, Entry, Listing
 from agent_service.skills.hub.outcomes import Outcome, Status
-from agent_service.skills.hub.package import Offer, Package, content_digest, packaged
+from agent_service.skills.hub.package import Offer, Package, packaged
 from agent_service.skills.hub.reach import HubReach
 from agent_service.skills.hub.scan_worker import looked_through
 from agent_service.skills.hub.source import HubFailed, HubRefused
 from agent_service.skills.hub.sources import HubSetting, Sources
+from agent_service.skills.journal import content_digest
 from agent_service.skills.library import Trust
 from agent_service.skills.names import DOCUMENT
 from agent_service.stores import Stores

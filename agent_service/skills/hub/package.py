@@ -1,6 +1,5 @@
 """What a place offers: skills with their files, unpacked and checked."""
 
-import hashlib
 import io
 import stat
 import tarfile
@@ -20,6 +19,7 @@ from agent_service.skills.document import (
     read,
 )
 from agent_service.skills.hub.source import HubRefused, Source
+from agent_service.skills.journal import content_digest
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, is_file_name, support_file
 
 MAX_FILES = 200
@@ -50,14 +50,6 @@ class Package(Struct, frozen=True):
         inside = metadata.get("version") if isinstance(metadata, dict) else None
         found = inside or hermes_fields(fields).get("version") or fields.get("version")
         return found[:64] if isinstance(found, str) else ""
-
-
-def content_digest(files: Mapping[str, bytes]) -> str:
-    """The digest of a skill's files."""
-    whole = hashlib.sha256()
-    for path in sorted(files):
-        whole.update(f"{hashlib.sha256(files[path]).hexdigest()}  {path}\n".encode())
-    return f"sha256:{whole.hexdigest()}"
 
 
 def kept(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[str]]:
