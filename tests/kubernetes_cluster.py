@@ -66,12 +66,10 @@ def options_of(stand_in: StandIn, **chosen: object) -> KubernetesConfig:
     return KubernetesConfig(**{**known, **chosen})  # pyright: ignore[reportArgumentType]
 
 
-def backend_of(
-    stand_in: StandIn, owner: str, abandoned_after_s: float = 600.0, **chosen: Any
-) -> KubernetesBackend:
+def backend_of(stand_in: StandIn, owner: str, **chosen: Any) -> KubernetesBackend:
     """A backend of the cluster."""
     options = options_of(stand_in, **chosen)
-    return KubernetesBackend(owner, _supervisor(), options, abandoned_after_s=abandoned_after_s)
+    return KubernetesBackend(owner, _supervisor(), options)
 
 
 async def until_lost(

@@ -26,7 +26,6 @@ from executor_service.errors import (
 from executor_service.link.command import RemoteCommand
 from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
-from tests.fakes.kubernetes.execs import V4, V5
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
@@ -54,7 +53,6 @@ async def backend(stand_in: StandIn, owner: str) -> AsyncIterator[KubernetesBack
     backend = backend_of(stand_in, owner)
     yield backend
     stand_in.cluster.faults.clear()
-    stand_in.cluster.execs.protocols = (V5, V4)
     for box in await backend.list_boxes():
         await backend.destroy(box)
     await backend.close()
@@ -210,19 +208,15 @@ async def hear(
     received += recorder.received[1]
 
 
-@pytest.mark.parametrize("protocol", [V5, V4])
 async def test_a_cut_stream_loses_nothing(
-    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec, protocol: str
+    backend: KubernetesBackend, stand_in: StandIn, spec: BoxSpec
 ) -> None:
     """Each number comes once, although the API server drops the stream again and again."""
-    execs = stand_in.cluster.execs
-    execs.protocols = (V5, V4) if protocol == V5 else (V4,)
     box = await backend.create(spec)
     received = bytearray()
     for cuts in (True, True, True, False):
         await hear(stand_in, backend, box, received, cuts)
     assert received.decode() == "".join(f"{n}\n" for n in range(40_000))
-    assert execs.spoken[-4:] == [protocol] * 4
 
 
 async def test_with_their_release_boxes_go(

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from executor_service.backends.kubernetes.stream import PROTOCOLS, ExecStream
+from executor_service.backends.kubernetes.stream import PROTOCOL, ExecStream
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 
@@ -197,7 +197,7 @@ async def _open_stream(server: _Server, path: str) -> ExecStream:
     try:
         socket = await connect(
             f"ws{server.host.removeprefix('http')}{path}",
-            subprotocols=[Subprotocol(name) for name in PROTOCOLS],
+            subprotocols=[Subprotocol(PROTOCOL)],
             additional_headers=await server.headers(),
             compression=None,
             proxy=found.proxy or None,

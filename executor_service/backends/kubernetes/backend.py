@@ -4,7 +4,6 @@ The supervisor is the container's first process. The executor reaches it through
 command that the cluster runs in the pod and whose streams it hands on over a WebSocket.
 """
 
-import logging
 from http import HTTPStatus
 
 from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
@@ -15,16 +14,14 @@ from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, J
 from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
-    SELECTED,
     SUPERVISOR,
     box_of,
     is_box_of,
     manifest,
     owned_by,
     pod_name,
-    selecting,
 )
-from executor_service.backends.kubernetes.pods import Abandoned, Pods
+from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.status import (
     is_out_of_memory,
     is_over_its_size,
@@ -47,8 +44,6 @@ from executor_service.errors import (
 )
 from services.lifecycle import unbroken
 
-log = logging.getLogger(__name__)
-
 
 class KubernetesBackend:
     """Makes boxes in a Kubernetes cluster, one pod each."""
@@ -59,17 +54,14 @@ class KubernetesBackend:
         supervisor: bytes,
         options: KubernetesConfig,
         lifetime_s: float = 48 * 3600.0,
-        abandoned_after_s: float = 600.0,
     ) -> None:
-        """The cluster ends pods after their lifetime; those of another executor that have ended
-        are removed after a time."""
+        """The cluster ends pods after their lifetime."""
         self._owner = owner
         self._supervisor = supervisor
         self._options = options
         self._lifetime_s = lifetime_s
         self._cluster = Cluster(options)
         self._pods = Pods(self._cluster, options.namespace)
-        self._abandoned = Abandoned(owner, options.release, abandoned_after_s)
         self._store = claim_store(self._cluster, options, owner, supervisor)
         self._watch = PodWatch(self._pods, owned_by(owner))
 
@@ -142,24 +134,16 @@ class KubernetesBackend:
             await self._pods.remove(pod)
 
     async def list_boxes(self) -> list[Box]:
-        """Those of this owner that nobody is ending; those that have ended included.
-
-        Pods that an executor of the same release has left for good go when they are seen.
-        """
+        """Those of this owner that nobody is ending; those that have ended included."""
         try:
-            pods = (await self._pods.list(selecting(SELECTED)))["items"]
-            for pod in self._abandoned.among(pods):
-                name = pod["metadata"]["name"]
-                log.info("removing the pod %s, which its executor has left", name)
-                await self._pods.discard(pod)
-            mine = [
-                pod
-                for pod in pods
-                if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
-            ]
+            pods = (await self._pods.list(owned_by(self._owner)))["items"]
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
-        return [box_of(pod) for pod in mine]
+        return [
+            box_of(pod)
+            for pod in pods
+            if is_box_of(pod, self._owner) and not pod["metadata"].get("deletionTimestamp")
+        ]
 
     @property
     def workspace_store(self) -> FolderStore | None:

@@ -2,16 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 
-from executor_service.backends.base import OWNER
 from executor_service.backends.kubernetes.api import (
     CALL_DEADLINE_S,
     Cluster,
     Json,
-    part,
-    parts,
 )
 from executor_service.backends.kubernetes.pod import GRACE_S
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
@@ -25,8 +21,6 @@ _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
 _PATIENCE_S = 15.0
 """How long a node may take to end a pod before its object is removed without it."""
-_UNBEGUN_FACTOR = 6
-"""A pod may wait for its node for longer than what has ended may be left."""
 
 
 class Pods:
@@ -72,7 +66,7 @@ class Pods:
             grace_s = GRACE_S if waited_s < _PATIENCE_S else 0
             if asked_s != grace_s:
                 asked_s = grace_s
-                await self._delete(name, grace_s, {"uid": uid})
+                await self._delete(name, grace_s, uid)
             there = await self.find(name)
             if there is None or there["metadata"]["uid"] != uid:
                 return
@@ -81,17 +75,12 @@ class Pods:
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
 
-    async def discard(self, pod: Json) -> None:
-        """Ask for the end of a pod, unless it has changed since it was seen."""
-        seen = {name: pod["metadata"][name] for name in ("uid", "resourceVersion")}
-        await self._delete(pod["metadata"]["name"], GRACE_S, seen)
-
-    async def _delete(self, name: str, grace_s: int, seen: dict[str, str]) -> None:
-        options = {"gracePeriodSeconds": grace_s, "preconditions": seen}
+    async def _delete(self, name: str, grace_s: int, uid: str) -> None:
+        options = {"gracePeriodSeconds": grace_s, "preconditions": {"uid": uid}}
         try:
             await self._cluster.call("DELETE", f"{self._path}/{name}", options)
         except EngineRefused as error:
-            # It went by itself, has changed, or another has its name.
+            # It went by itself, or another has its name.
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 raise
 
@@ -112,46 +101,3 @@ def _why_not_running(name: str, pod: Json | None) -> str:
     if why := why_hopeless(pod):
         raise BoxCreateFailed(f"the pod {name} cannot run: {why}")
     return "" if is_running(pod) else why_waiting(pod)
-
-
-class Abandoned:
-    """Pods that an executor of the same release has left for good.
-
-    It tells them by having seen each of them in the same state for long enough,
-    so that no clock of the cluster has to agree with this machine's.
-    """
-
-    def __init__(self, owner: str, release: str, after_s: float) -> None:
-        """`after_s` is how long a pod may have ended before its object is removed."""
-        self._owner = owner
-        self._release = release
-        self._patience_s = {
-            "Succeeded": after_s,
-            "Failed": after_s,
-            "Pending": _UNBEGUN_FACTOR * after_s,
-        }
-        self._since: dict[tuple[str, str], float] = {}
-
-    def among(self, pods: Iterable[Json]) -> Sequence[Json]:
-        """Those of all pods that there are now."""
-        now = time.monotonic()
-        idle = {_state(pod): pod for pod in pods if self._may_be(pod)}
-        self._since = {state: self._since.get(state, now) for state in idle}
-        return [
-            pod
-            for state, pod in idle.items()
-            if now - self._since[state] > self._patience_s[state[1]]
-        ]
-
-    def _may_be(self, pod: Json) -> bool:
-        owners = parts(pod, "metadata", "ownerReferences")
-        return (
-            any((each["kind"], each["name"]) == ("ConfigMap", self._release) for each in owners)
-            and part(pod, "metadata", "annotations").get(OWNER) != self._owner
-            and _state(pod)[1] in self._patience_s
-            and not pod["metadata"].get("deletionTimestamp")
-        )
-
-
-def _state(pod: Json) -> tuple[str, str]:
-    return pod["metadata"]["uid"], part(pod, "status").get("phase") or "Pending"

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_V5 = "v5.channel.k8s.io"
-PROTOCOLS = (_V5, "v4.channel.k8s.io")
-"""What is spoken, the best first: only v5 can end one direction."""
+PROTOCOL = "v5.channel.k8s.io"
+"""Of Kubernetes 1.30: the first that can end one direction."""
 _STDIN, _STDOUT, _STDERR, _STATUS, _CLOSE = 0, 1, 2, 3, 255
 _MAX_WRITE_BYTES = 32 * 1024
 _MAX_COMPLAINT_BYTES = 4096
@@ -86,17 +85,16 @@ class ExecStream:
             raise LinkClosed(f"the API server's stream broke: {error}") from error
 
     async def close(self) -> None:
-        """End standard input where the protocol can, then the stream."""
+        """End standard input, then the stream."""
         from websockets.exceptions import ConnectionClosed
 
         if self._is_closed:
             return
         self._is_closed = True
-        if self._socket.subprotocol == _V5:
-            # It waits while the other side takes nothing.
-            with contextlib.suppress(ConnectionClosed, TimeoutError):
-                async with asyncio.timeout(_CLOSE_DEADLINE_S):
-                    await self._socket.send(bytes([_CLOSE, _STDIN]))
+        # It waits while the other side takes nothing.
+        with contextlib.suppress(ConnectionClosed, TimeoutError):
+            async with asyncio.timeout(_CLOSE_DEADLINE_S):
+                await self._socket.send(bytes([_CLOSE, _STDIN]))
         await self._socket.close()
 
     def cut(self) -> None:

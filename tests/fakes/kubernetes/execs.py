@@ -1,4 +1,4 @@
-"""Commands in pods over WebSockets: channels of v4 and v5, the latter with CLOSE."""
+"""Commands in pods over WebSockets: the channels of v5."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from executor_service.backends.kubernetes.api import Json
 from tests.fakes.kubernetes.errors import status_of
 from tests.fakes.kubernetes.kubelet import Kubelet, start_in
 
-V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
+PROTOCOL = "v5.channel.k8s.io"
 _STDIN, _STATUS, _CLOSE = 0, 3, 255
 _HEAD = struct.Struct("!BxxxI")
 _PIECE_BYTES = 32 * 1024
@@ -22,9 +22,6 @@ class Execs:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
-        self.protocols: tuple[str, ...] = (V5, V4)
-        """What the server speaks."""
-        self.spoken: list[str | None] = []
         self._open: dict[web.WebSocketResponse, web.Request] = {}
 
     def cut(self) -> int:
@@ -37,9 +34,8 @@ class Execs:
 
     async def serve(self, request: web.Request, pod: Json) -> web.StreamResponse:
         container = self._kubelet.container_of(pod)
-        socket = web.WebSocketResponse(protocols=self.protocols, compress=False)
+        socket = web.WebSocketResponse(protocols=(PROTOCOL,), compress=False)
         await socket.prepare(request)
-        self.spoken.append(socket.ws_protocol)
         ident, line = await start_in(
             self._kubelet.engine, container, request.query.getall("command")
         )
@@ -62,7 +58,7 @@ class Execs:
             if channel == _STDIN:
                 line.writer.write(data)
                 await line.writer.drain()
-            elif channel == _CLOSE and socket.ws_protocol == V5 and data == bytes([_STDIN]):
+            elif channel == _CLOSE and data == bytes([_STDIN]):
                 line.writer.write_eof()
 
     async def _send(self, socket: web.WebSocketResponse, line: Connection, ident: str) -> None:
