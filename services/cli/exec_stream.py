@@ -12,7 +12,7 @@ import grpc.aio
 from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import is_passing
-from services.streams import Requests, Stream, resume
+from services.streams import Stream, resume
 
 RECONNECT_S = 60.0
 ACK_BYTES = 1024 * 1024
@@ -41,12 +41,19 @@ class ExecStream:
         self._named = named
         self._opening = opening
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
-        self._acknowledged = sum(self._offsets)
-        self._requests = Requests[exec_pb2.AttachExecRequest]()
+        """How far its output was read."""
+        self._input = bytearray()
+        """What has not reached the command, as far as is known."""
+        self._arrived: int | None = None
+        """Where that begins, in all input that it was ever given; None: not known yet."""
+        self._ends = False
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._size: exec_pb2.TerminalSize | None = None
         self._takes_input = False
         """Whether the present call has said from where on it wants input."""
-        self._input = _Input()
-        self._size: exec_pb2.TerminalSize | None = None
+        self._changed = asyncio.Event()
+        """There may be something to send over the present call; each has its own."""
 
     @property
     def exec_id(self) -> str:
@@ -55,19 +62,21 @@ class ExecStream:
 
     async def write(self, data: bytes) -> None:
         """Give the command input; waits while much of it has not arrived."""
-        await self._input.add(data)
-        self._flush()
+        await self._has_room.wait()
+        self._input += data
+        if len(self._input) >= WAITING_BYTES:
+            self._has_room.clear()
+        self._changed.set()
 
     def end_input(self) -> None:
         """No more input follows."""
-        self._input.ends = True
-        self._flush()
+        self._ends = True
+        self._changed.set()
 
     def resize(self, size: exec_pb2.TerminalSize) -> None:
         """The terminal has this size from now on."""
         self._size = size
-        if self._takes_input:
-            self._requests.send(exec_pb2.AttachExecRequest(resize=size))
+        self._changed.set()
 
     async def happenings(self) -> AsyncGenerator[Happened]:
         """What the command writes, and last how it ended, across reconnects."""
@@ -86,97 +95,72 @@ class ExecStream:
                     elif message.HasField("exited"):
                         yield message.exited
         finally:
-            self._requests.end()
+            self._end_call()
 
     def _connect(self) -> Stream[exec_pb2.AttachExecResponse]:
-        self._requests.end()
-        self._takes_input, self._requests = False, Requests([self._opening])
-        return self._stub.AttachExec(self._requests)
+        self._end_call()
+        return self._stub.AttachExec(self._requests(self._changed))
+
+    def _end_call(self) -> None:
+        """Let the last call have no more requests; gRPC waits for it even when it has ended."""
+        ended, self._changed, self._takes_input = self._changed, asyncio.Event(), False
+        ended.set()
+
+    async def _requests(self, changed: asyncio.Event) -> AsyncGenerator[exec_pb2.AttachExecRequest]:
+        """The requests of one call."""
+        yield self._opening
+        acknowledged, sent, has_ended = sum(self._offsets), 0, False
+        size: exec_pb2.TerminalSize | None = None
+        while changed is self._changed:
+            if sum(self._offsets) - acknowledged >= ACK_BYTES:
+                acknowledged = sum(self._offsets)
+                stdout, stderr = self._offsets
+                ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
+                yield exec_pb2.AttachExecRequest(ack=ack)
+            if self._takes_input and self._size is not size:
+                size = self._size
+                yield exec_pb2.AttachExecRequest(resize=size)
+            if self._takes_input and (piece := self._piece(sent)) is not None:
+                sent = piece.offset + len(piece.data)
+                yield exec_pb2.AttachExecRequest(stdin=piece)
+                continue
+            if self._takes_input and self._ends and not has_ended:
+                has_ended = True
+                yield exec_pb2.AttachExecRequest(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
+            await changed.wait()
+            changed.clear()
+
+    def _piece(self, sent: int) -> exec_pb2.AttachExecRequest.Stdin | None:
+        """What follows the input that a call has sent so far; None when that is all."""
+        arrived = self._arrived or 0
+        start = max(sent - arrived, 0)
+        data = bytes(self._input[start : start + PIECE_BYTES])
+        return exec_pb2.AttachExecRequest.Stdin(offset=arrived + start, data=data) if data else None
 
     def _follow(self, message: exec_pb2.AttachExecResponse) -> None:
         match message.WhichOneof("kind"):
-            case "opened":
-                self._reopen_from_here()
             case "output":
-                self._advance(message.output)
-                self._acknowledge()
+                output = message.output
+                is_error = output.stream == exec_pb2.OUTPUT_STREAM_STDERR
+                self._offsets[is_error] = output.offset + len(output.data)
             case "stdin_ack_offset":
-                is_first, self._takes_input = not self._takes_input, True
-                self._input.taken(message.stdin_ack_offset, again=is_first)
-                if is_first and self._size is not None:
-                    self._requests.send(exec_pb2.AttachExecRequest(resize=self._size))
-                self._flush()
+                self._advance_input(message.stdin_ack_offset)
             case _:
                 pass
-
-    def _reopen_from_here(self) -> None:
-        """After a cut the stream goes on where it was."""
+        # After a cut the stream goes on where it was.
+        stdout, stderr = self._offsets
         opened = exec_pb2.AttachExecRequest.Open(
-            **self._named,
-            exec_id=self.exec_id,
-            stdout_offset=self._offsets[0],
-            stderr_offset=self._offsets[1],
+            **self._named, exec_id=self.exec_id, stdout_offset=stdout, stderr_offset=stderr
         )
         self._opening = exec_pb2.AttachExecRequest(open=opened)
+        self._changed.set()
 
-    def _advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
-        is_error = output.stream == exec_pb2.OUTPUT_STREAM_STDERR
-        self._offsets[is_error] = output.offset + len(output.data)
-        self._reopen_from_here()
-
-    def _acknowledge(self) -> None:
-        if sum(self._offsets) - self._acknowledged >= ACK_BYTES:
-            self._acknowledged = sum(self._offsets)
-            stdout, stderr = self._offsets
-            ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
-            self._requests.send(exec_pb2.AttachExecRequest(ack=ack))
-
-    def _flush(self) -> None:
-        """Send what input has not been sent over this stream."""
-        while self._takes_input and (piece := self._input.next()) is not None:
-            self._requests.send(piece)
-
-
-class _Input:
-    """Input that the command may still need, and how much of it was sent."""
-
-    def __init__(self) -> None:
-        self.ends = False
-        self._has_begun = False
-        self._kept = bytearray()
-        self._base = 0
-        """Where what is kept begins, in all input so far."""
-        self._sent = 0
-        self._end_sent = False
-        self._has_room = asyncio.Event()
-        self._has_room.set()
-
-    async def add(self, data: bytes) -> None:
-        """Keep more of it, when there is room."""
-        await self._has_room.wait()
-        self._kept += data
-        if len(self._kept) >= WAITING_BYTES:
-            self._has_room.clear()
-
-    def taken(self, offset: int, *, again: bool) -> None:
-        """All before an offset has arrived; `again` sends the rest over a new stream."""
-        if not self._has_begun:
-            self._has_begun, self._base = True, offset  # others may have given it input before
-        del self._kept[: max(0, offset - self._base)]
-        self._base = max(self._base, offset)
-        self._sent = self._base if again else max(self._sent, self._base)
-        self._end_sent = self._end_sent and not again
-        if len(self._kept) < WAITING_BYTES:
+    def _advance_input(self, offset: int) -> None:
+        """All input before an offset has arrived."""
+        if self._arrived is None:
+            self._arrived = offset  # others may have given it input before
+        del self._input[: max(0, offset - self._arrived)]
+        self._arrived = max(self._arrived, offset)
+        self._takes_input = True
+        if len(self._input) < WAITING_BYTES:
             self._has_room.set()
-
-    def next(self) -> exec_pb2.AttachExecRequest | None:
-        """The next piece to be sent, then the end; None when that is all."""
-        start = self._sent - self._base
-        if data := bytes(self._kept[start : start + PIECE_BYTES]):
-            piece = exec_pb2.AttachExecRequest.Stdin(offset=self._sent, data=data)
-            self._sent += len(data)
-            return exec_pb2.AttachExecRequest(stdin=piece)
-        if self.ends and not self._end_sent:
-            self._end_sent = True
-            return exec_pb2.AttachExecRequest(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
-        return None

@@ -189,8 +189,12 @@ async def _export(context: Context) -> None:
     # On its own, the home of a profile has no folder `profiles`.
     own = given.source or settings.profile
     wanted = [own] if given.source or own != "default" else []
-    target = Target(given.folder, own, given.without)
-    target.check(settings.home.root, overwrite=given.overwrite)
+    target, home = Target(given.folder, own, given.without), settings.home.root.resolve()
+    if home in (target.folder, *target.folder.parents):
+        told = f"{target.folder} is in the home itself; choose a folder outside of it"
+        raise InvalidArgument(told)
+    if not given.overwrite:
+        target.check(", or say --overwrite")
     request = home_pb2.ExportHomeRequest(profiles=wanted, with_secrets=given.with_secrets)
     async with connected(settings, ("agent",)) as channels:
         call = HomeServiceStub(channels.to("agent")).ExportHome(request)
@@ -213,7 +217,7 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
             if answer.HasField("summary"):
                 summary = answer.summary
             if answer.HasField("file"):
-                target.begin(answer.file)
+                target.begin(answer.file.profile, answer.file.path, answer.file.mode)
                 status.show(f"writing file {len(target.modes)} of {summary.file_count}")
             target.write(answer.data)
     return summary

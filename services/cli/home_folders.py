@@ -1,4 +1,4 @@
-"""The folder that is taken as a home, and the one that a home is written into."""
+"""The folder that is taken as a home, and the one that a home or skills are written into."""
 
 import shutil
 from collections.abc import Generator, Iterator, Sequence
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from hermes.agent.v1 import home_pb2
 from services.errors import FailedPrecondition, InvalidArgument
-from services.home import HomePaths
+from services.home import DEFAULT_PROFILE, HomePaths
 from services.home_files import PROFILES, HomeFile, check_path, contents, obstacle, profiles_of
 from services.home_jobs import zone_of
 from services.home_plugins import FOLDER
@@ -83,9 +83,11 @@ class Source(Struct, frozen=True):
 class Target:
     """Collects files in a folder beside, and puts them in their places when all are there."""
 
-    def __init__(self, folder: Path, own: str, without: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, own: str = DEFAULT_PROFILE, without: Sequence[str] = ()
+    ) -> None:
         """Take the folder, the profile whose home it becomes, and what is left out."""
-        self.folder = folder.resolve()
+        self.folder = folder.expanduser().resolve()
         self.modes: dict[str, int] = {}
         """The permissions of each file, by its place in the folder."""
         self._own = own
@@ -93,40 +95,35 @@ class Target:
         self._beside = self.folder.with_name(f".{self.folder.name}.{new_id('exp')}")
         self._file: Path | None = None
 
-    def check(self, home: Path, *, overwrite: bool) -> None:
-        """Refuse a folder in the home, and unless it may be overwritten one that is not empty."""
-        folder, home = self.folder, home.resolve()
-        if folder == home or home in folder.parents:
-            raise InvalidArgument(f"{folder} is in the home itself; choose a folder outside of it")
-        if folder.exists() and not folder.is_dir():
-            raise FailedPrecondition(f"{folder} is no folder")
-        if not overwrite and folder.is_dir() and any(folder.iterdir()):
-            raise FailedPrecondition(
-                f"{folder} is not empty; choose another folder, or say --overwrite"
-            )
+    def check(self, or_else: str = "") -> None:
+        """Refuse a folder that is not empty; the message ends with what can be done `or_else`."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise FailedPrecondition(f"{self.folder} is no folder")
+        if self.folder.is_dir() and any(self.folder.iterdir()):
+            raise FailedPrecondition(f"{self.folder} is not empty; choose another folder{or_else}")
 
     @contextmanager
-    def written(self) -> Generator[None]:
-        """Write files inside; they are in their places after it, all or none."""
+    def written(self, mode: int = 0o700) -> Generator[None]:
+        """Write files inside; they are in their places after it, all or none, in such folders."""
         try:
             self._beside.mkdir(mode=0o700, parents=True)
         except OSError as error:
             raise FailedPrecondition(f"{self._beside}: {error.strerror}") from None
         try:
             yield
-            self._put_in_place()
+            self._put_in_place(mode)
         finally:
             shutil.rmtree(self._beside, ignore_errors=True)
 
-    def begin(self, file: home_pb2.HomeFile) -> None:
+    def begin(self, profile: str, path: str, mode: int) -> None:
         """Begin a file; the pieces that are written next are its content."""
-        check_path(file.profile, file.path)
-        place = located(file.profile, self._own, file.path)
+        check_path(profile, path)
+        place = located(profile, self._own, path)
         self._file = None if _is_named(place, self._without) else self._beside / place
         if self._file is not None:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file.touch(0o600, exist_ok=False)
-            self.modes[place] = file.mode & 0o777
+            self.modes[place] = mode & 0o777
 
     def write(self, data: bytes) -> None:
         """Add to the file that was begun last."""
@@ -134,14 +131,14 @@ class Target:
             with self._file.open("ab") as stream:
                 stream.write(data)
 
-    def _put_in_place(self) -> None:
+    def _put_in_place(self, folder_mode: int) -> None:
         for path in self.modes:
             if problem := obstacle(self.folder, path):
                 raise FailedPrecondition(f"{path} has no place in {self.folder}: {problem}")
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.folder.mkdir(mode=folder_mode, exist_ok=True)
         for path, mode in self.modes.items():
             target = self.folder / path
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            target.parent.mkdir(mode=folder_mode, parents=True, exist_ok=True)
             (self._beside / path).chmod(mode)
             (self._beside / path).replace(target)
 

@@ -176,14 +176,10 @@ async def _preview(context: Context) -> None:
     )
     found = await context.stub(JobServiceStub).PreviewSchedule(request)
     times = [at.ToDatetime(UTC) for at in found.due_times]
-    if given.json:
-        due = [at.isoformat() for at in times]
-        kind = field_value(found, "kind")
-        how = {"schedule": given.schedule, "time_zone": found.time_zone, "kind": kind}
-        print_json({**how, "due": due})
-    else:
-        say(f"would be due ({found.time_zone}):")
-        say(due_times(times, found.time_zone))
+    due, kind = [at.isoformat() for at in times], field_value(found, "kind")
+    how = {"schedule": given.schedule, "time_zone": found.time_zone, "kind": kind, "due": due}
+    told = f"would be due ({found.time_zone}):\n{due_times(times, found.time_zone)}"
+    context.print_value(how, told)
 
 
 async def _fields(context: Context) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Find, install, update, remove, look through and share skills of others."""
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +12,11 @@ from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
 from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Context, action, arg, flag
 from services.cli.console import StatusLine, complain, print_json, printable, say
+from services.cli.home_folders import Target
 from services.cli.output import Column, describe, field_value, print_list
 from services.cli.standard_input import agreed
-from services.errors import FailedPrecondition, InvalidArgument
-from services.home_files import check_path
-from services.ids import new_id
+from services.errors import InvalidArgument
+from services.home import DEFAULT_PROFILE
 from services.streams import open_stream
 
 _DONE = (
@@ -119,18 +118,20 @@ async def _audit(context: Context) -> int:
 
 async def _export(context: Context) -> None:
     """Write skills so that others can install them."""
-    given = context.given
-    folder = await asyncio.to_thread(lambda: given.to.expanduser().resolve())
-    await asyncio.to_thread(_check_empty, folder)
+    given, target, path = context.given, Target(context.given.to), ""
+    target.check()
     request = context.request(pb.ExportSkillsRequest)
-    files: dict[str, bytes] = {}
     call = context.stub(SkillHubServiceStub).ExportSkills(request)
     async with open_stream(call):
-        async for answer in call:
-            files[answer.path] = files.get(answer.path, b"") + answer.data
-    await asyncio.to_thread(_write, folder, files)
+        with target.written(0o755):
+            async for answer in call:
+                if answer.path != path:
+                    path = answer.path
+                    target.begin(DEFAULT_PROFILE, path, 0o644)
+                target.write(answer.data)
+    folder, files = str(target.folder), sorted(target.modes)
     told = f"{folder} has {plural(len(files), 'file')} of {plural(len(given.names), 'skill')}"
-    context.print_value({"folder": str(folder), "files": sorted(files)}, told)
+    context.print_value({"folder": folder, "files": files}, told)
 
 
 async def _source(text: str) -> str:
@@ -212,27 +213,6 @@ def _say_findings(outcome: pb.SkillOutcome) -> None:
 
 def _because(outcome: pb.SkillOutcome) -> str:
     return f": {outcome.message}" if outcome.message else ""
-
-
-def _check_empty(folder: Path) -> None:
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise FailedPrecondition(f"{folder} is not an empty folder; choose another one")
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write them all, and only then give them their place."""
-    beside = folder.with_name(f".{folder.name}.{new_id('exp')}")
-    try:
-        for path, data in files.items():
-            check_path("default", path)
-            target = beside / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-        beside.replace(folder)
-    except OSError as error:
-        raise FailedPrecondition(f"{folder} cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 _ACCEPT = flag("--yes", "accept what asks, once it was shown")
