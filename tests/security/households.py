@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, cast
 
+import grpc.aio
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
@@ -84,6 +85,7 @@ _OF_ANN = {
     "request": "request-of-ann",
     "skill": "otterburg-walks",
 }
+_OF_LEASES = ("sandbox_id", "token", "epoch")
 _GIVEN = ("approval_id", "clarification_id", "run_id", "sandbox_id", "workspace_id", "snapshot_id")
 NOTHING = {name: f"none_{name}" for name in (*_OF_ANN, *_GIVEN)} | {"token": "0" * 64}
 """What nobody has."""
@@ -99,7 +101,7 @@ def hidden(things: Things, text: str) -> str:
 def filled(shape: Descriptor, fields: Fields, things: Things, profile: str) -> Fields:
     """The fields of a message with somebody's ids in those that are not given."""
     names = shape.fields_by_name
-    lease = {"sandbox_id": things.get("sandbox_id"), "token": things.get("token"), "epoch": 1}
+    lease = {"epoch": 1, **{name: things[name] for name in _OF_LEASES if name in things}}
     known = {**things, "profile": profile, "lease": lease}
     full: dict[str, Any] = {name: known[name] for name in known if name in names}
     for name, value in fields.items():
@@ -117,8 +119,17 @@ def _substituted(value: Any, things: Things) -> Any:
     return Template(value).substitute(things) if isinstance(value, str) else value
 
 
+def service_of(method: str) -> str:
+    """Who serves an RPC."""
+    return method.partition(".")[0]
+
+
 async def answers(
-    channels: Channels, method: str, messages: Sequence[Fields], things: Things, profile: str
+    channel: grpc.aio.Channel,
+    method: str,
+    messages: Sequence[Fields],
+    things: Things,
+    profile: str,
 ) -> AsyncIterator[Any]:
     """Call an RPC for a profile, with somebody's ids wherever messages do not give others."""
     described = METHODS[method]
@@ -129,7 +140,6 @@ async def answers(
     ]
     file = service.file.name.removesuffix(".proto").replace("/", ".")
     stub = getattr(importlib.import_module(f"{file}_pb2_grpc"), f"{service.name}Stub")
-    channel = channels.to(method.partition(".")[0])
     given = _each(made) if described.client_streaming else made[0]
     call = getattr(stub(channel), described.name)(given, timeout=60)
     if not described.server_streaming:
@@ -216,7 +226,8 @@ class _Ann:
         self, method: str, *messages: Fields, by: Identity = Identity.OPERATOR, **fields: Any
     ) -> Any:
         """The last answer."""
-        called = answers(self._channels[by], method, messages or (fields,), {}, ANN)
+        channel = self._channels[by].to(service_of(method))
+        called = answers(channel, method, messages or (fields,), {}, ANN)
         return [answer async for answer in called][-1]
 
     async def things(self) -> Things:
@@ -257,8 +268,8 @@ class _Ann:
             origin={"platform": "cli"},
         )
         watched = ({"turn_id": turn_id},)
-        operator = self._channels[Identity.OPERATOR]
-        async for message in answers(operator, "agent.TurnService/WatchTurn", watched, {}, ANN):
+        agent = self._channels[Identity.OPERATOR].to("agent")
+        async for message in answers(agent, "agent.TurnService/WatchTurn", watched, {}, ANN):
             for event in message.events:
                 if event.WhichOneof("kind") == kind:
                     return getattr(event, kind)

@@ -43,7 +43,7 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
         "agent.TurnService": "WatchTurn GetTurn",
         "agent.UsageService": "GetUsage GetBudget",
         "executor.ExecService": "GetExec WaitExec SignalExec ListExecs",
-        "executor.SandboxService": "RenewLease ReleaseSandbox GetSandbox SetNetworkPolicy",
+        "executor.SandboxService": "RenewLease ReleaseSandbox GetSandbox",
         "executor.WorkspaceService": ("GetWorkspace DeleteWorkspace ListSnapshots DeleteSnapshot"),
         "gateway.DeliveryService": "GetDelivery",
         "scheduler.JobService": "GetJob DeleteJob ListRuns PauseJob ResumeJob GetRun WatchRun",
@@ -131,6 +131,7 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
     ),
     ("executor.FileService/RemovePath", _NOTE),
     ("executor.SandboxService/AcquireSandbox", {"request_id": "$request"}),
+    ("executor.SandboxService/SetNetworkPolicy", {"policy": {"mode": "NETWORK_MODE_NONE"}}),
     (
         "executor.WorkspaceService/ForkWorkspace",
         {"request_id": "bob-$request", "source_id": "$workspace_id"},

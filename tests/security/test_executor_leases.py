@@ -1,7 +1,7 @@
 """Nobody does anything with a sandbox that is not theirs, by any of the executor's methods."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +9,14 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
-from hermes.executor.v1 import exec_pb2, file_pb2, network_pb2, pool_pb2, sandbox_pb2, workspace_pb2
+from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, details_of
 from tests.boxes import backends
 from tests.executor_client import Client
 from tests.executors import Executor, end_boxes, executor_settings, serving
+from tests.security.households import METHODS, Fields, answers
 from tests.security.places import PLACES, open_place
+from tests.security.profile_table import CASES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,104 +26,32 @@ Call = Callable[[Client, Lease, str], Awaitable[object]]
 EXEC = "victim"
 
 
-async def _attach(client: Client, lease: Lease, exec_id: str) -> None:
-    await client.follow(lease, exec_id)
+def _call(method: str, messages: Sequence[Fields]) -> Call:
+    async def call(client: Client, lease: Lease, exec_id: str) -> None:
+        things = {
+            "sandbox_id": lease.sandbox_id,
+            "token": lease.token,
+            "epoch": str(lease.epoch),
+            "exec_id": exec_id,
+        }
+        async for _ in answers(client.channel, method, messages, things, client.profile):
+            pass
+
+    return call
 
 
-async def _upload(client: Client, lease: Lease, _exec_id: str) -> None:
-    header = file_pb2.UploadFileRequest.Header(
-        lease=lease, profile=client.profile, path="planted", sha256=b"\0" * 32
-    )
-    await client.files.UploadFile(iter([file_pb2.UploadFileRequest(header=header)]))
+def _takes_lease(method: str) -> bool:
+    asked = METHODS[method].input_type
+    first = (asked, *(field.message_type for field in asked.fields))
+    return any(message is not None and "lease" in message.fields_by_name for message in first)
 
 
-async def _download(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.DownloadFileRequest(lease=lease, profile=client.profile, path="secret")
-    async for _ in client.files.DownloadFile(request):
-        pass
-
-
-async def _stat(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.StatPathRequest(lease=lease, profile=client.profile, path="secret")
-    await client.files.StatPath(request)
-
-
-async def _list_directory(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.ListDirectoryRequest(lease=lease, profile=client.profile, path=".")
-    await client.files.ListDirectory(request)
-
-
-async def _upload_archive(client: Client, lease: Lease, _exec_id: str) -> None:
-    header = file_pb2.UploadArchiveRequest.Header(
-        lease=lease, profile=client.profile, path="planted", sha256=b"\0" * 32
-    )
-    await client.files.UploadArchive(iter([file_pb2.UploadArchiveRequest(header=header)]))
-
-
-async def _move(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.MovePathRequest(
-        lease=lease, profile=client.profile, source_path="secret", target_path="moved"
-    )
-    await client.files.MovePath(request)
-
-
-async def _remove(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = file_pb2.RemovePathRequest(lease=lease, profile=client.profile, path="secret")
-    await client.files.RemovePath(request)
-
-
-async def _renew(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=client.profile)
-    await client.sandboxes.RenewLease(request)
-
-
-async def _set_network(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = sandbox_pb2.SetNetworkPolicyRequest(
-        lease=lease,
-        profile=client.profile,
-        policy=network_pb2.NetworkPolicy(mode=network_pb2.NETWORK_MODE_NONE),
-    )
-    await client.sandboxes.SetNetworkPolicy(request)
-
-
-async def _get_sandbox(client: Client, lease: Lease, _exec_id: str) -> None:
-    request = sandbox_pb2.GetSandboxRequest(sandbox_id=lease.sandbox_id, profile=client.profile)
-    await client.sandboxes.GetSandbox(request)
-
-
-LEASED: dict[str, Call] = {
-    "RenewLease": _renew,
-    "ReleaseSandbox": lambda client, lease, _: client.release(lease),
-    "StartExec": lambda client, lease, _: client.start(lease, "touch", "planted"),
-    "AttachExec": _attach,
-    "GetExec": lambda client, lease, exec_id: client.get(lease, exec_id),
-    "WaitExec": lambda client, lease, exec_id: client.wait(lease, exec_id, 1),
-    "SignalExec": lambda client, lease, exec_id: client.signal(lease, exec_id),
-    "ListExecs": lambda client, lease, _: client.list(lease),
-    "ReadExecOutput": lambda client, lease, exec_id: client.read(lease, exec_id, 0, 100),
-    "UploadFile": _upload,
-    "DownloadFile": _download,
-    "StatPath": _stat,
-    "ListDirectory": _list_directory,
-    "UploadArchive": _upload_archive,
-    "MovePath": _move,
-    "RemovePath": _remove,
-    "SetNetworkPolicy": _set_network,
+LEASED: Mapping[str, Call] = {
+    method.partition("/")[2]: _call(method, messages)
+    for _, method, messages in CASES
+    if _takes_lease(method)
 }
-"""Every method that takes a lease."""
-NAMED: dict[str, Call] = {**LEASED, "GetSandbox": _get_sandbox}
-"""Every method that names a sandbox."""
-
-
-async def test_no_method_that_takes_a_lease_is_missing() -> None:
-    files = (exec_pb2, file_pb2, pool_pb2, sandbox_pb2, workspace_pb2)
-    services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
-    taking: set[str] = set()
-    for method in (method for service in services for method in service.methods):
-        first = [method.input_type, *(f.message_type for f in method.input_type.fields)]
-        if any(message is not None and "lease" in message.fields_by_name for message in first):
-            taking.add(method.name)
-    assert taking == set(LEASED)
+"""Every method that takes a lease; see test_profiles_apart for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +104,6 @@ def changed(lease: Lease, **fields: object) -> Lease:
     for name, value in fields.items():
         setattr(other, name, value)
     return other
-
-
-@pytest.mark.parametrize("method", NAMED)
-async def test_another_profile_learns_nothing(
-    executor: Executor, victim: Victim, method: str
-) -> None:
-    unknown_id = "sbx_" + "0" * 26
-    async with executor.client(profile="ben") as ben:
-        stolen = await answer(NAMED[method](ben, victim.lease, EXEC))
-        missing = await answer(
-            NAMED[method](ben, changed(victim.lease, sandbox_id=unknown_id), EXEC)
-        )
-    assert stolen[0] is Reason.NOT_FOUND
-    # To the letter what is said of a sandbox that never was.
-    said = stolen[2].replace(victim.lease.sandbox_id, unknown_id)
-    assert (stolen[0], stolen[1], said) == missing
-    await victim.assert_untouched()
 
 
 @pytest.mark.parametrize("method", LEASED)

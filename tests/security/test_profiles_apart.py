@@ -30,6 +30,7 @@ from tests.security.households import (
     answers,
     hidden,
     household,
+    service_of,
 )
 from tests.security.profile_table import CASES, STATE, Case, Kind
 
@@ -115,7 +116,8 @@ async def _called(
     """What a call was answered with: messages, or why it failed."""
     told: list[str] = []
     try:
-        called = answers(house.channels[identity], method, messages, things, BOB)
+        channel = house.channels[identity].to(service_of(method))
+        called = answers(channel, method, messages, things, BOB)
         told.extend([str(answer) async for answer in called])
     except grpc.aio.AioRpcError as error:
         details = details_of(error)
@@ -129,6 +131,7 @@ async def _state(house: Household) -> Mapping[str, str]:
     for method, fields in STATE.items():
         is_agents = Identity.AGENT in CALLERS[method] and method.startswith("executor.")
         channels = house.channels[Identity.AGENT if is_agents else Identity.OPERATOR]
-        called = answers(channels, method, (fields,), house.things, ANN)
+        channel = channels.to(service_of(method))
+        called = answers(channel, method, (fields,), house.things, ANN)
         found[method] = "".join([str(answer) async for answer in called])
     return found
