@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
-from gateway_service.attachments import Attachments
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS, not_known
@@ -83,20 +82,20 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         tools=Tools(database, agent, SchedulerClient(channels.to), clock, COMMANDS, config),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
-    watch, attachments = Watch(clock, metrics), Attachments(database, clock)
+    watch = Watch(clock, metrics)
     runners = [
         Runner(
             each.platform,
             settings.profile,
             inbox,
-            lambda held, each=each: _work(each, held, desk, attachments, metrics, redactor),
+            lambda held, each=each: _work(each, held, desk, metrics, redactor),
             database,
             ownership,
             watch,
         )
         for each in configured
     ]
-    deliveries = DeliveryServicer(database, clock, platforms, attachments, redactor)
+    deliveries = DeliveryServicer(database, clock, platforms, redactor)
     return GatewayService(
         Parts(database, workers, metrics, desk, deliveries, ownership, watch, runners)
     )
@@ -106,7 +105,6 @@ def _work(
     configured: Configured,
     held: Held,
     desk: Desk,
-    attachments: Attachments,
     metrics: GatewayMetrics,
     redactor: Redactor,
 ) -> Work:
@@ -118,7 +116,7 @@ def _work(
             platform.name,
             platform.name.upper(),
         )
-    for name in not_known(configured.access.rights):
+    for name in not_known(configured.access):
         setting = f"platforms.{platform.name}.extra.commands"
         _log.warning("%s: no command is called %s; it is taken for a skill's", setting, name)
     if configured.access.lacks_admin:
@@ -134,7 +132,7 @@ def _work(
     menu = None
     if configured.menu is not None:
         menu = MenuKeeper(configured.menu, configured.access, desk.tools, held.profile)
-    return Work(router, Sender(held, platform, attachments, limiter, clock, metrics), menu)
+    return Work(router, Sender(held, platform, limiter, clock, metrics), menu)
 
 
 class GatewayService:

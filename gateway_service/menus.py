@@ -47,7 +47,7 @@ def menu_of(tools: Tools, access: Access, skills: Skills) -> Menu:
     persons = {person: items(person, access) for person in access.persons()}
     if len(persons) == 1 and not access.allow_all:
         return Menu(next(iter(persons.values())), {})
-    everybody = items(ANYBODY, Access(frozenset(), True, access.rights))
+    everybody = items(ANYBODY, Access(frozenset(), True, access.admins, access.allow, access.deny))
     return Menu(everybody, {one: each for one, each in persons.items() if each != everybody})
 
 

@@ -11,7 +11,6 @@ from opentelemetry.trace import SpanKind
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX, Held
-from gateway_service.attachments import Attachments
 from gateway_service.errors import (
     AccountRefused,
     MessageGone,
@@ -29,7 +28,7 @@ from gateway_service.storage import outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
-from services.errors import DatabaseUnavailable, NotFound
+from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
 from services.persistence import until_answered
 from services.tracing import span
@@ -65,14 +64,12 @@ class Sender:
         self,
         held: Held,
         platform: Platform,
-        attachments: Attachments,
         limiter: Limiter,
         clock: Clock,
         metrics: GatewayMetrics,
     ) -> None:
         self._held = held
         self._platform = platform
-        self._attachments = attachments
         self._limiter = limiter
         self._clock = clock
         self._metrics = metrics
@@ -203,12 +200,12 @@ class Sender:
         key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
             try:
-                data = await self._attachments.read(key)
-            except NotFound as error:
-                raise Refused(f"{file.name} cannot be sent: {error.message}") from error
+                data = await self._held.database.read(partial(files.data_of, key=key))
             except DatabaseUnavailable as error:
                 # Nothing was sent, so nothing is in doubt.
                 raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
+            if data is None:
+                raise Refused(f"{file.name} cannot be sent: there is no such file")
             loaded = replace(file, data=data)
             return await self._platform.send(to, replace(shown, attachment=loaded))
 

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gateway_service.authorization import ANYBODY, SKILLS, Rights, Who
+from gateway_service.authorization import ANYBODY, SKILLS, Access, Who
 from gateway_service.commands import (
     catalogs,
     cron,
@@ -68,10 +68,10 @@ A skill that has one of these names has another as a command.
 """
 
 
-def not_known(rights: Rights) -> Sequence[str]:
-    """What rights name and no command is called; it may be a skill's."""
+def not_known(access: Access) -> Sequence[str]:
+    """What an account's settings name and no command is called; it may be a skill's."""
     known = {name for each in COMMANDS for verb in each.verbs for name in each.names(verb)}
-    return sorted({*rights.commands()} - known - {ANYBODY, SKILLS})
+    return sorted(access.commands() - known - {ANYBODY, SKILLS})
 
 
 class AsTurn(Struct, frozen=True):

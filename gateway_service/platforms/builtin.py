@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gateway_service.authorization import Access, Rights
+from gateway_service.authorization import Access
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.base import HasMenu, Platform
 from gateway_service.platforms.telegram import TelegramPlatform
@@ -24,9 +24,13 @@ def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     found: list[Configured] = []
     telegram = config.telegram
     if telegram.is_on:
-        rights = Rights(frozenset(telegram.admins), telegram.allow_commands, telegram.deny_commands)
-        everybody = telegram.allow_all_users or config.allow_all_users
-        access = Access(frozenset(telegram.allowed_users), everybody, rights)
+        access = Access(
+            frozenset(telegram.allowed_users),
+            telegram.allow_all_users or config.allow_all_users,
+            frozenset(telegram.admins),
+            telegram.allow_commands,
+            telegram.deny_commands,
+        )
         platform = TelegramPlatform(telegram.token.get_secret_value(), telegram.base_url)
         found.append(Configured(platform, access, platform))
     return found

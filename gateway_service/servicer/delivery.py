@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import grpc.aio
@@ -10,8 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
 from gateway_service.accounts import OUTBOX
-from gateway_service.attachments import MAX_BYTES, Attachments
-from gateway_service.errors import NotUploaded, UnknownPlatform
+from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
 from gateway_service.messages import CLI, Attachment, Content
 from gateway_service.news import CHANNEL
 from gateway_service.platforms.base import Platform, Traits
@@ -38,6 +37,8 @@ MAX_FILES = 10
 MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
 CHUNK_BYTES = 1024 * 1024
+MAX_BYTES = 50_000_000
+"""Of one file, and of all files of a delivery; more than that Telegram does not take of a bot."""
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
@@ -67,13 +68,11 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         database: Database,
         clock: Clock,
         platforms: Mapping[str, Platform],
-        attachments: Attachments,
         redactor: Redactor,
     ) -> None:
         self._database = database
         self._clock = clock
         self._platforms = platforms
-        self._attachments = attachments
         self._redactor = redactor
 
     def register(self, server: grpc.aio.Server) -> None:
@@ -140,13 +139,18 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         request_iterator: AsyncIterator[delivery_pb2.UploadAttachmentRequest],
         context: Context,
     ) -> delivery_pb2.UploadAttachmentResponse:
-        """Stores a file for a delivery."""
+        """Stores a file for a delivery as a whole, or nothing of it; one that is stored is not
+        read again."""
         first = await anext(request_iterator, delivery_pb2.UploadAttachmentRequest())
         if not first.HasField("header"):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
-        key = _announced(first.header)
-        async with aclosing(_chunks(request_iterator)) as chunks:
-            await self._attachments.store(key, first.header.length_bytes, chunks)
+        key, length_bytes = _announced(first.header), first.header.length_bytes
+        if await self._database.read(partial(attachments.length_of, key=key)) is None:
+            data = await _read(request_iterator, length_bytes)
+            if len(data) != length_bytes or hashlib.sha256(data).hexdigest() != key.sha256:
+                raise DigestMismatch("what came is not what was announced; nothing was stored")
+            now = self._clock.now()
+            await self._database.write(partial(attachments.put, key=key, data=data, now=now))
         return delivery_pb2.UploadAttachmentResponse()
 
     async def DownloadAttachment(
@@ -155,21 +159,28 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         """Reads a file of a delivery."""
         profile = request.profile or DEFAULT_PROFILE
         key = FileKey(request.delivery_id, profile, request.sha256.hex())
-        data = await self._attachments.read(key)
+        data = await self._database.read(partial(attachments.data_of, key=key))
+        if data is None:
+            raise NotFound("there is no such file")
         for start in range(0, len(data), CHUNK_BYTES):
             chunk = data[start : start + CHUNK_BYTES]
             yield delivery_pb2.DownloadAttachmentResponse(chunk=chunk)
 
 
-async def _chunks(
-    requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest],
-) -> AsyncGenerator[bytes]:
+async def _read(
+    requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest], length_bytes: int
+) -> bytes:
+    """What is sent, up to a little more than was announced."""
+    data = bytearray()
     async for request in requests:
         if not request.HasField("chunk") or len(request.chunk) > CHUNK_BYTES:
             raise InvalidArgument(
                 "a file is sent in chunks", fields={"chunk": f"at most {CHUNK_BYTES:,} bytes"}
             )
-        yield request.chunk
+        data += request.chunk
+        if len(data) > length_bytes:
+            break
+    return bytes(data)
 
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:

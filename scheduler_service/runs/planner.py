@@ -16,8 +16,7 @@ from msgspec import Struct
 from scheduler_service.jobs import Claim, Job, JobKind
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Runner
-from scheduler_service.schedule.misfire import Firing, Policy, fire
-from scheduler_service.schedule.schedule import Once
+from scheduler_service.schedule.misfire import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
@@ -206,27 +205,9 @@ class Planner:
             _log.info("%s", error)
 
 
-def policy_of(job: Job, grace: timedelta) -> Policy:
-    """What a job wants, where due times are made up for within `grace`.
-
-    What runs only once is made up for however late that is, unless the job says how late it may be.
-    """
-    options = job.spec.options
-    if options.missed_run_grace is not None:
-        grace = options.missed_run_grace
-    elif isinstance(job.schedule, Once):
-        grace = timedelta.max
-    return Policy(
-        grace=grace,
-        missed=options.missed_run_policy,
-        most=options.max_missed_runs,
-        runs_left=options.max_runs - job.run_count if options.max_runs else None,
-    )
-
-
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
     return [
-        (job, fire(job.schedule, job.next_run_at, now, policy_of(job, grace)))
+        (job, fire(job.schedule, job.next_run_at, now, job.spec.options, grace, job.run_count))
         for job in due
         if job.next_run_at is not None
     ]

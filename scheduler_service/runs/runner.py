@@ -24,7 +24,7 @@ from scheduler_service.runs.curator import CuratorRuns
 from scheduler_service.runs.delivery import OutputFolders, telling_of
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.prompts import instructions, own_words, parts
-from scheduler_service.storage import runs, unwanted
+from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
 from services.clock import Clock
 from services.database import Database
@@ -159,7 +159,7 @@ class Runner:
         """Start the attempt's turn, once nothing that it takes the place of runs any more."""
         job = claim.job
         if job.spec.options.overlap_policy is Overlap.REPLACE:
-            find = partial(self._database.read, partial(unwanted.unwanted_of, job_id=job.id))
+            find = partial(self._database.read, partial(runs.unwanted_of, job_id=job.id))
             for turn_id in await self._persist(claim, find):
                 await self._persist(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)

@@ -5,8 +5,8 @@ from functools import partial
 
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import CallRefused
-from scheduler_service.storage import unwanted
-from scheduler_service.storage.unwanted import Unwanted
+from scheduler_service.storage import runs
+from scheduler_service.storage.runs import Unwanted
 from services.database import Database
 from services.errors import Unavailable
 
@@ -38,10 +38,10 @@ class Stopper:
     async def _look(self) -> bool:
         """Stop each such turn; whether nothing is left to be done."""
         try:
-            found = await self._database.read(unwanted.unwanted)
+            found = await self._database.read(runs.unwanted)
             done = [each.run_id for each in found if await self._is_stopped(each)]
             if done:
-                await self._database.write(partial(unwanted.stopped, run_ids=done))
+                await self._database.write(partial(runs.stopped, run_ids=done))
         except Unavailable as error:
             _log.warning("turns of cancelled runs may go on: %s", error)
             return False

@@ -4,25 +4,13 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from scheduler_service.options import Missed
-from scheduler_service.schedule.schedule import Schedule, next_after
+from scheduler_service.options import JobOptions, Missed
+from scheduler_service.schedule.schedule import Once, Schedule, next_after
 
 TOLERANCE = timedelta(seconds=15)
 """What is late by less is not missed: a scheduler takes over from one that died in this time."""
 
 _SECOND = timedelta(seconds=1)
-
-
-class Policy(Struct, frozen=True):
-    """What a job wants to become of its due times."""
-
-    grace: timedelta
-    """For ONCE: what is longer ago is not made up for."""
-    missed: Missed = Missed.ONCE
-    most: int = 1
-    """For ALL: how many are made up for at one time."""
-    runs_left: int | None = None
-    """None is without end."""
 
 
 class Firing(Struct, frozen=True):
@@ -36,16 +24,31 @@ class Firing(Struct, frozen=True):
     """Whether a due time gets no run of its own."""
 
 
-def fire(schedule: Schedule, due: datetime, now: datetime, policy: Policy) -> Firing:
-    """Decide about a job that was due at `due`, which is not after `now`."""
-    match policy.missed:
+def fire(
+    schedule: Schedule,
+    due: datetime,
+    now: datetime,
+    options: JobOptions,
+    grace: timedelta,
+    run_count: int = 0,
+) -> Firing:
+    """Decide about a job that was due at `due`, which is not after `now`, and has run so often.
+
+    Due times are made up for within `grace`; what runs only once is however late that is, unless
+    its options say how late it may be.
+    """
+    match options.missed_run_policy:
         case Missed.ONCE:
-            firing = _latest_only(schedule, due, now, policy.grace)
+            if options.missed_run_grace is not None:
+                grace = options.missed_run_grace
+            elif isinstance(schedule, Once):
+                grace = timedelta.max
+            firing = _latest_only(schedule, due, now, grace)
         case Missed.SKIP:
             firing = _latest_only(schedule, due, now, TOLERANCE)
         case Missed.ALL:
-            firing = _one_of_all(schedule, due, now, policy.most)
-    if policy.runs_left == 1 and firing.run_for is not None:
+            firing = _one_of_all(schedule, due, now, options.max_missed_runs)
+    if options.max_runs and run_count + 1 == options.max_runs and firing.run_for is not None:
         return Firing(firing.run_for, None, firing.missed)
     return firing
 

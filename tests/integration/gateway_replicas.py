@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from gateway_service.accounts import Held, lease_table
 from gateway_service.answers import Answers
-from gateway_service.attachments import Attachments
 from gateway_service.authorization import Access
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
@@ -85,8 +84,7 @@ class Replica:
         tools = Tools(held.database, self._client, scheduler, self.clock, COMMANDS, CONFIG)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
-        parts = (self._platform, Attachments(held.database, self.clock), limiter)
-        return Work(router, Sender(held, *parts, self.clock, self._metrics))
+        return Work(router, Sender(held, self._platform, limiter, self.clock, self._metrics))
 
 
 @asynccontextmanager

@@ -1,14 +1,17 @@
-"""What a person may not say, the jobs that they ask for do not do for them either."""
+"""What a person may not say, is not done for them either: by their jobs, or by what they answer."""
 
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, hermes
 from tests.integration.test_gateway_rights import ADMIN, FAMILY, OTHER, asked
+from tests.integration.test_gateway_telegram import OTTERS, bot
 
 MAY_HAVE_JOBS = """
 platforms:
@@ -81,3 +84,19 @@ async def test_the_jobs_that_somebody_makes_or_changes_do_nothing_that_they_may_
         await _told(telegram, ADMIN, "Remembered")
     kept = await asyncio.to_thread((tmp_path / "memories" / "MEMORY.md").read_text)
     assert kept.count("Likes tea") == 1
+
+
+@pytest.mark.parametrize("presses", [ADMIN, OTHER])
+async def test_who_presses_a_button_brings_along_what_is_denied_to_them(
+    tmp_path: Path, presses: int
+) -> None:
+    call = {"tool_calls": [{"name": "memory", "arguments": KEEP}]}
+    script = {"rules": [{"steps": [OTTERS, call, {"text": "drawn: {tool_result}"}]}]}
+    async with bot(tmp_path, script, MAY_HAVE_JOBS) as (telegram, _):
+        await telegram.say(1, "draw an otter", user_id=ADMIN)
+        await telegram.until(lambda: len(telegram.texts(1)) == 2)
+        question = list(telegram.chats[1].values())[1]
+        await telegram.press(1, question.id, question.buttons[1], user_id=presses)
+        await telegram.until(lambda: any("drawn: " in text for text in telegram.texts(1)))
+        (text,) = (text for text in telegram.texts(1) if "drawn: " in text)
+        assert (DENIED in text) == (presses == OTHER)

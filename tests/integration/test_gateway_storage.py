@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
-from gateway_service.attachments import Attachments
 from gateway_service.housekeeping import KEEP_UNUSED, keep_house
 from gateway_service.limits import Rate
 from gateway_service.messages import (
@@ -197,8 +196,7 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
 async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
     traits = Traits(message_units=1000, rate=Rate(1.0, 1), caption_units=100, file_bytes=3)
     platforms, clock = {"memory": MemoryPlatform(traits=traits)}, SystemClock()
-    files = Attachments(database, clock)
-    servicer = DeliveryServicer(database, clock, platforms, files, Redactor())
+    servicer = DeliveryServicer(database, clock, platforms, Redactor())
     sha256 = hashlib.sha256(b"plan").digest()
     file = delivery_pb2.Attachment(name="the `plan`.pdf", length_bytes=4, sha256=sha256)
     lacks = "(A file belongs here that this chat cannot take: `the 'plan'.pdf`, 4 bytes.)"

@@ -18,11 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_file_pb2, job_pb2
-from scheduler_service.jobs import Claim, RunState
-from scheduler_service.runs.delivery import OutputFolders
-from scheduler_service.storage.runs import Ending
 from services.config import Settings
-from services.leases import Lease
 from tests.fakes.catalog import ATTACK
 from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.scheduler_served import (
@@ -32,7 +28,6 @@ from tests.integration.scheduler_served import (
     serving,
     settings_of,
 )
-from tests.integration.test_scheduler_storage import NOON, job_of
 
 SOON = (datetime.now(UTC) + timedelta(hours=5)).replace(microsecond=0)
 OFTEN = {"kind": "interval", "minutes": 90}
@@ -320,31 +315,6 @@ async def test_a_run_leaves_its_output_in_the_home(berlin: Settings, wire: Wire)
     assert names[-2] == f"{due:%Y-%m-%d_%H-%M-%S}.md"
     assert text.startswith("# tea\n\n- job: x\n")
     assert text.endswith("## Output\n\nhello\n")
-
-
-async def test_runs_of_the_same_second_leave_an_output_each(berlin: Settings) -> None:
-    outputs, at = OutputFolders(berlin.home), NOON + timedelta(microseconds=7)
-    folder = berlin.home.cron / "output" / "job1"
-
-    def keep_one(run_id: str, due: datetime) -> None:
-        lease = Lease(run_id, "owner", 1, NOON)
-        claim = Claim(job_of(1), lease, due, RunState.DELIVERING, output=run_id)
-        outputs.keep(claim, Ending("", "", is_silent=False))
-
-    def keep() -> list[str]:
-        keep_one("run_1", NOON)
-        for run_id in ("asked_1", "asked_2", "asked_2"):
-            keep_one(run_id, at)
-        texts = [path.read_text(encoding="utf-8") for path in folder.iterdir()]
-        for number in range(60):
-            name = f"2020-01-01_00-00-00_{number:08x}.md"
-            (folder / name).write_text("old", encoding="utf-8")
-        keep_one("run_1", NOON)
-        assert len(list(folder.iterdir())) == 50, "these names are its own as well"
-        return texts
-
-    texts = await asyncio.to_thread(keep)
-    assert sorted(text.split()[-1] for text in texts) == ["asked_1", "asked_2", "run_1"]
 
 
 TAKING = """

@@ -266,16 +266,6 @@ async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
     assert wire.deliveries.texts == []
 
 
-async def test_a_run_may_start_beside_another(running: SchedulerUnderTest, wire: Wire) -> None:
-    await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.ALLOW)
-    await running.passes()
-    await wire.turns.started(1)
-    await running.passes()
-    for turn_id in await wire.turns.started(2):
-        wire.turns.release(turn_id)
-    assert [run.state for run in await running.finished("x", 2)] == [RunState.SUCCEEDED] * 2
-
-
 async def test_a_run_may_take_the_place_of_another(running: SchedulerUnderTest, wire: Wire) -> None:
     await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
     await running.passes()
@@ -303,27 +293,3 @@ async def test_a_job_ends_after_so_many_runs(running: SchedulerUnderTest, wire: 
     assert (job.next_run_at, job.run_count) == (None, 2)
     assert job.last_run is not None
     assert job.last_run.scheduled_for == NOON + timedelta(minutes=2)
-
-
-async def test_the_start_of_a_turn_is_put_off_by_the_jitter(
-    running: SchedulerUnderTest, wire: Wire
-) -> None:
-    await running.create("x", "1m", jitter=timedelta(seconds=3600))
-    await running.passes()
-    (run,) = await running.claimed("x")
-    start = run.attempt.not_before
-    assert start is not None
-    assert NOON + timedelta(seconds=60) <= start <= NOON + timedelta(seconds=3660)
-    # It is past by the clock that runs go by.
-    (run,) = await running.finished("x")
-    assert run.attempt.not_before == start
-
-
-async def test_a_target_of_a_job_without_origin_is_nowhere(
-    running: SchedulerUnderTest, wire: Wire
-) -> None:
-    await running.create("x", "1m", origin=None, deliver_to=(Target(ORIGIN), Target("sms", "1")))
-    await running.passes()
-    (run,) = await running.finished("x")
-    assert wire.deliveries.requests[run.id].destination.platform == "sms"
-    assert len(wire.deliveries.requests) == 1

@@ -144,20 +144,6 @@ async def test_what_a_gateway_refuses_is_a_failure_and_kept_with_the_reason(
     assert run.delivery_error == "there is no such platform"
 
 
-async def test_an_interval_keeps_its_rhythm_however_late_its_runs_are(
-    running: SchedulerUnderTest,
-) -> None:
-    await running.create("x", "every 2h")
-    for count, late in enumerate([0, 3000, 1], 1):
-        await running.passes(7200 + late)
-        await running.finished("x", count)
-        await running.passes(-late)
-    found = await running.finished("x", 3)
-    job = await running.catalog.get("default", "x")
-    assert [run.scheduled_for for run in found] == [NOON + timedelta(hours=h) for h in (6, 4, 2)]
-    assert job.next_run_at == NOON + timedelta(hours=8)
-
-
 async def test_a_jobs_runs_do_not_overlap_and_what_came_due_meanwhile_is_one_run(
     running: SchedulerUnderTest, wire: Wire
 ) -> None:

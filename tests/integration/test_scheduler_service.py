@@ -12,17 +12,13 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.common.v1 import approval_pb2, origin_pb2
 from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
-from services.auth import Identity
-from services.config import Settings
 from services.errors import Reason, details_of
-from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import (
     Serving,
     change,
     options,
     refused,
     request,
-    serving,
 )
 
 _TARGET = ("options.deliver_to", "a platform with a chat")
@@ -219,21 +215,3 @@ async def test_runs_are_listed_with_what_came_of_them(served: Serving) -> None:
     await jobs.DeleteJob(job_pb2.DeleteJobRequest(job_id="x"))
     kept = (await jobs.GetRun(run_pb2.GetRunRequest(run_id=run.run_id))).run
     assert kept == (await jobs.ListRuns(run_pb2.ListRunsRequest(job_id="x"))).runs[0] == run
-
-
-@pytest.mark.parametrize("identity", [Identity.EXECUTOR, Identity.SCHEDULER])
-async def test_others_may_not_call(served: Serving, identity: Identity) -> None:
-    reason, _ = await refused(served.jobs(identity).ListJobs(job_pb2.ListJobsRequest()))
-    assert reason is Reason.PERMISSION_DENIED
-
-
-async def test_what_was_under_way_goes_on_after_a_restart(berlin: Settings, wire: Wire) -> None:
-    async with serving(berlin, wire) as before:
-        wanted = request(job_id="x", schedule="1s", prompt="wait done")
-        await before.jobs().CreateJob(wanted)
-        (turn_id,) = await wire.turns.started(1)
-        await wire.turns.watched(turn_id, 1)
-    wire.turns.release(turn_id)
-    async with serving(berlin, wire):
-        assert await wire.deliveries.delivered(1) == ["done"]
-    assert wire.turns.start_calls[turn_id] == 1

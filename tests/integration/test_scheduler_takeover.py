@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from scheduler_service.jobs import RunState
-from scheduler_service.schedule.misfire import Policy, fire
+from scheduler_service.options import JobOptions
+from scheduler_service.schedule.misfire import fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
@@ -24,7 +25,6 @@ from tests.integration.scheduler_parts import (
     scheduler,
 )
 
-POLICY = Policy(grace=timedelta(days=1))
 GOOD = runs.Ending(error="", delivery_error="", is_silent=False)
 
 
@@ -112,20 +112,6 @@ async def test_an_output_that_was_not_delivered_yet_is_delivered_by_another(
     assert wire.turns.watched_after[run.id] == [0]
 
 
-async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
-    replicas: Replicas, wire: Wire
-) -> None:
-    first = await replicas.start()
-    await replicas.start()
-    await first.create("x", "1m", "wait done")
-    await first.passes()
-    (turn_id,) = await wire.turns.started(1)
-    await asyncio.sleep(2 * LEASE_S)
-    wire.turns.release(turn_id)
-    await first.finished("x")
-    assert wire.turns.watched_after[turn_id] == [0]
-
-
 async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: Wire) -> None:
     first = await replicas.start()
     await first.create("x", "1m", "wait done")
@@ -152,7 +138,7 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
     await idle.planner.drain()
     due = NOON + timedelta(minutes=1)
     (job,) = await database.read(partial(claims.due_jobs, now=due, limit=9))
-    firing = fire(job.schedule, due, due, POLICY)
+    firing = fire(job.schedule, due, due, JobOptions(), timedelta(days=1))
     early = Holder(new_owner("early"), run_leases(-1.0))
     late = Holder(new_owner("late"), run_leases(60.0))
     claimed = await database.write(

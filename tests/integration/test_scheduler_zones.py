@@ -66,14 +66,6 @@ async def test_a_zone_that_cannot_count_is_refused(served: Serving) -> None:
     assert "in Pacific/Auckland that is in the past" in message
 
 
-async def test_what_has_run_does_not_run_again_in_another_zone(served: Serving) -> None:
-    jobs = served.jobs()
-    await jobs.CreateJob(request(job_id="x", schedule="in 1 second"))
-    await served.wire.turns.started(1)
-    changed = (await jobs.UpdateJob(change("x", time_zone="Asia/Tokyo"))).job
-    assert (changed.state, changed.run_count) == (job_pb2.JOB_STATE_COMPLETED, 1)
-
-
 async def test_a_profile_has_the_zone_that_its_own_home_names(
     berlin: Settings, served: Serving
 ) -> None:

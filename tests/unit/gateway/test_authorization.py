@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gateway_service.authorization import Access, Rights, Who
+from gateway_service.authorization import Access, Who
 from gateway_service.commands.registry import not_known
 from gateway_service.messages import Source
 
@@ -15,8 +15,8 @@ Lists = Mapping[str, Sequence[str]]
 def access(
     allowed: str = "7 8", admins: str = "7", allow: Lists | None = None, deny: Lists | None = None
 ) -> Access:
-    rights = Rights(frozenset(admins.split()), allow or {}, deny or {})
-    return Access(frozenset(allowed.split()), allowed == "", rights)
+    users, named = frozenset(allowed.split()), frozenset(admins.split())
+    return Access(users, allowed == "", named, allow or {}, deny or {})
 
 
 def may(given: Access, user: str, command: str, who: Who = Who.ADMINS) -> bool:
@@ -100,4 +100,4 @@ def test_who_is_known(given: Access, lacks: bool, persons: list[str]) -> None:
 def test_a_name_that_no_command_has_is_found() -> None:
     allow = {"8": ["cron", "cron list", "approve always", "skill", "*"]}
     given = access(allow=allow, deny={"*": ["corn", "cron lits", "arxiv"]})
-    assert not_known(given.rights) == ["arxiv", "corn", "cron lits"]
+    assert not_known(given) == ["arxiv", "corn", "cron lits"]

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.jobs import Job, JobSpec, JobState
 from scheduler_service.options import JobOptions, Missed
-from scheduler_service.runs.planner import policy_of
-from scheduler_service.schedule.misfire import Firing, Policy, fire
+from scheduler_service.schedule.misfire import Firing, fire
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
-POLICY = Policy(GRACE)
+USUAL = JobOptions()
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 DAILY = Cron("0 9 * * *", "UTC")
 MINUTELY = Cron("* * * * *", "UTC")
@@ -47,11 +45,10 @@ def _days(count: float) -> timedelta:
         # Too late for any.
         (DAILY, NINE + GRACE * 1.1, Firing(None, NINE + _days(1), missed=True)),
         (DAILY, NINE + _days(3.5), Firing(None, NINE + _days(4), missed=True)),
-        (Once(NINE), NINE + GRACE * 1.1, Firing(None, None, missed=True)),
     ],
 )
 def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
-    assert fire(schedule, NINE, now, POLICY) == expected
+    assert fire(schedule, NINE, now, USUAL, GRACE) == expected
 
 
 @pytest.mark.parametrize(
@@ -69,8 +66,9 @@ def test_a_policy_says_which_due_times_get_a_run(
     policy: Missed, late: timedelta, expected: list[int]
 ) -> None:
     now, due, found = NINE + late, NINE, list[int]()
+    options = JobOptions(missed_run_policy=policy, max_missed_runs=3)
     while due <= now:
-        firing = fire(MINUTELY, due, now, Policy(GRACE, policy, most=3))
+        firing = fire(MINUTELY, due, now, options, GRACE)
         if firing.run_for is not None:
             found.append((firing.run_for - NINE) // timedelta(minutes=1))
         assert firing.next_run_at is not None
@@ -92,25 +90,17 @@ def test_a_policy_says_which_due_times_get_a_run(
 def test_a_job_runs_late_within_its_own_grace_and_once_without_one(
     schedule: Schedule, own_grace: timedelta | None, late: timedelta, runs: bool
 ) -> None:
-    job = Job(
-        id="x",
-        profile="default",
-        spec=JobSpec(options=JobOptions(missed_run_grace=own_grace)),
-        schedule=schedule,
-        state=JobState.SCHEDULED,
-        next_run_at=NINE,
-        created_at=NINE,
-    )
-    firing = fire(schedule, NINE, NINE + late, policy_of(job, GRACE))
+    options = JobOptions(missed_run_grace=own_grace)
+    firing = fire(schedule, NINE, NINE + late, options, GRACE)
     assert (firing.run_for is not None) == runs
 
 
 def test_a_due_time_in_the_gap_and_one_after_it_are_one_firing() -> None:
     half_past_two = Cron("30 2 * * *", "Europe/Berlin")
     gap_end = datetime(2026, 3, 29, 1, tzinfo=UTC)
-    assert fire(half_past_two, gap_end, gap_end + timedelta(minutes=45), POLICY) == Firing(
-        gap_end, datetime(2026, 3, 30, 0, 30, tzinfo=UTC), missed=False
-    )
+    now, following = gap_end + timedelta(minutes=45), datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
+    expected = Firing(gap_end, following, missed=False)
+    assert fire(half_past_two, gap_end, now, USUAL, GRACE) == expected
 
 
 _SCHEDULES = st.one_of(
@@ -132,7 +122,7 @@ def test_the_run_is_for_the_last_due_time_that_has_passed(schedule: Schedule, la
     due = next_after(schedule, NINE)
     assert due is not None
     now = due + timedelta(seconds=late_s)
-    firing = fire(schedule, due, now, Policy(_days(10_000)))
+    firing = fire(schedule, due, now, USUAL, _days(10_000))
     assert firing.run_for is not None
     assert due <= firing.run_for <= now
     assert firing.next_run_at == next_after(schedule, firing.run_for)
