@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.storage import attachments, inbox, outbox, resets
+from gateway_service.storage import attachments, inbox, outbox
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable
@@ -51,7 +51,6 @@ async def _forget(database: Database, clock: Clock) -> None:
     def write(conn: Connection) -> None:
         inbox.forget(conn, before)
         outbox.forget(conn, before)
-        resets.forget(conn, before)
         attachments.forget(conn, unused_before)
 
     await database.write(write)

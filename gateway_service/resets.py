@@ -67,8 +67,7 @@ class Resets:
         held = self._held
         asking = (reset.review_id, reset.old_session_id, held.profile, held.platform)
         if await ask_to_look_back(self._agent, *asking):
-            noting = partial(resets.note, new_session_id=reset.new_session_id)
-            await held.write(partial(noting, is_review_asked=True))
+            await held.write(partial(resets.note_asked, reset=reset))
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; one that cannot be ended is no reason to leave the others."""
@@ -151,7 +150,7 @@ def note_message(
     and how to go on with the last one where that may be said there.
     """
     resets.touch(conn, order.profile, session_key, now)
-    reset = resets.untold(conn, order.session_id)
+    reset = resets.untold(conn, order.profile, session_key)
     if reset is None:
         return
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
@@ -160,4 +159,4 @@ def note_message(
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
     told = Delivery(delivery_id, address, contents, traceparent=order.traceparent)
     outbox.add(conn, told, now)
-    resets.note(conn, reset.new_session_id, is_told=True)
+    resets.note_told(conn, reset)

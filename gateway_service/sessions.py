@@ -63,8 +63,8 @@ class Sessions:
 
         def write(conn: Connection) -> None:
             chats.put(conn, profile, key, session_id, now)
-            if after:
-                chats.inherit_busy_mode(conn, profile, key, client_key(after), now)
+            if after and (mode := chats.busy_mode(conn, profile, client_key(after))):
+                chats.choose_busy_mode(conn, profile, key, session_id, mode, now)
 
         await self._database.write(write)
 

@@ -140,4 +140,5 @@ class SchedulerService:
 
     async def drain(self) -> None:
         """Claim nothing more, and leave the runs under way to others."""
-        await each_of(part.drain() for part in self._parts)
+        _, planner, timer, _ = self._parts
+        await each_of((planner.drain(), timer.drain()))

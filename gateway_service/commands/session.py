@@ -215,9 +215,8 @@ async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, argument
     if arguments:
         return wrong("Say /busy and one word: interrupt, queue, steer or default.")
     now = tools.clock.now()
-    await tools.database.write(
-        lambda conn: chats.choose_busy_mode(conn, chat.profile, chat.key, mode, now)
-    )
+    where = (chat.profile, chat.key, chat.session_id)
+    await tools.database.write(lambda conn: chats.choose_busy_mode(conn, *where, mode, now))
     held = mode or tools.config.busy.of(chat.source.platform)
     return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
 

@@ -88,24 +88,11 @@ def _author_of(message: "Message") -> _Author:
 
 
 def _author(origin: "MessageOrigin") -> _Author:
-    from telegram import (
-        MessageOriginChannel,
-        MessageOriginChat,
-        MessageOriginHiddenUser,
-        MessageOriginUser,
-    )
-
-    match origin:
-        case MessageOriginUser():
-            return _Author(origin.sender_user.full_name, str(origin.sender_user.id))
-        case MessageOriginHiddenUser():
-            return _Author(origin.sender_user_name)
-        case MessageOriginChat():
-            return _Author(origin.sender_chat.title or "")
-        case MessageOriginChannel():
-            return _Author(origin.chat.title or "")
-        case _:
-            return _Author("")
+    """Whoever is known of: a person, a chat, or only a name."""
+    if (user := getattr(origin, "sender_user", None)) is not None:
+        return _Author(user.full_name, str(user.id))
+    chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
+    return _Author(getattr(origin, "sender_user_name", "") or getattr(chat, "title", "") or "")
 
 
 def _press(event_id: str, query: "CallbackQuery") -> ButtonPress | None:

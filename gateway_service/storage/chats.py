@@ -6,19 +6,21 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import BusyMode
-from gateway_service.storage.schema import chat_busy_mode, chat_session
+from gateway_service.storage.schema import chat_session
 from services.database import Prepared, insert_ignore, upsert
 
 _PUT = upsert(
-    chat_session, ("profile", "session_key"), ("session_id", "updated_at", "last_used_at")
+    chat_session,
+    ("profile", "session_key"),
+    ("session_id", "updated_at", "last_used_at", "ended_session_id", "ended_why"),
 )
-_OF_CHAT = (
-    chat_busy_mode.c.profile == bindparam("of_profile"),
-    chat_busy_mode.c.session_key == bindparam("of_key"),
+_ADD = insert_ignore(chat_session)
+_BUSY = Prepared(
+    sa.select(chat_session.c.busy_mode).where(
+        chat_session.c.profile == bindparam("of_profile"),
+        chat_session.c.session_key == bindparam("of_key"),
+    )
 )
-_BUSY = Prepared(sa.select(chat_busy_mode.c.mode).where(*_OF_CHAT))
-_CHOOSE_BUSY = upsert(chat_busy_mode, ("profile", "session_key"), ("mode", "chosen_at"))
-_INHERIT_BUSY = insert_ignore(chat_busy_mode)
 
 
 def session_of(conn: Connection, profile: str, session_key: str) -> str | None:
@@ -35,46 +37,30 @@ def is_known(conn: Connection, profile: str, session_id: str) -> bool:
 
 def put(conn: Connection, profile: str, session_key: str, session_id: str, now: datetime) -> None:
     """Send the chat's messages to this session from now on."""
-    conn.execute(
-        _PUT,
-        {
-            "profile": profile,
-            "session_key": session_key,
-            "session_id": session_id,
-            "created_at": now,
-            "updated_at": now,
-            "last_used_at": now,
-        },
-    )
+    used = {"last_used_at": now, "ended_session_id": None, "ended_why": None}
+    conn.execute(_PUT, _row(profile, session_key, session_id, now) | used)
 
 
 def busy_mode(conn: Connection, profile: str, session_key: str) -> BusyMode | None:
     """What a chat has chosen that its messages do to the work in progress, if it has."""
     row = _BUSY.rows(conn, {"of_profile": profile, "of_key": session_key}).one_or_none()
-    return None if row is None else BusyMode(row.mode)
+    return BusyMode(row.busy_mode) if row is not None and row.busy_mode else None
 
 
 def choose_busy_mode(
-    conn: Connection, profile: str, session_key: str, mode: BusyMode | None, now: datetime
+    conn: Connection,
+    profile: str,
+    session_key: str,
+    session_id: str,
+    mode: BusyMode | None,
+    now: datetime,
 ) -> None:
-    """Choose for a chat; None is what is configured."""
-    if mode is None:
-        conn.execute(
-            sa.delete(chat_busy_mode).where(*_OF_CHAT),
-            {"of_profile": profile, "of_key": session_key},
-        )
-    else:
-        conn.execute(_CHOOSE_BUSY, _busy_row(profile, session_key, mode, now))
+    """Choose for a chat, which has this session if it had none; None is what is configured."""
+    conn.execute(_ADD, _row(profile, session_key, session_id, now))
+    chat = sa.update(chat_session).filter_by(profile=profile, session_key=session_key)
+    conn.execute(chat.values(busy_mode=mode))
 
 
-def inherit_busy_mode(
-    conn: Connection, profile: str, session_key: str, of_key: str, now: datetime
-) -> None:
-    """Let a chat that has chosen nothing have what another one has chosen."""
-    mode = busy_mode(conn, profile, of_key)
-    if mode is not None:
-        conn.execute(_INHERIT_BUSY, _busy_row(profile, session_key, mode, now))
-
-
-def _busy_row(profile: str, session_key: str, mode: BusyMode, now: datetime) -> dict[str, object]:
-    return {"profile": profile, "session_key": session_key, "mode": mode.value, "chosen_at": now}
+def _row(profile: str, session_key: str, session_id: str, now: datetime) -> dict[str, object]:
+    chat = {"profile": profile, "session_key": session_key, "session_id": session_id}
+    return {**chat, "created_at": now, "updated_at": now}

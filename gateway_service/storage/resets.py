@@ -1,17 +1,15 @@
 """Chats that go on in a new session: which are due, and what is still to be done for them."""
 
 import hashlib
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from gateway_service.storage.inbox import State
-from gateway_service.storage.schema import chat_session, inbox, session_reset
+from gateway_service.storage.schema import chat_session, inbox
 from services.database import Prepared, UtcTime
 
 
@@ -53,9 +51,11 @@ _ANSWERED = Prepared(
     )
     .values(last_used_at=bindparam("now", type_=UtcTime()))
 )
-_BY_NEW = Prepared(
-    sa.select(session_reset).where(
-        session_reset.c.new_session_id == bindparam("new_id"), ~session_reset.c.is_told
+_UNTOLD = Prepared(
+    sa.select(chat_session).where(
+        _row.profile == bindparam("of_profile"),
+        _row.session_key == bindparam("of_key"),
+        _row.ended_why.is_not(None),
     )
 )
 
@@ -100,12 +100,14 @@ def is_open(conn: Connection, profile: str, session_key: str, *, received: bool)
 def move(conn: Connection, reset: Reset, seen: datetime, now: datetime) -> bool:
     """Let a chat go on in its new session; False where it was used meanwhile."""
     old = Due(reset.session_key, reset.old_session_id, seen)
-    moved = _empty(reset.profile, old).values(session_id=reset.new_session_id, updated_at=now)
-    if not conn.execute(moved).rowcount:
-        return False
-    row = {**asdict(reset), "reset_at": now, "is_review_asked": False, "is_told": False}
-    conn.execute(sa.insert(session_reset), row)
-    return True
+    moved = _empty(reset.profile, old).values(
+        session_id=reset.new_session_id,
+        updated_at=now,
+        ended_session_id=reset.old_session_id,
+        ended_why=reset.why,
+        is_review_asked=False,
+    )
+    return conn.execute(moved).rowcount == 1
 
 
 def is_empty(conn: Connection, profile: str, found: Due) -> None:
@@ -113,32 +115,39 @@ def is_empty(conn: Connection, profile: str, found: Due) -> None:
     conn.execute(_empty(profile, found))
 
 
-def untold(conn: Connection, session_id: str) -> Reset | None:
-    """What its person is still to be told of the beginning of a session."""
-    row = _BY_NEW.rows(conn, {"new_id": session_id}).one_or_none()
+def untold(conn: Connection, profile: str, session_key: str) -> Reset | None:
+    """What its person is still to be told of the beginning of a chat's session."""
+    row = _UNTOLD.rows(conn, {"of_profile": profile, "of_key": session_key}).one_or_none()
     return None if row is None else _reset(row)
 
 
-def unasked(conn: Connection, profile: str, platform: str) -> Sequence[Reset]:
+def unasked(conn: Connection, profile: str, platform: str) -> list[Reset]:
     """Those for whose old sessions the agent was not asked yet."""
-    query = sa.select(session_reset).where(
-        ~session_reset.c.is_review_asked,
-        session_reset.c.profile == profile,
-        session_reset.c.session_key.startswith(_beginning_of(platform)),
+    query = sa.select(chat_session).where(
+        _row.profile == profile,
+        _row.session_key.startswith(_beginning_of(platform)),
+        _row.ended_session_id.is_not(None),
+        ~_row.is_review_asked,
     )
-    return [_reset(row) for row in conn.execute(query.order_by(session_reset.c.reset_at))]
+    return [_reset(row) for row in conn.execute(query)]
 
 
-def note(conn: Connection, new_session_id: str, **done: bool) -> None:
-    """What is done of it: its person is told (`is_told`), the agent asked (`is_review_asked`)."""
-    is_it = session_reset.c.new_session_id == new_session_id
-    conn.execute(sa.update(session_reset).where(is_it).values(**done))
+def note_told(conn: Connection, reset: Reset) -> None:
+    """Its person is told."""
+    conn.execute(_it(reset).values(ended_why=None))
 
 
-def forget(conn: Connection, before: datetime) -> None:
-    """Delete what was done before a time."""
-    is_done = (session_reset.c.is_told, session_reset.c.is_review_asked)
-    conn.execute(sa.delete(session_reset).where(*is_done, session_reset.c.reset_at < before))
+def note_asked(conn: Connection, reset: Reset) -> None:
+    """The agent was asked to look back."""
+    conn.execute(_it(reset).values(is_review_asked=True))
+
+
+def _it(reset: Reset) -> sa.Update:
+    return sa.update(chat_session).where(
+        _row.profile == reset.profile,
+        _row.session_key == reset.session_key,
+        _row.ended_session_id == reset.old_session_id,
+    )
 
 
 def _empty(profile: str, found: Due) -> sa.Update:
@@ -161,4 +170,6 @@ def _beginning_of(platform: str) -> str:
 
 
 def _reset(row: sa.Row[Any]) -> Reset:
-    return Reset(**{name: getattr(row, name) for name in Reset.__struct_fields__})
+    return Reset(
+        row.session_id, row.ended_session_id, row.session_key, row.profile, row.ended_why or ""
+    )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from services.database.sql import UtcTime
@@ -112,36 +113,15 @@ chat_session = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Column("last_used_at", UtcTime),
+    Column("busy_mode", String(16)),
+    Column("ended_session_id", String(128)),
+    Column("ended_why", String(8)),
+    Column("is_review_asked", Boolean, nullable=False, server_default=false()),
     Index("chat_session_by_session", "session_id"),
     Index("chat_session_by_use", "profile", "last_used_at"),
 )
 """The session that a chat's messages go to; the chat of a terminal is its first session.
-`last_used_at` is when something was last said in it; unset, there is nothing in it that could
-end."""
-
-chat_busy_mode = Table(
-    "chat_busy_mode",
-    metadata,
-    Column("profile", String(64), primary_key=True),
-    Column("session_key", String(400), primary_key=True),
-    Column("mode", String(16), nullable=False),
-    Column("chosen_at", UtcTime, nullable=False),
-)
-"""What a chat has chosen that its messages do to the work in progress; without a row it is what is
-configured."""
-
-session_reset = Table(
-    "session_reset",
-    metadata,
-    Column("new_session_id", String(128), primary_key=True),
-    Column("old_session_id", String(128), nullable=False),
-    Column("session_key", String(400), nullable=False),
-    Column("profile", String(64), nullable=False),
-    Column("why", String(8), nullable=False),
-    Column("reset_at", UtcTime, nullable=False),
-    Column("is_review_asked", Boolean, nullable=False),
-    Column("is_told", Boolean, nullable=False),
-    Index("session_reset_by_time", "reset_at"),
-)
-"""Chats that have gone on in a new session by themselves, until their persons are told and the
-agent was asked to look back at the old one."""
+`last_used_at` is when something was last said in it; unset, there is nothing in it that could end.
+`busy_mode` is what the chat has chosen that its messages do to the work in progress; unset it is
+what is configured. A chat that has gone on in a new session by itself has the one that has ended,
+why it has, until its person is told, and whether the agent was asked to look back at it."""

@@ -134,9 +134,6 @@ class HomeImporter:
         while await self.take():
             await self._clock.sleep(_AGAIN_S)
 
-    async def drain(self) -> None:
-        """Nothing is under way that would have to end."""
-
     async def _take(self, profile: str) -> bool:
         home = self._home.profile(profile)
         path = jobs_file(home.root)

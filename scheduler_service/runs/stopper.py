@@ -32,9 +32,6 @@ class Stopper:
         while True:
             await hint.wait(_SLEEP_S if await self._look() else _RETRY_S)
 
-    async def drain(self) -> None:
-        """Nothing: what is left is in the database."""
-
     async def _look(self) -> bool:
         """Stop each such turn; whether nothing is left to be done."""
         try:

@@ -66,7 +66,7 @@ async def test_a_chat_chooses_for_itself_and_a_message_for_its_own(tmp_path: Pat
         await telegram.until(lambda: "stops what I am doing" in telegram.texts(1)[-1])
         await telegram.say(1, "/queue more")
         await telegram.until(lambda: telegram.texts(1)[-1] == "re: more")
-        assert not await running.rows("gateway", "SELECT * FROM chat_busy_mode")
+        assert await running.rows("gateway", "SELECT busy_mode FROM chat_session") == [(None,)]
 
 
 async def test_in_a_terminal_the_choice_outlives_the_session_and_the_connection(

@@ -14,12 +14,6 @@ ADA = {"id": 7, "is_bot": False, "first_name": "Ada"}
 FORWARD = {"type": "user", "date": 1, "sender_user": EVE}
 
 
-def message(sender: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
-    """A message that another one answers."""
-    chat = {"id": 1, "type": "private"}
-    return {"message_id": 900, "date": 1, "chat": chat, "from": sender, "text": text, **more}
-
-
 def said(model: FakeModel) -> list[str]:
     """What the model got from people, in the last request."""
     messages = model.bodies[-1]["messages"]

@@ -17,7 +17,7 @@ from gateway_service.clients import AgentClient
 from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.resets import Resets
 from gateway_service.storage import chats, migrations, resets
-from gateway_service.storage.schema import chat_session, session_reset
+from gateway_service.storage.schema import chat_session
 from hermes.agent.v1 import session_pb2, turn_pb2_grpc
 from services.database import Database
 from services.leases import Fenced, new_owner
@@ -101,9 +101,10 @@ class World(Struct):
 
     async def resets(self) -> list[tuple[str, bool]]:
         """Which sessions have ended, and whether the agent was asked to look back."""
-        query = sa.select(session_reset.c.old_session_id, session_reset.c.is_review_asked)
+        ended = chat_session.c.ended_session_id
+        query = sa.select(ended, chat_session.c.is_review_asked).where(ended.is_not(None))
         rows = await self.database.read(lambda conn: conn.execute(query).all())
-        return sorted((row.old_session_id, row.is_review_asked) for row in rows)
+        return sorted((row.ended_session_id, row.is_review_asked) for row in rows)
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ SCRIPT: dict[str, Any] = {
     ]
 }
 CHAT = "SELECT session_id FROM chat_session"
+ENDED = "SELECT * FROM chat_session WHERE ended_session_id IS NOT NULL"
 REVIEWS = "SELECT parent_session_id FROM review"
 
 
@@ -107,7 +108,7 @@ async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(
         await asyncio.to_thread(_age, running, 61)
         await _ask(telegram, "is it done?", "well")
         assert await running.rows("gateway", CHAT) == [(old,)]
-        assert await running.rows("gateway", "SELECT * FROM session_reset") == []
+        assert await running.rows("gateway", ENDED) == []
 
 
 async def test_new_asks_for_a_last_look_where_that_is_wanted(tmp_path: Path) -> None:
@@ -116,4 +117,4 @@ async def test_new_asks_for_a_last_look_where_that_is_wanted(tmp_path: Path) -> 
         [(old,)] = await running.rows("gateway", CHAT)
         await telegram.say(1, "/new")
         await running.until_rows("agent", REVIEWS, [(old,)])
-        assert await running.rows("gateway", "SELECT * FROM session_reset") == []
+        assert await running.rows("gateway", ENDED) == []
