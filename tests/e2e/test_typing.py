@@ -218,7 +218,7 @@ def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
         chat.wait_for("^> half$")
         chat.press(CTRL_U)
         chat.type("a risky nap")
-        chat.wait_for(r"^allow\? >$")
+        chat.wait_for(r"^allow\? (.|\n)* >$")
         chat.type("n")
         chat.wait_for("denied this call")
         chat.wait_for(PROMPT)

@@ -38,7 +38,7 @@ _ENDS = {end: begin for begin, end in (BOLD, ITALIC, CODE)}
 class Typist(Protocol):
     """Who is told what is typed."""
 
-    def label(self, columns: int) -> tuple[str, str]:
+    def label(self) -> tuple[str, str]:
         """What stands before what is typed, and a hint where nothing is."""
         ...
 
@@ -141,24 +141,18 @@ class InputLine:
         self.draw()
 
     @property
-    def columns(self) -> int:
-        """How wide the terminal is."""
-        return self._session.app.output.get_size().columns
-
-    @property
     def _typed(self) -> Buffer:
         return self._session.default_buffer
 
     def _message(self) -> StyleAndTextTuples:
-        label = ("", self._typist.label(self.columns)[0])
+        label = ("", self._typist.label()[0])
         if not self._unfinished:
             return [label]
-        return [*_drawn(self._unfinished, self.columns), label]
+        columns = self._session.app.output.get_size().columns
+        return [*_drawn(self._unfinished, columns), label]
 
     def _hint(self) -> StyleAndTextTuples:
-        label, hint = self._typist.label(self.columns)
-        has_room = get_cwidth(label) + len(hint) < self.columns
-        return [(HINT_STYLE, hint)] if has_room else []
+        return [(HINT_STYLE, self._typist.label()[1])]
 
     def _changed(self, _typed: Buffer) -> None:
         self._typist.changed()
@@ -176,7 +170,7 @@ class InputLine:
 
         def stop(_event: KeyPressEvent) -> None:
             if not self._typist.stopped() and not self.is_empty:
-                self.echo(self._typist.label(self.columns)[0], self._typed.text)
+                self.echo(self._typist.label()[0], self._typed.text)
                 self._typed.reset()
                 self._typist.changed()
 

@@ -8,8 +8,6 @@ from hermes.agent.v1 import turn_event_pb2 as pb
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 
 LATE, ELSEWHERE = "Nobody answered in time.", "That was answered elsewhere."
-ROOM = 20
-"""Columns that a label leaves to what is typed behind it."""
 
 DECIDING = ("/approve", "/deny")
 """Commands that answer what is asked, and are not said to the gateway."""
@@ -59,13 +57,13 @@ class Question(Struct, frozen=True):
         always = ", always" if self._can_be_always else ""
         return f"Say yes, session{always} or no; Ctrl-C stops everything."
 
-    def label(self, columns: int) -> str:
-        """What stands before the answer; the keys only where there is room for them."""
+    @property
+    def label(self) -> str:
+        """What stands before the answer."""
         if not self.is_approval:
             return "answer > "
         always = "[a]lways, " if self._can_be_always else ""
-        label = f"allow? [y]es, this [s]ession, {always}[n]o > "
-        return label if len(label) + ROOM <= columns else "allow? > "
+        return f"allow? [y]es, this [s]ession, {always}[n]o > "
 
     def decision(self, said: str) -> Decision | None:
         """What an answer decides; None where that is not clear."""

@@ -104,10 +104,10 @@ class Talk:
                 task.result()
         return 0
 
-    def label(self, columns: int) -> tuple[str, str]:
+    def label(self) -> tuple[str, str]:
         """What stands before what is typed, and a hint where nothing is."""
         if self._answers is not None and self._dialogue.waits_for(self._answers):
-            return self._answers.label(columns), ""
+            return self._answers.label, ""
         return (BUSY, WORKING) if self._is_busy else (IDLE, "")
 
     def entered(self, line: str) -> bool:
@@ -119,7 +119,7 @@ class Talk:
             self._screen.aside(OVER, "dim")
             return True
         if said:
-            label = IDLE if question is None else question.label(self._line.columns)
+            label = IDLE if question is None else question.label
             self._line.echo(label, line.rstrip())
         if said.lower() in LEAVE:
             self._line.leave()
