@@ -24,14 +24,13 @@ class Dialogue:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
         self._requests = Requests[ConverseRequest]()
-        self._unaccepted: dict[str, ConverseRequest] = {}
         self._turns = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
         """Those that have not ended, oldest first, each with the last sequence that has come."""
         self._questions: dict[str, Question] = {}
         """Those that wait for an answer, the oldest first."""
-        self._unheard: dict[str, tuple[str, ConverseRequest]] = {}
-        """Decisions and requests to stop, each with its turn, until an event shows that they have
-        arrived.
+        self._unheard: dict[str, tuple[str | None, ConverseRequest]] = {}
+        """Messages, and decisions and requests to stop with their turns, until an answer shows that
+        they have arrived.
         """
 
     @property
@@ -47,16 +46,14 @@ class Dialogue:
         """Send a message or slash command; returns its id, which is a new one unless given."""
         message_id = message_id or new_id("msg")
         message = ConverseRequest.UserMessage(message_id=message_id, text=text)
-        request = ConverseRequest(user_message=message)
-        self._unaccepted[message_id] = request
-        self._requests.send(request)
+        self._insist(message_id, None, ConverseRequest(user_message=message))
         return message_id
 
     def interrupt(self) -> None:
         """Stop the turn that runs, and what it runs."""
         turn_id = next(iter(self._turns), "")
         request = ConverseRequest(interrupt=ConverseRequest.Interrupt(turn_id=turn_id))
-        self._insist(turn_id, turn_id, request)
+        self._insist(f"interrupt {turn_id}", turn_id, request)
 
     def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
         """Answer an approval."""
@@ -92,7 +89,7 @@ class Dialogue:
         question = self._questions.pop(question_id, None)
         self._insist(question_id, question.turn_id if question else "", request)
 
-    def _insist(self, key: str, turn_id: str, request: ConverseRequest) -> None:
+    def _insist(self, key: str, turn_id: str | None, request: ConverseRequest) -> None:
         """Send what is sent again after a reconnect, for as long as its turn may not have it."""
         self._unheard[key] = (turn_id, request)
         self._requests.send(request)
@@ -102,7 +99,7 @@ class Dialogue:
         reason = reason_of(error)
         if reason is Reason.DATABASE_UNAVAILABLE:
             # What was said has then been refused, and is for whoever said it to repeat.
-            return not self._unaccepted
+            return all(turn_id is not None for turn_id, _ in self._unheard.values())
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
             # A command that runs only the services it needs has the home until it ends.
             return True
@@ -112,7 +109,7 @@ class Dialogue:
         self._requests.end()
         insisted = [request for _, request in self._unheard.values()]
         opening = ConverseRequest(open=self._opened())
-        self._requests = Requests([opening, *self._unaccepted.values(), *insisted])
+        self._requests = Requests([opening, *insisted])
         return self._stub.Converse(self._requests)
 
     def _follow(self, response: ConverseResponse) -> None:
@@ -123,10 +120,10 @@ class Dialogue:
                 opening.session_id = response.opened.session_id
                 opening.latest = False
             case "accepted":
-                self._unaccepted.pop(response.accepted.message_id, None)
+                self._unheard.pop(response.accepted.message_id, None)
                 self._turns.setdefault(response.accepted.turn_id, 0)
             case "reply":
-                self._unaccepted.pop(response.reply.message_id, None)
+                self._unheard.pop(response.reply.message_id, None)
                 opening.session_id = response.reply.session_id or opening.session_id
             case "event":
                 for event in response.event.events:
