@@ -48,7 +48,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     agent = AgentClient(channels)
     # With a database of its own there is one scheduler, on the host where the home is.
     is_alone = config_url.startswith("sqlite")
-    curator = settings.load(CuratorConfig).settings
+    curator = settings.load(CuratorConfig)
     libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
     helpers = Helpers(
         agent,
@@ -75,7 +75,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     )
     home_of = homes_of(settings)
     catalog = JobCatalog(database, clock, home_of, agent, redactor)
-    timer = CuratorTimer(database, libraries, clock=clock, settings=curator, observer=curated)
+    timer = CuratorTimer(database, libraries, clock=clock, config=curator, observer=curated)
     mover = JobMover(
         database,
         clock,

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -22,7 +23,8 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from scheduler_service.curation import Curation, CuratorSettings, Order, Report
+from scheduler_service.config import CuratorConfig
+from scheduler_service.curation import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from services.channels import Channels
@@ -234,11 +236,11 @@ class CurationClient:
     is in vain to ask again.
     """
 
-    def __init__(self, channels: Channels, settings: CuratorSettings) -> None:
+    def __init__(self, channels: Channels, config: CuratorConfig) -> None:
         self._channels = channels
         self._ages = curation_pb2.SkillAges()
-        self._ages.stale_after.FromTimedelta(settings.stale_after)
-        self._ages.archive_after.FromTimedelta(settings.archive_after)
+        self._ages.stale_after.FromTimedelta(timedelta(days=config.stale_after_days))
+        self._ages.archive_after.FromTimedelta(timedelta(days=config.archive_after_days))
 
     @cached_property
     def _stub(self) -> curation_pb2_grpc.CurationServiceStub:

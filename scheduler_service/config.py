@@ -1,11 +1,9 @@
 """The scheduler's settings."""
 
-from datetime import timedelta
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from scheduler_service.curation import CuratorSettings
 from scheduler_service.schedule.schedule import check_zone
 from services.config import ConfigModel, Env, Yaml, section
 
@@ -56,17 +54,6 @@ class CuratorConfig(ConfigModel):
         if self.archive_after_days < self.stale_after_days:
             raise ValueError("curator.archive_after_days is less than curator.stale_after_days")
         return self
-
-    @property
-    def settings(self) -> CuratorSettings:
-        """What the curator goes by."""
-        return CuratorSettings(
-            self.enabled,
-            timedelta(hours=self.interval_hours),
-            timedelta(hours=self.min_idle_hours),
-            timedelta(days=self.stale_after_days),
-            timedelta(days=self.archive_after_days),
-        )
 
 
 MODELS: tuple[type[ConfigModel], ...] = (SchedulerConfig, CuratorConfig)

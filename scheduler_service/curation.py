@@ -5,22 +5,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from scheduler_service.config import CuratorConfig
+
 MERGED = "merged"
 TRANSITIONS = frozenset({"active", "stale", "archived"})
-
-
-class CuratorSettings(Struct, frozen=True):
-    """When it runs by itself, and how old skills become."""
-
-    is_enabled: bool = True
-    interval: timedelta = timedelta(hours=168)
-    min_idle: timedelta = timedelta(hours=2)
-    stale_after: timedelta = timedelta(days=30)
-    archive_after: timedelta = timedelta(days=90)
-    first_check_s: float = 10.0
-    """After the start. A command that needs the scheduler for a moment does not begin a run."""
-    check_s: float = 60.0
-    """Between two looks at all profiles."""
 
 
 class Curation(Struct, frozen=True):
@@ -39,17 +27,17 @@ class Curation(Struct, frozen=True):
     epoch: int = 0
     """The highest of the runs that have changed the library."""
 
-    def next_run_at(self, settings: CuratorSettings) -> datetime | None:
+    def next_run_at(self, config: CuratorConfig) -> datetime | None:
         """When it may run by itself at the earliest, if nobody talks to the agent until then."""
-        if not settings.is_enabled or self.is_paused or self.last_run_time is None:
+        if not config.enabled or self.is_paused or self.last_run_time is None:
             return None
         try:
-            earliest = self.last_run_time + settings.interval
+            earliest = self.last_run_time + timedelta(hours=config.interval_hours)
         except OverflowError:
             # The time stands in a file that anybody may write: it is after the last that there is.
             return None
         if self.idle_since is not None:
-            earliest = max(earliest, self.idle_since + settings.min_idle)
+            earliest = max(earliest, self.idle_since + timedelta(hours=config.min_idle_hours))
         return earliest
 
 

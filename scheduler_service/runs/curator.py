@@ -8,12 +8,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from scheduler_service.clients import CurationClient
-from scheduler_service.curation import (
-    Curation,
-    CuratorSettings,
-    Order,
-    Report,
-)
+from scheduler_service.config import CuratorConfig
+from scheduler_service.curation import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
 from scheduler_service.runs.metrics import CuratorMetrics
@@ -117,6 +113,12 @@ class CuratorRuns:
         return await until_answered(self._clock, f"run {claim.run_id}", make, _LONGEST_RETRY_S)
 
 
+FIRST_CHECK_S = 10.0
+"""After the start. A command that needs the scheduler for a moment does not begin a run."""
+CHECK_S = 60.0
+"""Between two looks at all profiles."""
+
+
 class CuratorTimer:
     """Begins runs in the profiles that are due; any number may share a database."""
 
@@ -126,13 +128,16 @@ class CuratorTimer:
         libraries: CurationClient,
         *,
         clock: Clock,
-        settings: CuratorSettings,
+        config: CuratorConfig,
         observer: CuratorMetrics,
+        first_check_s: float = FIRST_CHECK_S,
+        check_s: float = CHECK_S,
     ) -> None:
         self._database = database
         self._libraries = libraries
         self._clock = clock
-        self._settings = settings
+        self._config = config
+        self._first_check_s, self._check_s = first_check_s, check_s
         self._observer = observer
         self._draining = False
         self._complaints: dict[str, str] = {}
@@ -140,11 +145,11 @@ class CuratorTimer:
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
-        await self._clock.sleep(self._settings.first_check_s)
+        await self._clock.sleep(self._first_check_s)
         while True:
             if not self._draining:
                 await self.check()
-            await self._clock.sleep(self._settings.check_s)
+            await self._clock.sleep(self._check_s)
 
     async def drain(self) -> None:
         """Begin nothing more."""
@@ -170,9 +175,9 @@ class CuratorTimer:
     async def _begin_if_due(self, found: Curation) -> None:
         if found.last_run_time is not None:
             self._observer.last_run(found.last_run_time.timestamp())
-        elif self._settings.is_enabled:
+        elif self._config.enabled:
             await self._libraries.update(found.profile, begins=True)
-        now, due = self._clock.now(), found.next_run_at(self._settings)
+        now, due = self._clock.now(), found.next_run_at(self._config)
         if due is None or due > now or found.is_busy:
             return
         wanted = curation.Wanted(found.profile, new_id("cur"), now, found.epoch, due=due)

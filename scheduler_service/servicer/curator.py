@@ -7,7 +7,8 @@ from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1 import curator_pb2_grpc
 from scheduler_service.clients import CurationClient
-from scheduler_service.curation import Curation, CuratorSettings
+from scheduler_service.config import CuratorConfig
+from scheduler_service.curation import Curation
 from scheduler_service.jobs import Run
 from scheduler_service.servicer.messages import MAX_RUN_ID_CHARS, profile_of
 from scheduler_service.storage import curation, runs
@@ -31,12 +32,12 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     """Shows, runs, pauses and rolls back the curator."""
 
     def __init__(
-        self, database: Database, libraries: CurationClient, clock: Clock, settings: CuratorSettings
+        self, database: Database, libraries: CurationClient, clock: Clock, config: CuratorConfig
     ) -> None:
         self._database = database
         self._libraries = libraries
         self._clock = clock
-        self._settings = settings
+        self._config = config
 
     def register(self, server: "grpc.aio.Server") -> None:
         """Add the service to a server."""
@@ -118,10 +119,10 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         find = partial(runs.list_runs, job_id=curation.job_id_of(profile), limit=1)
         latest = next(iter(await self._database.read(find)), None)
         values: dict[str, Any] = {
-            "is_enabled": self._settings.is_enabled,
+            "is_enabled": self._config.enabled,
             "is_paused": found.is_paused,
             "last_run_time": found.last_run_time,
-            "next_run_time": found.next_run_at(self._settings),
+            "next_run_time": found.next_run_at(self._config),
             "run_count": found.run_count,
             "last_summary": found.last_summary,
             "last_report_path": found.last_report_path,

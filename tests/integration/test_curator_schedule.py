@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from hermes.scheduler.v1 import curator_pb2
 from scheduler_service.clients import CurationClient
-from scheduler_service.curation import Change, Curation, CuratorSettings, Order, Report
+from scheduler_service.config import CuratorConfig
+from scheduler_service.curation import Change, Curation, Order, Report
 from scheduler_service.jobs import JobSpec, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
@@ -42,8 +43,7 @@ from services.lifecycle import Workers
 from services.metrics import Meter
 from tests.integration.test_scheduler_storage import job_of
 
-SOON = CuratorSettings(first_check_s=0.0, check_s=0.05)
-OFF = replace(SOON, is_enabled=False)
+ON, OFF = CuratorConfig(), CuratorConfig(enabled=False)
 HOUR = timedelta(hours=1)
 
 
@@ -58,7 +58,7 @@ class Libraries(CurationClient):
     """Libraries that are scripted, as the agent serves them."""
 
     def __init__(self, *curations: Curation) -> None:
-        super().__init__(cast("Any", None), SOON)
+        super().__init__(cast("Any", None), ON)
         self.known = {each.profile: each for each in curations}
         self.begun: list[str] = []
         self.looks = 0
@@ -117,7 +117,7 @@ async def schedulers(
     database: Database,
     libraries: Libraries,
     count: int = 1,
-    settings: CuratorSettings = SOON,
+    config: CuratorConfig = ON,
     lease_s: float = 1.5,
 ) -> AsyncGenerator[CollectorRegistry]:
     """Some schedulers on one database; at the end they die and let nothing go."""
@@ -151,7 +151,13 @@ async def schedulers(
                 observer=counts,
             )
             timer = CuratorTimer(
-                database, libraries, clock=clock, settings=settings, observer=metrics
+                database,
+                libraries,
+                clock=clock,
+                config=config,
+                observer=metrics,
+                first_check_s=0.0,
+                check_s=0.05,
             )
             tasks += [asyncio.create_task(part.run()) for part in (planner, timer)]
         try:
@@ -166,7 +172,7 @@ class Desk:
     """What people ask of the curator."""
 
     def __init__(self, database: Database, libraries: Libraries) -> None:
-        self._servicer = CuratorServicer(database, libraries, SystemClock(), SOON)
+        self._servicer = CuratorServicer(database, libraries, SystemClock(), ON)
         self._context = cast("Any", None)
 
     async def begin(self, run_id: str, *, dry_run: bool = False) -> curator_pb2.CuratorRun:
@@ -227,7 +233,7 @@ async def test_it_waits_for_its_time(database: Database) -> None:
 
 async def test_switched_off_it_does_only_what_it_is_asked_for(database: Database) -> None:
     libraries = Libraries(due())
-    async with schedulers(database, libraries, settings=OFF):
+    async with schedulers(database, libraries, config=OFF):
         await libraries.looked()
         assert await runs(database) == []
         asked = await Desk(database, libraries).begin("asked")
@@ -270,7 +276,7 @@ async def test_epochs_grow_over_the_runs_and_over_what_the_library_knows(
     database: Database,
 ) -> None:
     libraries = Libraries(due(epoch=7))
-    async with schedulers(database, libraries, settings=OFF, lease_s=30):
+    async with schedulers(database, libraries, config=OFF, lease_s=30):
         for number in range(3):
             await Desk(database, libraries).begin(f"run-{number}", dry_run=number == 1)
             await ended(database, number + 1)
