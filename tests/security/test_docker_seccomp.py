@@ -22,56 +22,13 @@ from tests.requirements import require
 
 PROFILE = (Path(executor_service.__file__).parent / "seccomp.json").read_text()
 
-# name -> (number on x86_64, number on aarch64, arguments that do no harm when let through)
 REFUSED_CALLS: dict[str, tuple[int | None, int | None, list[int]]] = {
-    "ptrace": (101, 117, [0, 0, 0, 0]),
-    "process_vm_readv": (310, 270, [1, 0, 0, 0, 0, 0]),
-    "process_vm_writev": (311, 271, [1, 0, 0, 0, 0, 0]),
-    "process_madvise": (440, 440, [-1, 0, 0, 0, 0]),
-    "pidfd_getfd": (438, 438, [-1, 0, 0]),
-    "kcmp": (312, 272, [1, 1, 99, 0, 0]),
-    "io_uring_setup": (425, 425, [0, 0]),
-    "io_uring_enter": (426, 426, [-1, 0, 0, 0, 0, 0]),
-    "io_uring_register": (427, 427, [-1, 0, 0, 0]),
-    "io_setup": (206, 0, [0, 0]),
-    "bpf": (321, 280, [99, 0, 0]),
-    "perf_event_open": (298, 241, [0, 0, 0, 0, 0]),
-    "userfaultfd": (323, 282, [0]),
-    "add_key": (248, 217, [0, 0, 0, 0, 0]),
-    "request_key": (249, 218, [0, 0, 0, 0]),
-    "keyctl": (250, 219, [0, -3, 0]),
-    "unshare": (272, 97, [0]),
-    "setns": (308, 268, [-1, 0]),
-    "mount": (165, 40, [0, 0, 0, 0, 0]),
-    "umount2": (166, 39, [0, 0]),
-    "pivot_root": (155, 41, [0, 0]),
-    "chroot": (161, 51, [0]),
-    "open_tree": (428, 428, [-1, 0, 0]),
-    "move_mount": (429, 429, [-1, 0, -1, 0, 0]),
-    "fsopen": (430, 430, [0, 0]),
-    "fsconfig": (431, 431, [-1, 0, 0, 0, 0]),
-    "fsmount": (432, 432, [-1, 0, 0]),
-    "fspick": (433, 433, [-1, 0, 0]),
-    "mount_setattr": (442, 442, [-1, 0, 0, 0, 0]),
-    "open_by_handle_at": (304, 265, [-1, 0, 0]),
-    "kexec_load": (246, 104, [0, 99, 0, 0]),
-    "kexec_file_load": (320, 294, [-1, -1, 0, 0, 0]),
-    "init_module": (175, 105, [0, 0, 0]),
-    "finit_module": (313, 273, [-1, 0, 0]),
-    "delete_module": (176, 106, [0, 0]),
-    "reboot": (169, 142, [0, 0, 0, 0]),
-    "swapon": (167, 224, [0, 0]),
-    "acct": (163, 89, [1]),
-    "quotactl": (179, 60, [0, 0, 0, 0]),
-    "syslog": (103, 116, [99, 0, 0]),
-    "settimeofday": (164, 170, [1, 0]),
-    "clock_settime": (227, 112, [0, 0]),
-    "fanotify_init": (300, 262, [-1, 0]),
-    "move_pages": (279, 239, [0, 0, 0, 0, 0, -1]),
-    "vmsplice": (278, 75, [-1, 0, 0, 0]),
-    "iopl": (172, None, [0]),
-    "modify_ldt": (154, None, [99, 0, 0]),
+    name: (x86, arm, arguments)
+    for name, x86, arm, arguments in json.loads(
+        Path(__file__).with_name("refused_calls.json").read_text()
+    )
 }
+"""Their numbers on x86_64 and on aarch64, and arguments that do no harm when let through."""
 CAPABILITIES = [
     *("SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT", "SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE"),
     *("SYS_RAWIO", "SYS_TIME", "SYSLOG", "DAC_READ_SEARCH", "IPC_LOCK", "MKNOD", "NET_RAW"),

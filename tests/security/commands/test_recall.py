@@ -68,31 +68,3 @@ def test_destructive_commands_are_found_behind_others(wrapped: str) -> None:
     missed = [each for each in hidden if CLASSIFIER.classify(each).kind is CommandClass.SAFE]
     assert len(hidden) > 100
     assert 1 - len(missed) / len(hidden) >= 0.95, missed
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "> /tmp/x",
-        ": > build/out.log",
-        "ls | cat > names.txt",
-        "cat > a.txt <<'E'\nhello\nE",
-        "echo hello > a.txt",
-        "cp a b",
-        "ip link show",
-        "ip route",
-        "mount /dev/sdb1 /mnt",
-        "nmcli connection show",
-        "borg list repo",
-        "restic backup docs",
-        "gcloud compute instances list",
-        "aws ec2 describe-instances",
-        "modprobe -n loop",
-        "firewall-cmd --list-all",
-        "lvresize -L +5G vg/data",
-        "apt remove cowsay",
-        "git worktree remove ../wt",
-    ],
-)
-def test_what_is_near_to_the_rules_is_safe(command: str) -> None:
-    assert CLASSIFIER.classify(command).kind is CommandClass.SAFE
