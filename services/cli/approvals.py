@@ -4,7 +4,6 @@ import getpass
 from collections.abc import Iterator
 
 from hermes.agent.v1 import approval_pb2 as pb
-from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
 from services.cli.output import Column, local_time
@@ -16,11 +15,7 @@ examples:
   hermes approvals approve apr_trn_06gzq0v2k5t1v9d3c4m8h7w2a0:3 --for always
   hermes approvals deny apr_trn_06gzq0v2k5t1v9d3c4m8h7w2a0:3"""
 
-_FOR = {
-    "once": turn_event_pb2.APPROVAL_DECISION_ONCE,
-    "session": turn_event_pb2.APPROVAL_DECISION_SESSION,
-    "always": turn_event_pb2.APPROVAL_DECISION_ALWAYS,
-}
+_FOR = ("once", "session", "always")
 _COLUMNS = (
     *map(Column, ("approval_id", "session_id", "turn_id", "tool", "subject")),
     Column("created_at", source="create_time"),
@@ -46,14 +41,14 @@ def _block(approval: pb.Approval) -> Iterator[str]:
 
 async def _decide(context: Context) -> None:
     """Allow what is asked."""
-    scope, word = vars(context.given).get("scope"), "Denied"
-    decision = turn_event_pb2.APPROVAL_DECISION_DENY
-    if scope is not None:
-        decision, word = _FOR[scope], f"Allowed ({scope})"
+    scope = vars(context.given).get("scope", "deny")
     request = context.request(
-        pb.ResolveApprovalRequest, decision=decision, decided_by=f"cli:{getpass.getuser()}"
+        pb.ResolveApprovalRequest,
+        decision=f"APPROVAL_DECISION_{scope.upper()}",
+        decided_by=f"cli:{getpass.getuser()}",
     )
     answer = await context.stub(ApprovalServiceStub).ResolveApproval(request)
+    word = "Denied" if scope == "deny" else f"Allowed ({scope})"
     told = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
     context.print_one(answer.approval, _COLUMNS, told)
 
@@ -66,7 +61,7 @@ _ACTIONS = (
     action(
         _decide,
         _ID,
-        arg("--for", dest="scope", choices=tuple(_FOR), default="once", help=_HOW_LONG),
+        arg("--for", dest="scope", choices=_FOR, default="once", help=_HOW_LONG),
         JSON_OBJECT,
         name="approve",
     ),

@@ -23,12 +23,7 @@ examples:
 A model call is only made if what it may take at most fits into every budget."""
 
 _AMOUNTS = ("limit", "spent", "reserved")
-SCOPES = {
-    "profile": pb.BUDGET_SCOPE_PROFILE,
-    "session": pb.BUDGET_SCOPE_SESSION,
-    "job": pb.BUDGET_SCOPE_JOB,
-    "day": pb.BUDGET_SCOPE_DAY,
-}
+SCOPES = ("profile", "session", "job", "day")
 
 
 def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
@@ -39,7 +34,7 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
     limit = pb.BudgetAmount(micro_usd=given.usd or 0, tokens=given.tokens or 0)
     return pb.SetBudgetRequest(
         profile=given.profile or "",
-        scope=SCOPES[given.scope],
+        scope=pb.BudgetScope.Value(f"BUDGET_SCOPE_{given.scope.upper()}"),
         scope_id=given.id,
         limit=None if given.default else limit,
     )
@@ -88,7 +83,7 @@ _ACTIONS = (
     ),
     action(
         _set,
-        arg("scope", choices=tuple(SCOPES), help="what it is for"),
+        arg("scope", choices=SCOPES, help="what it is for"),
         arg("--id", help="only this session or job (each)", **_ID),
         arg("--usd", type=micro_usd, metavar="AMOUNT", help="US dollars, such as 2.50"),
         arg("--tokens", type=up_to(MOST, 1), metavar="N", help="tokens sent and received"),

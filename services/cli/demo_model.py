@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 if TYPE_CHECKING:
     from aiohttp import web
 
@@ -24,11 +22,8 @@ Call = tuple[str, Mapping[str, Any]]
 """A tool, and the arguments that it gets."""
 
 
-class Step(Struct, frozen=True):
-    """What one model call answers; `{tool_result}` stands for what the last tool said."""
-
-    text: str
-    calls: Sequence[Call] = ()
+Step = tuple[str, Sequence[Call]]
+"""What one model call says and does; `{tool_result}` stands for what the last tool said."""
 
 
 def _terminal(command: str, **options: Any) -> Call:
@@ -46,39 +41,30 @@ what you type. Everything else is real. Try one of these:
 
 For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and start
 `hermes chat`."""
+_SLEEP = _terminal("sleep 600", timeout=600)
 _NAPS = [_terminal(f"sleep 0.5; echo {each}") for each in ("one", "two", "three", "four")]
 
+_RAN = "The command really ran, in a sandbox and not on this machine. It printed:\n\n{tool_result}"
+_WRITTEN = {"path": "hello.txt", "content": _NOTE}
 RULES: Mapping[str, Sequence[Step]] = {
     r"\b(uname|kernel|machine|system|where are you|who are you|sandbox)\b": (
-        Step(
-            "I look around in the sandbox with the terminal tool.",
-            [_terminal("uname -a; id; pwd")],
-        ),
-        Step(
-            "The command really ran, in a sandbox and not on this machine. It printed:\n\n"
-            "{tool_result}"
-        ),
+        ("I look around in the sandbox with the terminal tool.", [_terminal("uname -a; id; pwd")]),
+        (_RAN, ()),
     ),
     r"\b(file|note|write|read)\b": (
-        Step(
-            "I write a file in the workspace.",
-            [("write_file", {"path": "hello.txt", "content": _NOTE})],
-        ),
-        Step("Now I read it back.", [("read_file", {"path": "hello.txt"})]),
-        Step("The file says:\n\n{tool_result}"),
+        ("I write a file in the workspace.", [("write_file", _WRITTEN)]),
+        ("Now I read it back.", [("read_file", {"path": "hello.txt"})]),
+        ("The file says:\n\n{tool_result}", ()),
     ),
     r"\b(parallel|together|at once|side by side)\b": (
-        Step("Four commands of half a second each, in one go.", _NAPS),
-        Step("All four are back; they ran side by side."),
+        ("Four commands of half a second each, in one go.", _NAPS),
+        ("All four are back; they ran side by side.", ()),
     ),
     r"\b(slow|long|interrupt|stop|wait)\b": (
-        Step(
-            "I start `sleep 600`. Press Ctrl-C: nothing of it stays behind.",
-            [_terminal("sleep 600", timeout=600)],
-        ),
-        Step("The command has ended."),
+        ("I start `sleep 600`. Press Ctrl-C: nothing of it stays behind.", [_SLEEP]),
+        ("The command has ended.", ()),
     ),
-    "": (Step(_HELP),),
+    "": ((_HELP, ()),),
 }
 """The words that each takes, and a step for each model call of a turn."""
 
@@ -89,15 +75,13 @@ def step_for(messages: Sequence[Mapping[str, Any]]) -> Step:
     for message in reversed(messages):
         if message["role"] == "user":
             words = _content(message)
-            found = next(
-                steps for pattern, steps in RULES.items() if re.search(pattern, words, re.I)
-            )
-            step = found[min(done, len(found) - 1)]
-            text = step.text.replace("{tool_result}", result.strip())
-            return Step(f"(scripted demo) {text}", step.calls)
+            rules = (rule for pattern, rule in RULES.items() if re.search(pattern, words, re.I))
+            steps = next(rules)
+            text, calls = steps[min(done, len(steps) - 1)]
+            return f"(scripted demo) {text.replace('{tool_result}', result.strip())}", calls
         result = result or (_content(message) if message["role"] == "tool" else "")
         done += message["role"] == "assistant"
-    return Step("(scripted demo) Nobody has asked for anything.")
+    return "(scripted demo) Nobody has asked for anything.", ()
 
 
 @asynccontextmanager
@@ -133,21 +117,22 @@ async def _complete(request: "web.Request") -> "web.StreamResponse":
 
 
 def _chunks(step: Step, prompt_bytes: int) -> Iterator[dict[str, Any]]:
+    text, calls = step
     head = {"id": "demo", "object": "chat.completion.chunk", "created": 0, "model": MODEL}
 
     def chunk(delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
         return {**head, "choices": [choice]}
 
-    for at in range(0, len(step.text), _PIECE_CHARS):
-        yield chunk({"content": step.text[at : at + _PIECE_CHARS]})
-    for index, (name, arguments) in enumerate(step.calls):
+    for at in range(0, len(text), _PIECE_CHARS):
+        yield chunk({"content": text[at : at + _PIECE_CHARS]})
+    for index, (name, arguments) in enumerate(calls):
         function = {"name": name, "arguments": json.dumps(arguments)}
         called = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
         yield chunk({"tool_calls": [called]})
-    yield chunk({}, "tool_calls" if step.calls else "stop")
+    yield chunk({}, "tool_calls" if calls else "stop")
     # About four characters are one token, with most models.
-    prompt, completion = prompt_bytes // 4, max(1, len(step.text) // 4)
+    prompt, completion = prompt_bytes // 4, max(1, len(text) // 4)
     usage = {"prompt_tokens": prompt, "completion_tokens": completion}
     yield {**head, "choices": [], "usage": {**usage, "total_tokens": prompt + completion}}
 

@@ -56,8 +56,8 @@ examples:
 
 A session is named by its id or its title."""
 
-_ROLES = {"user": pb.ROLE_USER, "assistant": pb.ROLE_ASSISTANT, "tool": pb.ROLE_TOOL}
-_ORDERS = {"newest": pb.SEARCH_ORDER_NEWEST, "relevance": pb.SEARCH_ORDER_RELEVANCE}
+_ROLES = ("assistant", "tool", "user")
+_ORDERS = ("newest", "relevance")
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_usd")
 
 _SESSION = (
@@ -141,9 +141,9 @@ async def _search(context: Context) -> None:
     request = context.request(
         pb.SearchMessagesRequest,
         query=_quoted(context.given.query),
-        order=_ORDERS[context.given.sort],
+        order=f"SEARCH_ORDER_{context.given.sort.upper()}",
         session_id=(await find(context)).session_id if context.given.session else "",
-        role=_ROLES[context.given.role] if context.given.role else pb.ROLE_UNSPECIFIED,
+        role=f"ROLE_{context.given.role.upper()}",
         window=context.given.window if context.given.around_sequence else 0,
     )
     hits = (await context.stub(SessionServiceStub).SearchMessages(request)).hits
@@ -258,9 +258,9 @@ _NAME = arg("session", metavar="SESSION", help="its id or title")
 _SEARCHING = (
     arg("query", nargs="*", help='words that must all be there, "phrases", OR between two'),
     limit(),
-    arg("--sort", choices=sorted(_ORDERS), default="newest", help="newest first"),
+    arg("--sort", choices=_ORDERS, default="newest", help="newest first"),
     arg("--session", default="", metavar="SESSION", help="only in this one"),
-    arg("--role", choices=sorted(_ROLES), help="only what this one said"),
+    arg("--role", choices=_ROLES, default="unspecified", help="only what this one said"),
     arg(
         "--since", dest="since_time", type=_moment, metavar="DATE", help="from this day or time on"
     ),

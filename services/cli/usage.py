@@ -16,12 +16,7 @@ examples:
   hermes usage --by session --since 2026-11-01 --limit 10
   hermes usage --by profile --json     of every profile of the home"""
 
-GROUPS = {
-    "day": pb.USAGE_GROUP_DAY,
-    "model": pb.USAGE_GROUP_MODEL,
-    "session": pb.USAGE_GROUP_SESSION,
-    "profile": pb.USAGE_GROUP_PROFILE,
-}
+GROUPS = ("day", "model", "session", "profile")
 _LAST_DAYS = re.compile(r"([0-9]{1,5})d")
 
 
@@ -36,7 +31,7 @@ async def _show(context: Context) -> None:
     given = context.given
     request = context.request(
         pb.GetUsageRequest,
-        group_by=GROUPS[given.by],
+        group_by=f"USAGE_GROUP_{given.by.upper()}",
         since_day=first_day(given.since, date.today()),  # noqa: DTZ011 - of whoever asks
         all_profiles=given.by == "profile" and not context.profile,
     )
@@ -66,7 +61,7 @@ COMMAND = Command(
     EXAMPLES,
     function=_show,
     arguments=(
-        arg("--by", choices=tuple(GROUPS), default="day", help="what it is summed up by (day)"),
+        arg("--by", choices=GROUPS, default="day", help="what it is summed up by (day)"),
         arg(
             "--since", default="", metavar="DAY", help="from YYYY-MM-DD, or the last days as in 7d"
         ),

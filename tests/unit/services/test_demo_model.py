@@ -23,10 +23,10 @@ def test_the_demo_does_what_it_offers_and_says_what_it_is(said: str, tools: list
     messages: list[dict[str, Any]] = [{"role": "user", "content": said}]
     called: list[str] = []
     for _ in range(5):
-        step = step_for(messages)
-        assert step.text.startswith("(scripted demo)")
-        called += [name for name, _ in step.calls]
-        if not step.calls:
+        text, calls = step_for(messages)
+        assert text.startswith("(scripted demo)")
+        called += [name for name, _ in calls]
+        if not calls:
             break
-        messages += [CALL, *({"role": "tool", "content": "output"} for _ in step.calls)]
+        messages += [CALL, *({"role": "tool", "content": "output"} for _ in calls)]
     assert called == tools
