@@ -232,9 +232,18 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _UNDONE_BY_THE_SERVER = {"40001", "40P01"}  # serialization failure, deadlock
-_FULL = {"53100"}
-_READ_ONLY = {"25006", "0A000"}  # the second on a standby: BEGIN READ WRITE is not supported
-_BUSY = {"55P03", "57014"}  # a lock or a statement took too long
+_TROUBLES: tuple[tuple[set[str], type[DatabaseUnavailable], str], ...] = (
+    ({"53100"}, DatabaseFull, "the disk of {} is full; free some, nothing was saved meanwhile"),
+    # The second on a standby: BEGIN READ WRITE is not supported.
+    ({"25006", "0A000"}, DatabaseReadOnly, "{} is read-only; point the URL at the primary server"),
+    # A lock or a statement.
+    ({"55P03", "57014"}, DatabaseUnavailable, "{} took too long; look at its load and its locks"),
+    (
+        _UNDONE_BY_THE_SERVER,
+        DatabaseUnavailable,
+        "{} is too busy with conflicting changes; try again",
+    ),
+)
 _GONE = ("08", "53", "57P", "25P03")  # connection, resources, shutting down, idle for too long
 
 _REASON = re.compile(r"(?:.*failed: )?(?:FATAL: +)?(.*)")
@@ -249,32 +258,23 @@ def explain(error: SQLAlchemyError, where: str) -> DatabaseUnavailable | None:
     """Return the error as a sentence about the server, or None if that is not to blame."""
     if isinstance(error, PoolTimeout):
         return DatabaseUnavailable(f"all connections to {where} are busy; try again")
-    if isinstance(error, DBAPIError):
-        return _explain_driver(error, where)
-    return None
-
-
-def sqlstate_of(error: DBAPIError) -> str:
-    """Return PostgreSQL's code of the error, empty for one that did not come from the server."""
-    return getattr(error.orig, "sqlstate", None) or ""
-
-
-def _explain_driver(error: DBAPIError, where: str) -> DatabaseUnavailable | None:
+    if not isinstance(error, DBAPIError):
+        return None
     state = sqlstate_of(error)
-    if state in _FULL:
-        return DatabaseFull(f"the disk of {where} is full; free some, nothing was saved meanwhile")
-    if state in _READ_ONLY:
-        return DatabaseReadOnly(f"{where} is read-only; point the URL at the primary server")
-    if state in _BUSY:
-        return DatabaseUnavailable(f"{where} took too long; look at its load and its locks")
-    if state in _UNDONE_BY_THE_SERVER:
-        return DatabaseUnavailable(f"{where} is too busy with conflicting changes; try again")
+    for states, kind, text in _TROUBLES:
+        if state in states:
+            return kind(text.format(where))
     if state.startswith(_GONE) or error.connection_invalidated or _is_connecting(error):
         return DatabaseUnavailable(
             f"{where} does not answer: {_reason(error)}; "
             "check that it runs and that the database URL is right"
         )
     return None
+
+
+def sqlstate_of(error: DBAPIError) -> str:
+    """Return PostgreSQL's code of the error, empty for one that did not come from the server."""
+    return getattr(error.orig, "sqlstate", None) or ""
 
 
 def _is_connecting(error: DBAPIError) -> bool:

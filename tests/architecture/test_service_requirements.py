@@ -17,7 +17,6 @@ BROUGHT = {
     "modal_proto": "modal",
     "opentelemetry": "opentelemetry-api",
     "pydantic_core": "pydantic",
-    "urllib3": "docker",
 }
 """Packages that come with something that is required."""
 OF_DATABASES = {"alembic", "psycopg"}

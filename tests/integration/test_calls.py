@@ -187,15 +187,6 @@ async def test_without_a_valid_token_nothing_is_said(
     assert "wrong" not in caplog.text
 
 
-async def test_a_token_is_of_this_server_only(served: Running, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    await asyncio.to_thread(other.mkdir)
-    async with running(other) as second, second.channels() as channels:
-        at_first = turn_pb2_grpc.TurnServiceStub(channels.at(str(served.address)))
-        error = await failure(at_first.GetTurn(turn_pb2.GetTurnRequest()))
-    assert reason_of(error) is Reason.UNAUTHENTICATED
-
-
 async def test_a_probe_needs_no_identity_but_a_watcher_does(served: Running) -> None:
     async with grpc.aio.insecure_channel(str(served.address)) as channel:
         health = health_pb2_grpc.HealthStub(channel)

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 from importlib.metadata import version
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -127,28 +126,6 @@ async def test_a_version_starts_on_newer_tables_unless_what_it_needs_was_taken_a
     # Whatever the older one did, the newer one finds what it made.
     assert await database.read(schema) == before
     assert await stamp(database) == later.HEAD
-
-
-async def test_a_newer_file_that_was_made_at_once_is_known_as_well(tmp_path: Path) -> None:
-    for contracts in ("", "99.0.0"):
-        later = await asyncio.to_thread(later_version, tmp_path / (contracts or "none"), contracts)
-        async with Database(f"sqlite:///{tmp_path}/{contracts}.db", "test") as database:
-            await prepare(database, later)
-            with pytest.raises(DatabaseMismatch) if contracts else nullcontext():
-                await prepare(database, migrations)
-
-
-async def test_a_newer_database_that_does_not_say_who_can_use_it_is_refused(
-    database: Database,
-) -> None:
-    await prepare(database, migrations)
-    for statement in (
-        "UPDATE alembic_version SET version_num = '0003'",
-        "DROP TABLE oldest_release",
-    ):
-        await database.migrate(lambda c, text=statement: c.execute(sa.text(text)))
-    with pytest.raises(DatabaseMismatch, match="newer than this version"):
-        await prepare(database, migrations)
 
 
 def later_version(folder: Path, contracts: str) -> ModuleType:

@@ -31,7 +31,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
 from executor_service.backends.docker import probe as docker_probe
-from executor_service.backends.docker.container import Walls, tmpfs_sizes
+from executor_service.backends.docker.container import Walls, check_memory
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker.sockets import BIRTH_SOCKET, Birth, BoxSockets
@@ -98,9 +98,7 @@ class DockerBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a container and start it."""
-        in_memory = sum(tmpfs_sizes(spec.limits).values()) + SKILLS_BYTES
-        if in_memory >= spec.limits.memory_bytes:
-            raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+        check_memory(spec.limits, SKILLS_BYTES)
         if not self._is_probed:
             await self.probe()
         try:

@@ -14,6 +14,7 @@ from executor_service.backends.docker.gvisor import host_pids
 from executor_service.backends.docker.sockets import BIRTH
 from executor_service.backends.docker.supervisor_volume import FOLDER
 from executor_service.backends.docker.users import BoxUser
+from executor_service.errors import BoxCreateFailed
 
 if TYPE_CHECKING:
     from docker.types import Mount
@@ -107,6 +108,12 @@ def tmpfs_sizes(limits: Limits) -> dict[str, int]:
         "/run": limits.tmp_bytes // 8,
         "/dev/shm": limits.tmp_bytes // 8,  # noqa: S108
     }
+
+
+def check_memory(limits: Limits, more_bytes: int = 0) -> None:
+    """BoxCreateFailed where files in memory could take all that a box may have."""
+    if sum(tmpfs_sizes(limits).values()) + more_bytes >= limits.memory_bytes:
+        raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
 
 
 def seccomp_profile() -> str:

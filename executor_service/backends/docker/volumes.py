@@ -101,26 +101,15 @@ class VolumeStore:
         sizes = await self.measure(dict.fromkeys(workspaces, 0))
         gone: list[Path] = []
         for workspace in workspaces:
-            if workspace not in sizes:
-                is_gone = await self._is_gone(workspace)
-            elif is_gone := sizes[workspace] == _NOTHING:
+            if workspace in sizes:
+                if sizes[workspace] != _NOTHING:
+                    continue
                 try:
                     await self.remove(workspace)
                 except WorkspaceInUse:
-                    is_gone = False
-            if is_gone:
-                gone.append(workspace)
+                    continue
+            gone.append(workspace)
         return gone
-
-    async def _is_gone(self, workspace: Path) -> bool:
-        """Whether there is no volume of that name, whoever it belongs to."""
-        try:
-            await self._engine.ask("GET", f"/volumes/{volume_of(workspace)}")
-        except EngineRefused as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise BackendError(f"the engine does not show the volume: {error}") from error
-            return True
-        return False
 
     async def _ask(self, mounts: _Mounts, **wanted: Any) -> dict[str, Any]:
         request = json.dumps({**wanted, "within_s": _WORK_DEADLINE_S})

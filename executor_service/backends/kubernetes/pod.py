@@ -19,10 +19,9 @@ from executor_service.backends.base import (
     labels_of,
 )
 from executor_service.backends.bridge import PYTHON, supervisor_arguments
-from executor_service.backends.docker.container import tmpfs_sizes
+from executor_service.backends.docker.container import check_memory, tmpfs_sizes
 from executor_service.backends.kubernetes.api import Json, part
 from executor_service.config import KubernetesConfig
-from executor_service.errors import BoxCreateFailed
 
 NAME = "kubernetes"
 CONTAINER = "sandbox"
@@ -85,8 +84,7 @@ def manifest(
     lifetime_s: float = _LIFETIME_S,
 ) -> Json:
     """The pod, as the API wants it; the cluster itself ends it after its lifetime."""
-    if sum(tmpfs_sizes(spec.limits).values()) >= spec.limits.memory_bytes:
-        raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+    check_memory(spec.limits)
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -7,8 +7,6 @@ something between the pod and here keeps a dead connection open.
 import asyncio
 import logging
 
-from msgspec import Struct, field
-
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.kubernetes.status import why_gone
 from executor_service.backends.kubernetes.stream import ExecStream
@@ -20,45 +18,37 @@ _PAUSE_S = 2.0
 log = logging.getLogger(__name__)
 
 
-class _Guarded(Struct):
-    """A pod that is a box of ours."""
-
-    streams: set[ExecStream] = field(default_factory=set[ExecStream])
-    is_lost: bool = False
-
-
 class PodWatch:
     """Cuts the streams into pods that are lost; runs once there is a pod to look after."""
 
     def __init__(self, pods: Pods, selector: str) -> None:
         self._pods = pods
         self._selector = selector
-        self._guarded: dict[str, _Guarded] = {}
+        self._streams: dict[str, set[ExecStream]] = {}
         self._complaint = ""
         self._workers = Workers()
 
     def guard(self, uid: str) -> None:
         """Look after a pod from now on, until it is forgotten."""
-        self._guarded.setdefault(uid, _Guarded())
+        self._streams.setdefault(uid, set())
         if not self._workers:
             self._workers.start("watch of pods", self._run())
 
     def hold(self, uid: str, stream: ExecStream) -> None:
         """Cut this stream, too, when the pod is lost, which it may be already."""
-        pod = self._guarded.get(uid)
-        if pod is None or pod.is_lost:
-            stream.cut()
+        if uid in self._streams:
+            self._streams[uid] = {one for one in self._streams[uid] if not one.is_over} | {stream}
         else:
-            pod.streams = {one for one in pod.streams if not one.is_over} | {stream}
+            stream.cut()
 
     def forget(self, uid: str) -> None:
         """Look after a pod no more."""
-        self._guarded.pop(uid, None)
+        self._streams.pop(uid, None)
 
     async def close(self) -> None:
         """Look after none."""
         async with self._workers:
-            self._guarded.clear()
+            self._streams.clear()
 
     async def _run(self) -> None:
         while True:
@@ -74,7 +64,7 @@ class PodWatch:
 
     async def _look(self) -> None:
         """Compare with what there is now."""
-        missing = {uid for uid, pod in self._guarded.items() if not pod.is_lost}
+        missing = set(self._streams)
         if not missing:
             return
         for pod in (await self._pods.list(self._selector))["items"]:
@@ -82,12 +72,5 @@ class PodWatch:
             if not why_gone(pod, uid):
                 missing.discard(uid)
         for uid in missing:
-            self._lose(uid)
-
-    def _lose(self, uid: str) -> None:
-        pod = self._guarded.get(uid)
-        if pod is not None:
-            pod.is_lost = True
-            for stream in pod.streams:
+            for stream in self._streams.pop(uid, ()):
                 stream.cut()
-            pod.streams.clear()

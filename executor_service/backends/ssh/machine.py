@@ -43,7 +43,7 @@ class Machine:
     ) -> Answer:
         """Run a command to its end; BackendUnavailable when the machine cannot be asked."""
         return await self._call(
-            lambda connection: connection.run(command, sent, deadline_s), deadline_s, _nothing
+            lambda connection: connection.run(command, sent, deadline_s), deadline_s
         )
 
     async def stream(self, command: str) -> SocketStream:
@@ -61,7 +61,10 @@ class Machine:
         self._pool.shutdown(wait=False)
 
     async def _call(
-        self, job: Callable[[Connection], T], deadline_s: float, undo: Callable[[T], None]
+        self,
+        job: Callable[[Connection], T],
+        deadline_s: float,
+        undo: Callable[[T], object] = lambda _: None,
     ) -> T:
         """Do job in a thread; what comes of it too late is undone."""
         future = self._pool.submit(self._with_connection, job)
@@ -117,11 +120,7 @@ class Machine:
             return connection, True
 
 
-def _undo(late: "Future[T]", undo: Callable[[T], None]) -> None:
+def _undo(late: "Future[T]", undo: Callable[[T], object]) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         if not late.cancelled() and late.exception() is None:
             undo(late.result())
-
-
-def _nothing(_result: object) -> None:
-    pass

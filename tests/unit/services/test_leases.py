@@ -123,9 +123,3 @@ async def test_leases_of_earlier_lives_end_at_once(table: Work) -> None:
     taken = await table.claimed("w1", reborn)
     assert taken.epoch == 2
     assert await table.claim("w2", OTHER) is None
-
-
-async def test_every_life_of_an_instance_is_another_owner() -> None:
-    first, second = new_owner("agent-0"), new_owner("agent-0")
-    assert first.instance == second.instance
-    assert str(first) != str(second)

@@ -92,7 +92,3 @@ async def test_the_servers_status_is_what_is_counted() -> None:
 
 async def test_what_was_still_to_be_read_of_a_call_that_went_well_is_said_to_be_lost() -> None:
     assert (await refusal((grpc.StatusCode.OK, "", ()), OWN)).details() == WRITTEN_TOO_LATE
-
-
-async def test_the_call_itself_can_be_cancelled() -> None:
-    assert SentStream(RacedCall()).cancel()
