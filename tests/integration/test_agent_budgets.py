@@ -7,15 +7,12 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-import sqlalchemy as sa
 
-from agent_service.storage.schema import budget_reservation
 from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from services.database import Database
 from services.errors import Reason, reason_of
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
@@ -236,30 +233,6 @@ async def test_what_an_interrupted_call_had_reserved_is_free_and_what_it_said_is
     assert running.reserved.micro_usd >= 50_000
     assert running.spent.micro_usd == stood.reserved.micro_usd == 0
     assert stood.spent.micro_usd == events[-1].turn_finished.usage.cost_micro_usd > 0
-
-
-async def test_the_reservation_of_an_owner_that_is_gone_does_not_count(
-    tmp_path: Path, database_url: str
-) -> None:
-    await configure(tmp_path)
-    script = answers({"text": "Hel", "hang_after": 1}, HI)
-    async with fake_model(script) as model:
-        async with agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client:
-            await set_budget(client, DAY, usd=0.06)
-            turn = await client.start("hi")
-            await client.until_it_says_something(turn.turn_id)
-        async with Database(database_url, "agent") as database:
-            (left,) = await database.read(lambda c: c.execute(sa.select(budget_reservation)).all())
-        async with agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client:
-            # There is room for one call only: what the first attempt had reserved must not count.
-            events = await client.watch(turn.turn_id)
-            stood = await standing(client)
-        async with Database(database_url, "agent") as database:
-            after = await database.read(lambda c: c.execute(sa.select(budget_reservation)).all())
-    assert (left.turn_id, left.epoch) == (turn.turn_id, 1)
-    assert answer(events) == "Hi."
-    assert (stood.spent.micro_usd, stood.reserved.micro_usd) == (10_000, 0)
-    assert after == []
 
 
 async def test_what_is_set_is_stronger_than_the_config_until_it_is_unset(tmp_path: Path) -> None:

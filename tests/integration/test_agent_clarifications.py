@@ -146,18 +146,6 @@ async def test_a_run_of_a_job_asks_nobody_unless_it_asks_for_that(tmp_path: Path
     assert "clarify" in offered[-1]
 
 
-async def test_a_turn_that_waits_for_an_answer_can_be_interrupted(tmp_path: Path) -> None:
-    async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
-        started = await client.start("draw")
-        question = await asked(client, started.turn_id)
-        request = turn_pb2.InterruptTurnRequest(turn_id=started.turn_id)
-        await client.turns.InterruptTurn(request)
-        events = await client.watch(started.turn_id)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await give(client, "late", clarification_id=question.clarification_id)
-    assert events[-1].turn_finished.HasField("cancelled")
-
-
 @pytest.mark.parametrize(
     ("text", "fields"),
     [(" ", {"session_id": "s"}), ("x" * 100_001, {"session_id": "s"}), ("a", {})],

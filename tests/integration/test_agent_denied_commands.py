@@ -13,7 +13,6 @@ from services.ids import new_id
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_clarifications import asked
-from tests.integration.test_agent_steering import STEER
 from tests.integration.test_agent_web import answers, call
 
 DONE = {"text": "done"}
@@ -65,20 +64,6 @@ async def test_what_a_command_does_is_not_done_by_a_tool(
         assert f"may not say /{denied} here" in results(model)[0]
         await said(client, "again", "retry")
         assert "may not say" not in results(model)[-1]
-
-
-async def test_words_that_join_a_turn_bring_what_is_denied_to_them(tmp_path: Path) -> None:
-    script = {"rules": [{"user": "work", "steps": [WAIT, KEEP, DONE]}, {"steps": [KEEP, DONE]}]}
-    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
-        work = await begun(client, "work")
-        await model.until(lambda: len(model.requests) == 1)
-        await begun(client, "remember tea", "memory show", busy_mode=STEER)
-        assert answer(await client.watch(work.turn_id)) == "done"
-        joined, refused = results(model)
-        assert "remember tea" in joined
-        assert REFUSED in refused
-        await said(client, "and now")
-        assert REFUSED not in results(model)[-1], "it is answered, and over"
 
 
 async def test_an_answer_brings_it_also_where_the_agent_is_another_by_then(

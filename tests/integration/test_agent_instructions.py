@@ -37,12 +37,3 @@ async def test_models_that_announce_are_told_to_act(
         system = model.bodies[0]["messages"][0]["content"]
     assert TOOL_USE in system
     assert (TOOL_USE_ENFORCED in system) is is_told
-
-
-async def test_what_a_session_is_told_stays(tmp_path: Path) -> None:
-    async with fake_model(answers({"text": "Yes."})) as model:
-        for model_id in ("gpt-9", "scripted"):
-            async with agent(tmp_path, model.url, HERMES_MODEL=model_id) as client:
-                await client.ask("hi")
-        systems = {body["messages"][0]["content"] for body in model.bodies}
-    assert [TOOL_USE_ENFORCED in system for system in systems] == [True]

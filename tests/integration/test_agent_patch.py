@@ -41,17 +41,6 @@ async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str)
     assert "does not stand" in await tools.refusal("patch", **change)
 
 
-async def test_a_patch_keeps_line_ends_and_encoding(tools: Tools, folder: str) -> None:
-    path = f"{folder}/a"
-    await tools.shell(rf"printf 'caf\351\r\nold\r\n' >{path}")
-    change = {"mode": "replace", "path": path, "old_string": "old"}
-    await tools.text("patch", **change, new_string="new")
-    shown = await tools.shell(f"od -An -c {path}")
-    assert shown.split() == ["c", "a", "f", "351", r"\r", r"\n", "n", "e", "w", r"\r", r"\n"]
-    change["old_string"] = "new"
-    assert "Latin-1" in await tools.refusal("patch", **change, new_string="\u2192")
-
-
 async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
     change = {"mode": "replace", "old_string": "a", "new_string": "b"}
     await tools.shell(rf"printf 'a\0b' >{folder}/binary")

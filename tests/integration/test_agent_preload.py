@@ -46,10 +46,6 @@ async def test_the_sdk_is_loaded_without_a_turn(tmp_path: Path) -> None:
     assert loaded == "loaded"
 
 
-async def test_usually_it_waits_for_one(tmp_path: Path) -> None:
-    assert await lines_of(tmp_path, "lazy", "http://127.0.0.1:9/v1") == ["ready False"]
-
-
 async def test_a_start_without_a_model_goes_on(tmp_path: Path) -> None:
     ready, *_ = await lines_of(tmp_path, "preload", "")
     assert ready.startswith("ready")

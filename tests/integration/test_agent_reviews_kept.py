@@ -2,21 +2,17 @@
 
 import asyncio
 import json
-import signal
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_service.storage.reviews import turn_id_of
-from agent_service.storage.schema import review
 from hermes.agent.v1 import usage_pb2 as pb
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import fake_telegram
 from tests.integration.agent_parts import AgentClient, agent
 from tests.integration.test_agent_budgets import SESSION, limit_reached, set_budget, stub_of
-from tests.integration.test_agent_takeover import Stage, staged
 from tests.integration.test_gateway_telegram import again
 
 PROMPT = "look back at the conversation above"
@@ -111,39 +107,3 @@ async def test_the_person_is_told_what_was_kept_as_it_is_set(
         assert telegram.texts(1) == ["well", *told]
         kept = await asyncio.to_thread(lambda: list(tmp_path.rglob("memories/USER.md")))
         assert bool(kept) is bool(of_review)
-
-
-async def _started(stage: Stage) -> int:
-    return len(await stage.rows(review))
-
-
-@pytest.mark.timeout(120)
-async def test_calls_are_counted_exactly_where_a_replica_is_killed(
-    tmp_path: Path, postgres_url: str
-) -> None:
-    """Six answers with calls, three in a turn whose replica is killed, and the tenth."""
-    script = _script(
-        {"user": "six", "steps": [*[PLAN] * 6, WELL]},
-        {"user": "three", "steps": [PLAN, [SLOW, PLAN], PLAN, WELL]},
-        {"user": "one", "steps": [PLAN, WELL]},
-    )
-    async with staged(tmp_path, postgres_url, script) as stage, AsyncExitStack() as stack:
-        first, second = [
-            await stack.enter_async_context(stage.agent(name)) for name in ("first", "second")
-        ]
-        async with first.client() as client:
-            await client.ask("six")
-        async with second.client() as client:
-            turn_id = (await client.start("three")).turn_id
-            await stage.model.until(lambda: len(stage.model.requests) == 9)
-        second.signal(signal.SIGKILL)
-        await second.ended()
-        async with first.client() as client:
-            await client.watch(turn_id)
-            assert await _started(stage) == 0
-            await client.watch(await _review_of(client, "one"))
-            assert await _started(stage) == 1
-            await client.ask("six")
-        assert await _started(stage) == 1
-    told = [str(body["messages"][-1]) for body in stage.model.bodies]
-    assert ["# Skills" in text for text in told if PROMPT in text] == [True]

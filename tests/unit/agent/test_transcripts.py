@@ -52,24 +52,6 @@ def test_what_was_written_is_read_again() -> None:
     assert read.messages[1].reasoning == "hm"
 
 
-def test_a_picture_leaves_a_word_behind() -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    said = [{"type": "text", "text": "what is this?"}, picture]
-    read = parse(
-        {
-            "session_id": "s",
-            "messages": [
-                {"role": "user", "content": [picture]},
-                {"role": "user", "content": said},
-                {"role": "user", "content": [{"type": "text", "text": ""}]},
-            ],
-        }
-    )
-    texts = [one.content["content"] for one in read.messages]
-    lost = "[image that was not kept]"
-    assert texts == [lost, f"what is this?\n{lost}", ""]
-
-
 def test_times_may_be_numbers_texts_or_missing() -> None:
     said = [
         {"role": "user", "content": "a", "timestamp": 1735787045},
