@@ -128,7 +128,7 @@ def build(
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(models.consult, spending).of)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
-    reviews = Reviews(database, reach.messenger, learning, clock, workers)
+    reviews = Reviews(database, reach.messenger, learning, clock)
     after = _following(config, settings, database, models, parts, spending, workers)
     books = Books(spending, Nudges(learning), (*after, reviews.after))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)

@@ -1,8 +1,10 @@
 """Turns that look back at a conversation: begun when somebody asks, and told of in a line."""
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,8 +33,7 @@ from agent_service.storage.schema import turn as turn_rows
 from agent_service.storage.session_changes import hold, hold_idle
 from services.clock import Clock
 from services.database import Database
-from services.errors import DatabaseUnavailable, Draining, FailedPrecondition
-from services.lifecycle import Workers
+from services.errors import DatabaseUnavailable, FailedPrecondition
 
 LOOK_S = 60.0
 """How often reviews are looked for of which nobody was told: whoever drove them was lost."""
@@ -89,26 +90,22 @@ class Reviews:
         messenger: Messenger,
         policy: NudgePolicy,
         clock: Clock,
-        workers: Workers,
     ) -> None:
         self._database = database
         self._messenger = messenger
         self._policy = policy
         self._clock = clock
-        self._workers = workers
+        self._ended = asyncio.Event()
 
     async def after(self, turn: LiveTurn) -> None:
         """Tell of a review that has ended, beside what comes next."""
-        if turn.kind != REVIEW:
-            return
-        try:
-            self._workers.start(f"news of {turn.id}", self._tell_of(turn.id))
-        except Draining:
-            _log.info("the review is told of after the next start")
+        if turn.kind == REVIEW:
+            self._ended.set()
 
     async def run(self) -> None:
-        """Tell of reviews whose drivers were lost before they could, until cancelled."""
+        """Tell of reviews that have ended, until cancelled."""
         while True:
+            self._ended.clear()
             try:
                 for found in await self._database.read(
                     lambda conn: reviews.untold(conn, TOLD_AT_ONCE)
@@ -116,7 +113,9 @@ class Reviews:
                     await self._tell(found)
             except DatabaseUnavailable as error:
                 _log.warning("reviews are not told of: %s", error)
-            await self._clock.sleep(LOOK_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._ended.wait()
 
     async def last(self, request: TurnRequest) -> TurnInfo:
         """Have the agent look back for the last time at a session that is left.
@@ -138,11 +137,6 @@ class Reviews:
             return turns.get(conn, request.turn_id, request.profile)
 
         return await self._database.write(write)
-
-    async def _tell_of(self, turn_id: str) -> None:
-        found = await self._database.read(lambda conn: reviews.untold_of(conn, turn_id))
-        if found is not None:
-            await self._tell(found)
 
     async def _tell(self, found: Untold) -> None:
         gained = await self._database.read(lambda conn: _gained(conn, found))

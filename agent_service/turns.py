@@ -54,33 +54,27 @@ _Draft = SessionDraft | None
 
 
 class Conversations:
-    """The conversations used last, so that a hot session is not read again."""
+    """The last turns of the sessions used last, so that a hot session is not read again."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, journal.Hot] = OrderedDict()
+        self._kept: OrderedDict[str, LiveTurn] = OrderedDict()
         self._bytes = 0
 
-    def get(self, session_id: str) -> journal.Hot | None:
-        """The conversation with its system prompt, as it was at the end of its last turn here."""
+    def get(self, session_id: str) -> LiveTurn | None:
+        """The session's last turn here, as it was at its end."""
         return self._kept.get(session_id)
 
     def keep(self, turn: LiveTurn) -> None:
         """Remember a session after a turn of it."""
         before = self._kept.pop(turn.session_id, None)
-        hot = journal.Hot(
-            turn.revision,
-            turn.message_count,
-            turn.messages,
-            turn.compaction,
-            turn.overlay,
-            turn.tokens_per_byte,
-            turn.kept,
-        )
-        self._kept[turn.session_id] = hot
-        self._bytes += hot.size_bytes - (before.size_bytes if before else 0)
+        self._kept[turn.session_id] = turn
+        self._bytes += _size_bytes(turn) - (_size_bytes(before) if before else 0)
         while len(self._kept) > HOT_SESSIONS or self._bytes > HOT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
-            self._bytes -= oldest.size_bytes
+            self._bytes -= _size_bytes(self._kept.popitem(last=False)[1])
+
+
+def _size_bytes(turn: LiveTurn) -> int:
+    return sum(map(len, turn.messages))
 
 
 class Ownership(Struct, frozen=True):
@@ -89,11 +83,6 @@ class Ownership(Struct, frozen=True):
     claimant: Claimant
     replicas: Replicas
     defaults: journal.Defaults
-
-
-class _Taken(Struct, frozen=True):
-    claimed: Claimed
-    loaded: journal.Loaded
 
 
 class Turns:
@@ -135,13 +124,13 @@ class Turns:
         return await unbroken(self._start(request, model, draft))
 
     async def _start(self, request: TurnRequest, model: str, draft: _Draft) -> TurnInfo:
-        hot, now = self._conversations.get(request.session_id), self._clock.now()
+        last, now = self._conversations.get(request.session_id), self._clock.now()
 
-        def store(conn: Connection) -> tuple[Stored, _Taken | None]:
+        def store(conn: Connection) -> tuple[Stored, journal.Loaded | None]:
             stored = turns.store(conn, request, model, draft, now)
             if not stored.is_new or stored.waits:
                 return stored, None
-            return stored, self._take(conn, request.turn_id, hot, now)
+            return stored, self._take(conn, request.turn_id, last, now)
 
         since = self._clock.monotonic()
         stored, taken = await self._write_once_more_on_conflict(store)
@@ -231,15 +220,15 @@ class Turns:
         for driving in list(self._driven.values()):
             driving.stop(Stop.DETACH)
 
-    async def _drive(self, taken: _Taken, since: float) -> None:
-        turn, claimed = taken.loaded.turn, taken.claimed
+    async def _drive(self, taken: journal.Loaded, since: float) -> None:
+        turn, claimed = taken.turn, taken.claimed
         if self._draining:
             leases = self._claimant.leases
             await self._database.write(lambda conn: leases.release(conn, turn.lease))
             return
         stopped = Stop.INTERRUPT if claimed.cancel_requested else None
         driving = Driving(
-            turn, TurnStream(taken.loaded.recorded, turn.epoch, turn.profile), stopped=stopped
+            turn, TurnStream(taken.recorded, turn.epoch, turn.profile), stopped=stopped
         )
         self._driven[turn.id] = driving
         self.watching.owned(turn.id)
@@ -308,14 +297,14 @@ class Turns:
         self,
         conn: Connection,
         turn_id: str,
-        hot: journal.Hot | None,
+        last: LiveTurn | None,
         now: datetime,
-    ) -> _Taken | None:
+    ) -> journal.Loaded | None:
         """Claim a turn and load it; None when somebody else was faster."""
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
-        return _Taken(claimed, journal.load(conn, claimed, self._defaults, hot))
+        return journal.load(conn, claimed, self._defaults, last)
 
     async def _waiting_sessions(self) -> set[str]:
         return set(await self._database.read(claims.waiting_sessions))

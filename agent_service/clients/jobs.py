@@ -76,16 +76,18 @@ class SchedulerJobs:
     async def take(self, profile: str, job_id: str, step: Step) -> None:
         """Pause, resume or remove a job."""
         named = {"profile": profile, "job_id": job_id}
-        match step:
-            case Step.PAUSE:
-                pause = job_pb2.PauseJobRequest(**named)
-                await self._ask(lambda stub: stub.PauseJob(pause, timeout=CALL_S))
-            case Step.RESUME:
-                resume = job_pb2.ResumeJobRequest(**named)
-                await self._ask(lambda stub: stub.ResumeJob(resume, timeout=CALL_S))
-            case Step.REMOVE:
-                delete = job_pb2.DeleteJobRequest(**named)
-                await self._ask(lambda stub: stub.DeleteJob(delete, timeout=CALL_S))
+        calls: Mapping[Step, Callable[[_Stub], Awaitable[object]]] = {
+            Step.PAUSE: lambda stub: stub.PauseJob(
+                job_pb2.PauseJobRequest(**named), timeout=CALL_S
+            ),
+            Step.RESUME: lambda stub: stub.ResumeJob(
+                job_pb2.ResumeJobRequest(**named), timeout=CALL_S
+            ),
+            Step.REMOVE: lambda stub: stub.DeleteJob(
+                job_pb2.DeleteJobRequest(**named), timeout=CALL_S
+            ),
+        }
+        await self._ask(calls[step])
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:
         """Begin a run now, once for each id."""

@@ -85,36 +85,16 @@ class Defaults(Struct, frozen=True):
     unattended: Unattended
 
 
-class Hot(Struct, frozen=True):
-    """A session's conversation in memory, and of which state of the session it is."""
-
-    revision: int
-    message_count: int
-    messages: list[bytes]
-    compaction: Compaction
-    overlay: Overlay
-    tokens_per_byte: float
-    kept: dict[str, Any]
-
-    @property
-    def size_bytes(self) -> int:
-        """What its messages take."""
-        return sum(map(len, self.messages))
-
-    def is_of(self, revision: int, message_count: int) -> bool:
-        """Whether the session is still in that state: messages may also have been taken out."""
-        return (revision, message_count) == (self.revision, self.message_count)
-
-
 class Loaded(Struct, frozen=True):
-    """A turn as its new owner finds it."""
+    """A claimed turn as its new owner finds it."""
 
+    claimed: Claimed
     turn: LiveTurn
     recorded: list[events.Recorded]
 
 
-def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None) -> Loaded:
-    """The claimed turn, with the conversation that is in memory if that is still the whole one."""
+def load(conn: Connection, claimed: Claimed, defaults: Defaults, last: LiveTurn | None) -> Loaded:
+    """The claimed turn, with the conversation as `last` has left it if that is still all of it."""
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
@@ -151,12 +131,14 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
     )
     if request.script and (begun or _awaits_script(steps)):
         live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
-    if begun and hot is not None and hot.is_of(begun.revision, begun.message_count):
+    # Messages may also have been taken out since, which the revision tells.
+    state = begun and (begun.revision, begun.message_count)
+    if begun and last is not None and (last.revision, last.message_count) == state:
         said = [] if begun.message is None else [begun.message]
-        live.messages, live.compaction = [*hot.messages, *said], hot.compaction
-        live.overlay, live.kept = hot.overlay, dict(hot.kept)
-        live.tokens_per_byte = hot.tokens_per_byte
-        return Loaded(live, list(begun.events))
+        live.messages, live.compaction = [*last.messages, *said], last.compaction
+        live.overlay, live.kept = last.overlay, dict(last.kept)
+        live.tokens_per_byte = last.tokens_per_byte
+        return Loaded(claimed, live, list(begun.events))
     live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
     live.tokens_per_byte = get_session_state(conn, live.session_id, TOKENS_PER_BYTE) or 0.0
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
@@ -168,7 +150,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, hot: Hot | None
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),
     ]
-    return Loaded(live, list(begun.events) if begun else events_after(conn, lease.id, 0))
+    return Loaded(claimed, live, list(begun.events) if begun else events_after(conn, lease.id, 0))
 
 
 def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:

@@ -155,12 +155,6 @@ def untold(conn: Connection, most: int) -> Sequence[Untold]:
     return [_untold(conn, row) for row in rows]
 
 
-def untold_of(conn: Connection, turn_id: str) -> Untold | None:
-    """A review of which nobody was told yet; None where nobody is to be."""
-    row = conn.execute(_ENDED.where(review_row.c.turn_id == turn_id)).one_or_none()
-    return None if row is None or row.is_told else _untold(conn, row)
-
-
 def told(conn: Connection, turn_id: str) -> None:
     """Nobody has to be told of a review any more."""
     row = sa.update(review_row).where(review_row.c.turn_id == turn_id)
