@@ -21,17 +21,21 @@ PLACEHOLDER = "[This result of {count} characters was left out to save room; run
 class Compaction(Struct, frozen=True):
     """How a session's messages, numbered from 1, are sent."""
 
-    head: int
+    head: int = 0
     """The first messages, which are sent as they are."""
-    through: int
+    through: int = 0
     """The last message for which the summary stands; equal to `head` where there is none."""
-    pruned: int
+    pruned: int = 0
     """The last message whose result, if it is a long one, is left out."""
     summary: str = ""
     """The message that stands for what is left out, encoded."""
 
+    def is_of(self, last: int) -> bool:
+        """Whether it says something of no message behind the last one."""
+        return max(self.through, self.pruned) <= last
 
-NOTHING = Compaction(0, 0, 0)
+
+NOTHING = Compaction()
 
 
 class Conversation(Struct, frozen=True):

@@ -7,12 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service import events
 from agent_service.calls import Decided, PendingCall, StepState
-from agent_service.context.compaction import Compaction, sent
+from agent_service.context.compaction import NOTHING, sent
 from agent_service.events import Decision
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
@@ -20,7 +20,7 @@ from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, UNATTENDED_KINDS, Switched, TurnRequest, Unattended
 from agent_service.storage import approvals, denials, reviews
 from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
-from agent_service.storage.schema import approval, compaction, message, session, step, turn
+from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
@@ -32,11 +32,9 @@ from agent_service.storage.turns import (
     insert_steps,
 )
 from agent_service.transition import Transition
-from services.database import Prepared, upsert
+from services.database import Prepared
 from services.leases import LeaseTable
 
-_COMPACTION = sa.select(compaction).where(compaction.c.session_id == bindparam("session_id"))
-_COMPACT = upsert(compaction, ("session_id",), ("head", "through", "pruned", "summary"))
 _MESSAGES = (
     sa.select(message.c.sequence, message.c.role, message.c.content, message.c.turn_id)
     .where(
@@ -99,6 +97,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, last: LiveTurn 
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
     request: TurnRequest = row.request
+    before = begun.message_count if begun else row.message_count
     switched = request.switched or Switched("", request.model)
     live = LiveTurn(
         id=row.id,
@@ -114,9 +113,7 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, last: LiveTurn 
         toolsets=frozenset(request.granted),
         messages=[],
         revision=begun.revision if begun else row.revision,
-        message_count=begun.message_count + (begun.message is not None)
-        if begun
-        else row.message_count,
+        message_count=before + bool(begun and begun.message),
         sequence=row.last_sequence + (len(begun.events) if begun else 0),
         steps=1 if begun else len(steps),
         started_at=row.created_at,
@@ -125,6 +122,8 @@ def load(conn: Connection, claimed: Claimed, defaults: Defaults, last: LiveTurn 
         usage=row.usage,
         session_usage=row.session_usage - row.usage,
         request=request,
+        # A turn that begins may have taken back what was condensed.
+        compaction=row.compaction if row.compaction.is_of(before) else NOTHING,
         denied=begun.denied if begun else frozenset(request.denied),
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
@@ -191,8 +190,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     if transition.after.waits_for_person:
         approvals.ask(conn, transition)
     if transition.compacted is not None:
-        made = asdict(transition.compacted.compaction)
-        conn.execute(_COMPACT, {"session_id": live.session_id, **made})
+        its_row = sa.update(session).where(session.c.id == live.session_id)
+        conn.execute(its_row.values(compaction=transition.compacted.compaction))
 
 
 def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
@@ -232,9 +231,6 @@ def _awaits_script(steps: Sequence[sa.Row[Any]]) -> bool:
 
 def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     """The session's messages as they are sent; results of the running batch are put by."""
-    found = conn.execute(_COMPACTION, {"session_id": live.session_id}).one_or_none()
-    if found is not None:
-        live.compaction = Compaction(found.head, found.through, found.pruned, found.summary)
     asked = {
         "session_id": live.session_id,
         "head": live.compaction.head,

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, bindparam
 from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.prompt.review import review_prompt
 from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, TurnRequest, Unattended
-from agent_service.storage.schema import compaction, session, session_state, turn
 from agent_service.storage.schema import review as review_row
+from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import (
     MEMORY_LIMITS,
     OVERLAY,
@@ -121,7 +121,6 @@ def begin(
     conn.execute(copy(session, session.c.id == of, id=own, **made))
     is_kept = session_state.c.name.in_(_KEPT)
     conn.execute(copy(session_state, session_state.c.session_id == of, is_kept, session_id=own))
-    conn.execute(copy(compaction, compaction.c.session_id == of, session_id=own))
     conn.execute(sa.insert(turn), new_turn(review, digest, now))
     looked_at = conn.execute(_STATE_OF, {"session_id": of}).one()
     row = {

@@ -16,6 +16,7 @@ from sqlalchemy import (
     text,
 )
 
+from agent_service.context.compaction import Compaction
 from agent_service.events import Durable
 from agent_service.models.base import ToolCall
 from agent_service.requests import TurnRequest
@@ -51,6 +52,7 @@ session = Table(
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", Encoded(Usage), nullable=False),
+    Column("compaction", Encoded(Compaction), nullable=False, server_default="{}"),
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),
@@ -59,10 +61,10 @@ session = Table(
     Index("session_by_use", "profile", "updated_at"),
     Index("session_by_parent", "parent_session_id"),
 )
-"""`parent_session_id` is what it was branched from, what has handed a subagent its task, or what a
-review looks back at; that may be gone. `is_named` is true once a person has given it its title.
-`revision` grows whenever messages were taken out, so that a conversation in memory is known to be
-old."""
+"""`compaction` says how its messages are sent once it has become too long. `parent_session_id` is
+what it was branched from, what has handed a subagent its task, or what a review looks back at; that
+may be gone. `is_named` is true once a person has given it its title. `revision` grows whenever
+messages were taken out, so that a conversation in memory is known to be old."""
 
 turn = Table(
     "turn",
@@ -184,17 +186,6 @@ left_sandbox = Table(
     Column("left_at", UtcTime, nullable=False),
 )
 """Sandboxes at executors that could not be reached, whose sessions have gone on elsewhere."""
-
-compaction = Table(
-    "compaction",
-    metadata,
-    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
-    Column("head", BigInteger, nullable=False),
-    Column("through", BigInteger, nullable=False),
-    Column("pruned", BigInteger, nullable=False),
-    Column("summary", Text, nullable=False),
-)
-"""How the messages of a session that has become too long are sent."""
 
 session_state = Table(
     "session_state",

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service.context.compaction import NOTHING
 from agent_service.prompt.overlays import Overlay
 from agent_service.requests import REVIEW, SUBAGENT
 from agent_service.search.query import text_of
@@ -21,7 +22,6 @@ from agent_service.storage.schema import (
     LIVE_STATES,
     approval,
     approval_grant,
-    compaction,
     event,
     left_sandbox,
     message,
@@ -78,7 +78,6 @@ DELETED_BY_SESSION = (
     *(
         message,
         undone_message,
-        compaction,
         sandbox_binding,
         session_state,
         approval_grant,
@@ -149,19 +148,15 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "is_named": bool(wanted.title),
         "message_count": through,
         "usage": Usage(),
+        "compaction": row.compaction if row.compaction.is_of(through) else NOTHING,
         "revision": sessions.revision_after(-1, now),
         "created_at": now,
         "updated_at": now,
     }
     conn.execute(sessions.copy(session, session.c.id == old, id=new, **made))
-    for table, *ends in (
-        (message, message.c.sequence),
-        (session_state,),
-        (compaction, compaction.c.through, compaction.c.pruned),
-    ):
-        taken = (end <= through for end in ends)
-        of_old = table.c.session_id == old
-        conn.execute(sessions.copy(table, of_old, *taken, session_id=new))
+    said = message.c.session_id == old, message.c.sequence <= through
+    conn.execute(sessions.copy(message, *said, session_id=new))
+    conn.execute(sessions.copy(session_state, session_state.c.session_id == old, session_id=new))
     search_index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service import links
+from agent_service.context.compaction import NOTHING
 from agent_service.requests import JOBS, REVIEW
 from agent_service.storage.schema import message, session, session_state
 from agent_service.usage import Usage
@@ -100,6 +101,7 @@ def new_session(
         "sandbox_template": "",
         "message_count": 0,
         "usage": Usage(),
+        "compaction": NOTHING,
         "parent_session_id": None,
         "is_named": False,
         "revision": revision_after(-1, now),

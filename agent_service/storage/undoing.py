@@ -9,10 +9,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
+from agent_service.context.compaction import NOTHING
 from agent_service.requests import NOTICE
 from agent_service.search.query import text_of
 from agent_service.storage import search_index
-from agent_service.storage.schema import compaction, message, session, turn, undone_message
+from agent_service.storage.schema import message, session, turn, undone_message
 from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.storage.sessions import revision_after
 from services.database import UtcTime
@@ -91,7 +92,7 @@ def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
         return Undone(0, row.message_count, "")
     first = min(found.first for found in last)
     began = _message(conn, row.id, first)
-    _take_back(conn, row.id, first - 1, row.revision, wanted.undo_id, now)
+    _take_back(conn, row.id, row, first - 1, wanted.undo_id, now)
     return Undone(len(last), first - 1, _said(began.content))
 
 
@@ -104,7 +105,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
     if began is None:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
-    revision = _take_back(conn, begun.session_id, left, begun.revision, begun.id, now)
+    revision = _take_back(conn, begun.session_id, begun, left, begun.id, now)
     return Retried(json.loads(began.content), left, revision, began.turn_id)
 
 
@@ -127,7 +128,12 @@ def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | 
 
 
 def _take_back(
-    conn: Connection, session_id: str, after: int, revision: int, undo_id: str, now: datetime
+    conn: Connection,
+    session_id: str,
+    row: sa.Row[Any],
+    after: int,
+    undo_id: str,
+    now: datetime,
 ) -> int:
     """Put the messages after a sequence away; returns the session's new revision."""
     search_index.remove(conn, session_id, after)
@@ -136,15 +142,11 @@ def _take_back(
     columns = [*message.c.keys(), "undo_id", "undone_at"]
     conn.execute(sa.insert(undone_message).from_select(columns, kept.where(*taken)))
     conn.execute(sa.delete(message).where(*taken))
-    # A summary of what was taken back says it still.
-    is_of_more = sa.or_(compaction.c.through > after, compaction.c.pruned > after)
-    conn.execute(sa.delete(compaction).where(compaction.c.session_id == session_id, is_of_more))
-    revised = revision_after(revision, now)
-    conn.execute(
-        sa.update(session)
-        .where(session.c.id == session_id)
-        .values(message_count=after, revision=revised, updated_at=now)
-    )
+    revised = revision_after(row.revision, now)
+    left: dict[str, Any] = {"message_count": after, "revision": revised, "updated_at": now}
+    if not row.compaction.is_of(after):
+        left["compaction"] = NOTHING  # its summary says still what was taken back
+    conn.execute(sa.update(session).where(session.c.id == session_id).values(left))
     return revised
 
 
