@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct, field, json
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from agent_service.usage import Usage
 from services.project_notes import NotesAbove
@@ -92,14 +92,6 @@ class BusyMode(StrEnum):
     INTERRUPT = "interrupt"
     QUEUE = "queue"
     STEER = "steer"
-
-
-class Said(Struct, frozen=True):
-    """A message as the model gets it, always the same."""
-
-    text: str
-    untrusted: tuple[str, ...] = ()
-    """Where the data of others in it is from."""
 
 
 class Switched(Struct, frozen=True):
@@ -206,22 +198,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     def steers(self) -> bool:
         """Whether it joins the work in progress."""
         return self.busy_mode is BusyMode.STEER
-
-    def stored(self, default_model: str, said: Said) -> "TurnRequest":
-        """What is kept of it with the turn: nothing that only the beginning of a session needs."""
-        return replace(
-            self,
-            text=said.text,
-            untrusted=said.untrusted,
-            model=self.model or default_model,
-            system_message="",
-            ephemeral_system_prompt="",
-            prefill=(),
-            quotes=(),
-            screened=(),
-            loaded=(),
-            notes_above=None,
-        )
 
 
 class TurnInfo(Struct, frozen=True):

@@ -75,12 +75,12 @@ class Command(Struct, frozen=True):
 class Exit(Struct, frozen=True):
     """How a command ended."""
 
-    reason: ExitReason
-    code: int | None
-    signal: int
-    survivor_count: int
-    stdout_bytes: int
-    stderr_bytes: int
+    reason: ExitReason = ExitReason.UNKNOWN
+    code: int | None = None
+    signal: int = 0
+    survivor_count: int = 0
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
 
 
 class CommandStatus(Struct, frozen=True):
@@ -104,9 +104,9 @@ class FileStat(Struct, frozen=True):
     """What is at a path; `kind` is file, directory, symlink or other."""
 
     path: str
-    kind: str
-    size_bytes: int
-    modified_at_ms: int
+    kind: str = "other"
+    size_bytes: int = 0
+    modified_at_ms: int = 0
     link_target: str = ""
     """Where a symbolic link points; empty otherwise."""
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.prompt.chat import quoted_name
-from agent_service.requests import Quote, Said, TurnRequest
+from agent_service.requests import Quote, TurnRequest
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.taint import screened
 from services.redact import Redactor
@@ -24,14 +24,26 @@ _LEADS = {
 }
 
 
-def said(request: TurnRequest) -> Said:
-    """The message, with the skills that it comes with and the words of others as screened."""
+def stored(request: TurnRequest, default_model: str) -> TurnRequest:
+    """What is kept of a request with its turn.
+
+    That is the message as the model gets it, always the same, with the skills that it comes with
+    and the words of others as screened; and nothing that only the beginning of a session needs.
+    """
     name = quoted_name(request.speaker)
     own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
-    untrusted = {*request.untrusted, *map(_source, request.quotes)}
-    return Said(
-        "\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
-        tuple(sorted(untrusted)),
+    return replace(
+        request,
+        text="\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
+        untrusted=tuple(sorted({*request.untrusted, *map(_source, request.quotes)})),
+        model=request.model or default_model,
+        system_message="",
+        ephemeral_system_prompt="",
+        prefill=(),
+        quotes=(),
+        screened=(),
+        loaded=(),
+        notes_above=None,
     )
 
 

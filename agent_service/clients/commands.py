@@ -16,7 +16,6 @@ from agent_service.sandbox import (
     CommandUncertain,
     CommandUnknown,
     Exit,
-    ExitReason,
     OnOutput,
     OutputPage,
     PathRefused,
@@ -26,6 +25,7 @@ from agent_service.sandbox import (
 from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import Reason, message_of, reason_of
+from services.messages import record_of
 from services.streams import open_stream
 
 ACK_BYTES = 1024 * 1024
@@ -271,21 +271,10 @@ class SessionCommands:
 
 def status(found: exec_pb2.Exec) -> CommandStatus:
     """A command as the tools see it."""
-    ended = None
-    if found.HasField("exit"):
-        name = exec_pb2.ExitReason.Name(found.exit.reason).removeprefix("EXIT_REASON_").lower()
-        ended = Exit(
-            reason=ExitReason(name),
-            code=found.exit.code if found.exit.HasField("code") else None,
-            signal=found.exit.signal,
-            survivor_count=found.exit.survivor_count,
-            stdout_bytes=found.exit.stdout_bytes,
-            stderr_bytes=found.exit.stderr_bytes,
-        )
     return CommandStatus(
         key=found.exec_id,
         started_at_ms=found.start_time.ToMilliseconds(),
-        exit=ended,
+        exit=record_of(found.exit, Exit) if found.HasField("exit") else None,
     )
 
 

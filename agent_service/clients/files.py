@@ -11,17 +11,12 @@ from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
 from services.errors import Reason, details_of, message_of, reason_of
+from services.messages import record_of
 from services.streams import open_stream
 
 CHUNK_BYTES = 32 * 1024
 
 _T = TypeVar("_T")
-
-_KINDS = {
-    file_pb2.FILE_KIND_FILE: "file",
-    file_pb2.FILE_KIND_DIRECTORY: "directory",
-    file_pb2.FILE_KIND_SYMLINK: "symlink",
-}
 
 
 class Claiming(Protocol):
@@ -151,10 +146,4 @@ def is_missing(error: grpc.aio.AioRpcError) -> bool:
 
 
 def _stat(file: file_pb2.FileInfo) -> FileStat:
-    return FileStat(
-        path=file.path,
-        kind=_KINDS.get(file.kind, "other"),
-        size_bytes=file.size_bytes,
-        modified_at_ms=file.modify_time.ToMilliseconds(),
-        link_target=file.link_target,
-    )
+    return record_of(file, FileStat, modified_at_ms=file.modify_time.ToMilliseconds())

@@ -11,6 +11,7 @@ from hermes.agent.v1.home_pb2_grpc import HomeServiceServicer
 from services.auth import caller
 from services.errors import InvalidArgument
 from services.home_files import HomeFile, LeftOut
+from services.messages import message_of
 
 _USUAL_MODE = 0o600
 
@@ -35,9 +36,7 @@ class HomeServicer(HomeServiceServicer):
             )
         )
         for file in outgoing.files:
-            head = pb.HomeFile(
-                profile=file.profile, path=file.path, size_bytes=file.size_bytes, mode=file.mode
-            )
+            head = message_of(file, pb.HomeFile)
             async with aclosing(self._moving.read(outgoing, file)) as pieces:
                 async for piece in pieces:
                     yield pb.ExportHomeResponse(file=head, data=piece)

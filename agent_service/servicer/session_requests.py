@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
 from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
-from agent_service.servicer.fields import profile_of, timestamp
+from agent_service.servicer.fields import profile_of
 from agent_service.storage import search
 from agent_service.storage.search import Hit, SearchQuery
 from agent_service.storage.session_changes import Unused
@@ -16,20 +16,13 @@ from agent_service.storage.sessions import StoredMessage
 from hermes.agent.v1 import session_change_pb2
 from hermes.agent.v1 import session_pb2 as pb
 from services.errors import InvalidArgument
+from services.messages import enum_word, message_of
 
 EXCERPT_CHARS = 300
-
-ROLES = {
-    "user": pb.ROLE_USER,
-    "assistant": pb.ROLE_ASSISTANT,
-    "tool": pb.ROLE_TOOL,
-}
-
 
 MAX_TITLE_CHARS = 200
 MAX_MODEL_CHARS = 200
 MAX_WINDOW, USUAL_WINDOW = 50, 5
-_NAMES = {role: name for name, role in ROLES.items()}
 _YEAR = timedelta(days=365)
 
 
@@ -48,7 +41,7 @@ def searching(
         profile=profile_of(request.profile),
         query=parse(request.query) if has_query else Query(()),
         session_id=request.session_id,
-        role=_NAMES.get(request.role, ""),
+        role=enum_word(pb.Role.DESCRIPTOR, request.role),
         since=_moment(request.since_time) if request.HasField("since_time") else None,
         until=_moment(request.until_time) if request.HasField("until_time") else None,
         between=_between(around, request.window),
@@ -71,7 +64,7 @@ def hits_response(
     words = parse(request.query).words if has_query else frozenset[str]()
     page = found[:size] if has_query else found
     return pb.SearchMessagesResponse(
-        hits=[hit(one, words) for one in page],
+        hits=[_hit(one, words) for one in page],
         next_page_token=str(page[-1].id) if len(found) > len(page) else "",
     )
 
@@ -143,29 +136,21 @@ def _moment(stamp: Timestamp) -> datetime:
 def message(stored: StoredMessage) -> pb.Message:
     """A message on the wire."""
     content = stored.content
-    return pb.Message(
-        sequence=stored.sequence,
-        role=ROLES[content["role"]],
+    return message_of(
+        stored,
+        pb.Message,
+        role=content["role"],
         text=text_of(content["content"]),
-        reasoning=stored.reasoning,
         tool_calls=[_tool_call(call) for call in content.get("tool_calls", ())],
-        tool_call_id=content.get("tool_call_id", ""),
-        turn_id=stored.turn_id,
-        create_time=timestamp(stored.created_at),
+        tool_call_id=content.get("tool_call_id"),
+        create_time=stored.created_at,
     )
 
 
-def hit(found: Hit, words: frozenset[str]) -> pb.MessageHit:
-    """A message that was found, on the wire."""
-    return pb.MessageHit(
-        session_id=found.session_id,
-        title=found.title,
-        platform=found.platform,
-        sequence=found.sequence,
-        role=ROLES[found.content["role"]],
-        excerpt=excerpt(said_and_called(found.content), words, EXCERPT_CHARS),
-        create_time=timestamp(found.created_at),
-    )
+def _hit(found: Hit, words: frozenset[str]) -> pb.MessageHit:
+    shown = excerpt(said_and_called(found.content), words, EXCERPT_CHARS)
+    role, at = found.content["role"], found.created_at
+    return message_of(found, pb.MessageHit, role=role, excerpt=shown, create_time=at)
 
 
 def _tool_call(call: dict[str, Any]) -> pb.ToolCall:

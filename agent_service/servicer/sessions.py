@@ -163,11 +163,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
         now = self._clock.now()
         undone = await self._database.write(lambda conn: undoing.undo(conn, wanted, now))
-        return session_change_pb2.UndoTurnsResponse(
-            turn_count=undone.turn_count,
-            message_count=undone.message_count,
-            user_text=undone.user_text,
-        )
+        return message_of(undone, session_change_pb2.UndoTurnsResponse)
 
     async def SetPersonality(
         self, request: session_change_pb2.SetPersonalityRequest, context: Context
@@ -261,11 +257,8 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
         if taken.problem:
             raise AlreadyExists(f"session {taken.session_id}: {taken.problem}")
-        return session_change_pb2.ImportSessionResponse(
-            session_id=taken.session_id,
-            imported=taken.is_new,
-            message_count=taken.message_count,
-        )
+        response = session_change_pb2.ImportSessionResponse
+        return message_of(taken, response, imported=taken.is_new)
 
 
 def _token(last: storage.SessionInfo) -> str:

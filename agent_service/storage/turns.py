@@ -13,7 +13,7 @@ from agent_service.calls import StepState
 from agent_service.live_turn import LiveTurn
 from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
-from agent_service.saying import said
+from agent_service.saying import stored
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import (
     LIVE_STATES,
@@ -141,7 +141,7 @@ def store(
     # Turns that wait run by their times, also where the clock has gone back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
-    row = new_turn(request.stored(model, said(request)), digest, now)
+    row = new_turn(stored(request, model), digest, now)
     if not _INSERT.run(conn, row):
         same = existing(conn, request, digest)
         assert same is not None, "another turn has its id"
