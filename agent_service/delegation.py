@@ -27,7 +27,7 @@ from agent_service.tools.taint import STATE as TAINT
 from agent_service.turns import Turns
 from services.database import Database
 from services.errors import Draining, NotFound
-from services.task_groups import ungrouped
+from services.task_groups import all_of
 
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
@@ -130,10 +130,7 @@ class CallSubagents:
         for number, task in enumerate(tasks):
             request = self._request(number, task, allowed, template)
             await self._delegation.start(replace(request, untrusted=tuple(untrusted)))
-        with ungrouped():
-            async with asyncio.TaskGroup() as group:
-                waiting = [group.create_task(self._report(n, ended)) for n in range(len(tasks))]
-        return [each.result() for each in waiting]
+        return await all_of(self._report(number, ended) for number in range(len(tasks)))
 
     async def _report(self, number: int, ended: Callable[[int, Report], None]) -> Report:
         report = await self._delegation.report(self._key, number, self._turn.profile)

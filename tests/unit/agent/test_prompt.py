@@ -71,25 +71,6 @@ def test_without_commands_nothing_is_said_of_a_sandbox() -> None:
     assert "andbox" not in build(without)
 
 
-@pytest.mark.parametrize(
-    ("platform", "said"),
-    [
-        ("cli", "in a terminal"),
-        ("telegram", "in Telegram"),
-        ("whatsapp", "plain text: Markdown is shown as it is typed"),
-        ("discord", "a whole server"),
-        ("slack", "in Slack"),
-        ("homeassistant", "read answers aloud"),
-        ("email", "an e-mail"),
-        ("sms", "by SMS"),
-        ("signal", "in Signal"),
-        ("matrix", "in Matrix"),
-    ],
-)
-def test_the_last_layer_says_where_answers_are_read(platform: str, said: str) -> None:
-    assert said in build(replace(FACTS, platform=platform)).rpartition("\n\n")[2]
-
-
 def test_the_sessions_id_can_be_left_out() -> None:
     assert "\nSession: 20260105_120000_abcdef\n\n" in build(FACTS)
     without = build(replace(FACTS, session_id=""))
