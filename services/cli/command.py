@@ -19,7 +19,7 @@ from services.channels import Channels
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import connected
 from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
-from services.cli.output import Column, describe, print_list, print_one
+from services.cli.output import Column, describe, print_details, print_rows
 from services.cli.standard_input import agreed
 from services.cli.startup import load, logged
 from services.config import Settings
@@ -110,11 +110,17 @@ class Context:
 
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
         """A table, or a JSON list with --json; `empty` is said when there are no rows."""
-        print_list(rows, columns, as_json=self.given.json, empty=empty)
+        if self.given.json:
+            print_json([describe(row, columns) for row in rows])
+        else:
+            print_rows(rows, columns, empty)
 
     def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
         """A JSON object with --json, else the sentence, or without one a line for each value."""
-        print_one(row, columns, as_json=self.given.json, sentence=sentence)
+        if self.given.json or sentence:
+            self.print_value(describe(row, columns), sentence)
+        else:
+            print_details(row, columns)
 
     def print_blocks(
         self,

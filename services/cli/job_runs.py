@@ -12,7 +12,7 @@ from services.cli.command import Context, pages, pick
 from services.cli.connection import has_services, start_command
 from services.cli.console import EXIT_FAILURE, StatusLine, complain, print_json, printable, say
 from services.cli.job_view import OUTPUT, RUN, run_list, waiting
-from services.cli.output import describe, field_value, print_list
+from services.cli.output import describe, field_value, print_rows
 from services.errors import HermesError, NotFound
 from services.ids import new_id
 from services.streams import resume
@@ -101,7 +101,7 @@ async def show_runs(context: Context) -> None:
     if given.json:
         print_json(describe(run, (*RUN, OUTPUT)))
         return
-    print_list([run], run_list(job.time_zone), as_json=False, empty="")
+    print_rows([run], run_list(job.time_zone))
     if run.session_id:
         say(f"session  {run.session_id}")
     say("")

@@ -11,7 +11,7 @@ from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.amounts import dollars
 from services.cli.console import printable, say
 from services.cli.job_options import duration_text, target_text
-from services.cli.output import NOTHING, Column, duration, field_value, print_one
+from services.cli.output import NOTHING, Column, duration, field_value, print_details
 
 _DAY_IS_CLEAR = timedelta(hours=12)
 
@@ -128,7 +128,7 @@ JOB_LIST = (
 
 def show(job: job_pb2.Job) -> None:
     """A job for a person."""
-    print_one(job, JOB, as_json=False)
+    print_details(job, JOB)
     if job.prompt:
         say(f"\n{printable(job.prompt)}")
     if job.options.script:

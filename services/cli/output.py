@@ -1,6 +1,6 @@
 """How commands show messages of services: as tables for people, as JSON for programs.
 
-A command declares its columns once, and prints its answer with `print_list` or `print_one`.
+A command declares its columns once, and prints its answer with the methods of `Context`.
 """
 
 import sys
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from services import messages
 from services.amounts import dollars
-from services.cli.console import print_json, printable, say
+from services.cli.console import printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,31 +79,22 @@ def describe(row: Any, columns: Iterable[Column]) -> dict[str, Any]:
     return {column.key: column.json(row) for column in columns if column.key}
 
 
-def print_list(
-    rows: Sequence[Any], columns: Sequence[Column], *, as_json: bool, empty: str
-) -> None:
-    """A table or a JSON list; `empty` is said to people when there are no rows."""
-    if as_json:
-        print_json([describe(row, columns) for row in rows])
-    elif rows:
-        shown = [column for column in columns if column.heading]
-        cells = [[column.text(row) for column in shown] for row in rows]
-        print_table([column.heading for column in shown], cells)
-    else:
+def print_rows(rows: Sequence[Any], columns: Sequence[Column], empty: str = "") -> None:
+    """A table for people, or `empty` when there are no rows."""
+    if not rows:
         say(empty)
+        return
+    shown = [column for column in columns if column.heading]
+    cells = [[column.text(row) for column in shown] for row in rows]
+    print_table([column.heading for column in shown], cells)
 
 
-def print_one(row: Any, columns: Sequence[Column], *, as_json: bool, sentence: str = "") -> None:
-    """A JSON object, or for people the sentence; without one, a line for each value."""
-    if as_json:
-        print_json(describe(row, columns))
-    elif sentence:
-        say(printable(sentence))
-    else:
-        pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
-        shown = [pair for pair in pairs if pair[1] not in ("", NOTHING)]
-        if shown:
-            _console().print(_block(*zip(*shown, strict=True)))
+def print_details(row: Any, columns: Sequence[Column]) -> None:
+    """A line for each value for people, without those that are not there."""
+    pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
+    shown = [pair for pair in pairs if pair[1] not in ("", NOTHING)]
+    if shown:
+        _console().print(_block(*zip(*shown, strict=True)))
 
 
 # ---- values

@@ -10,7 +10,7 @@ from services.cli.arguments import INT32, up_to
 from services.cli.command import YES, Argument, Command, Context, action, arg, flag
 from services.cli.console import say
 from services.cli.executors import TELL_S, Executor, Executors, at_executors
-from services.cli.output import Column, print_list
+from services.cli.output import Column, print_rows
 
 EXAMPLES = """\
 examples:
@@ -135,7 +135,7 @@ async def _reap(context: Context, deployment: Executors) -> int:
         )
         meant = [pair for named in context.given.boxes for pair in find(named)]
     if meant and not context.given.yes:
-        print_list(meant, chosen.columns(ORPHAN), as_json=False, empty="")
+        print_rows(meant, chosen.columns(ORPHAN))
         question = f"End {plural(len(meant), 'box', 'boxes')} and all that runs there?"
         await context.confirm(question, "end them with --yes", "nothing was ended")
 

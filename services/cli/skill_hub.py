@@ -13,7 +13,7 @@ from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Context, action, arg, flag
 from services.cli.console import StatusLine, complain, print_json, printable, say
 from services.cli.home_folders import Target
-from services.cli.output import Column, describe, field_value, print_list
+from services.cli.output import Column, describe, field_value, print_rows
 from services.cli.standard_input import agreed
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
@@ -72,7 +72,7 @@ async def _search(context: Context) -> None:
         return
     for each in answer.silent:
         complain(f"{each.name} cannot be asked: {each.reason}")
-    print_list(answer.skills, _FOUND, as_json=False, empty="Nothing was found.")
+    print_rows(answer.skills, _FOUND, "Nothing was found.")
 
 
 async def _install(context: Context) -> int:

@@ -13,7 +13,7 @@ from services.cli.job_files import note_of
 from services.cli.job_options import duration_text, given_fields, read_script, target, target_text
 from services.cli.job_view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
-from services.cli.output import describe, print_list
+from services.cli.output import describe, print_rows
 from services.errors import InvalidArgument
 
 JOBS = parser_of("jobs")
@@ -117,7 +117,7 @@ def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFix
     first.not_before_time.FromDatetime(late)
     works = run_pb2.Run(run_id="run_c", state=run_pb2.RUN_STATE_RUNNING, attempt=4)
     works.not_before_time.FromDatetime(soon)
-    print_list([again, first, works], run_list("Asia/Tokyo"), as_json=False, empty="")
+    print_rows([again, first, works], run_list("Asia/Tokyo"))
     lines = capsys.readouterr().out.splitlines()[-3:]
     assert f"waits, attempt 4 at {soon.astimezone(tokyo):%H:%M:%S} JST" in lines[0]
     assert lines[0].rstrip().endswith("no")
@@ -131,7 +131,7 @@ def test_the_times_of_a_job_are_shown_in_its_zone(capsys: pytest.CaptureFixture[
     job.next_run_time.FromDatetime(datetime(2026, 11, 28, tzinfo=UTC))
     job.last_run_time.FromDatetime(datetime(2026, 11, 27, tzinfo=UTC))
     show(job)
-    print_list([job], JOB_LIST, as_json=False, empty="")
+    print_rows([job], JOB_LIST)
     told = capsys.readouterr().out
     assert told.count("2026-11-28 09:00:00 JST") == 2
     assert "at 2026-11-27 09:00:00 JST" in told

@@ -1,8 +1,8 @@
 """Messages are shown to people as tables, and to programs as JSON."""
 
-import json
 import os
 import pty
+from argparse import Namespace
 from contextlib import redirect_stdout, suppress
 
 import pytest
@@ -10,7 +10,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
-from services.cli.output import Column, print_list, print_one, print_table
+from services.cli.command import Context
+from services.cli.output import Column, describe, print_details, print_rows, print_table
 
 HEADINGS = ("session", "title", "from")
 ROWS = [("20261122_000658_33a9b1", "some words of it", "cli"), ("short", "", "telegram")]
@@ -84,36 +85,33 @@ COLUMNS = (
 )
 
 
-def test_a_message_is_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    print_list([SANDBOX], COLUMNS, as_json=True, empty="none")
-    assert json.loads(capsys.readouterr().out) == [
-        {
-            "sandbox_id": "sbx_1",
-            "profile": "a\x1b[1m",
-            "state": "ready",
-            "isolation": None,
-            "created_at": "2027-01-15T08:00:00Z",
-            "expires_in_s": 90,
-            "running": 1234,
-            "template": None,
-        }
-    ]
+def test_a_message_is_json_for_programs() -> None:
+    assert describe(SANDBOX, COLUMNS) == {
+        "sandbox_id": "sbx_1",
+        "profile": "a\x1b[1m",
+        "state": "ready",
+        "isolation": None,
+        "created_at": "2027-01-15T08:00:00Z",
+        "expires_in_s": 90,
+        "running": 1234,
+        "template": None,
+    }
 
 
 def test_a_message_is_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    print_list([SANDBOX], COLUMNS, as_json=False, empty="none")
+    print_rows([SANDBOX], COLUMNS)
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split() == ["sandbox", "profile", "state", "isolation", "left", "runs", "short"]
     assert row.split() == ["sbx_1", "a[1m", "ready", "—", "1m30s", "1,234", "1"]
 
 
 def test_an_empty_list_says_so_to_people_only(capsys: pytest.CaptureFixture[str]) -> None:
-    print_list([], COLUMNS, as_json=False, empty="There are none.")
-    print_list([], COLUMNS, as_json=True, empty="There are none.")
+    for as_json in (False, True):
+        Context(Namespace(json=as_json)).print_list([], COLUMNS, "There are none.")
     assert capsys.readouterr().out == "There are none.\n[]\n"
 
 
 def test_details_leave_out_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     columns = (*COLUMNS[:1], Column("limit_bytes", "limit"), Column("size_bytes", "size"))
-    print_one(workspace_pb2.Workspace(size_bytes=1536), columns[1:], as_json=False)
+    print_details(workspace_pb2.Workspace(size_bytes=1536), columns[1:])
     assert capsys.readouterr().out.split() == ["size", "1.5", "KiB"]
