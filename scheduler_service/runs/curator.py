@@ -180,8 +180,8 @@ class CuratorTimer:
         now, due = self._clock.now(), found.next_run_at(self._config)
         if due is None or due > now or found.is_busy:
             return
-        wanted = curation.Wanted(found.profile, new_id("cur"), now, found.epoch, due=due)
-        await self._database.write(partial(curation.begin, wanted=wanted), notify=CHANNEL)
+        begin = partial(curation.begin, found=found, run_id=new_id("cur"), now=now, due=due)
+        await self._database.write(begin, notify=CHANNEL)
 
     def _complain(self, profile: str, why: str) -> None:
         """Say once what is wrong, however often it is looked at."""

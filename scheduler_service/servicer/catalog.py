@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import partial
 
 import sqlalchemy as sa
-from msgspec import Struct, json
+from msgspec import json
 from msgspec.structs import replace
 
+from hermes.scheduler.v1 import schedule_pb2
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.profiles import HomeOf, ProfileHome
@@ -39,18 +40,11 @@ from services.errors import (
     NotFound,
     Unavailable,
 )
+from services.messages import message_of
 from services.redact import Redactor
 
 _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
-
-
-class Preview(Struct, frozen=True):
-    """When a schedule would be due, as its message has it."""
-
-    kind: str
-    time_zone: str
-    due_times: tuple[datetime, ...]
 
 
 class JobCatalog:
@@ -228,11 +222,13 @@ class JobCatalog:
             else:
                 await self._clock.sleep(_WATCH_S)
 
-    async def preview(self, profile: str, text: str, time_zone: str, count: int) -> Preview:
+    async def preview(
+        self, profile: str, text: str, time_zone: str, count: int
+    ) -> schedule_pb2.PreviewScheduleResponse:
         """Return when a schedule of a profile would be due next."""
         now = self._clock.now()
 
-        def plan() -> Preview:
+        def plan() -> schedule_pb2.PreviewScheduleResponse:
             zone = zone_of(text, time_zone or self._home_of(profile).time_zone)
             schedule = parse(text, zone, now)
             times: list[datetime] = []
@@ -240,7 +236,8 @@ class JobCatalog:
             while at is not None and len(times) < count:
                 times.append(at)
                 at = next_after(schedule, at)
-            return Preview(schedule.kind, zone, tuple(times))
+            values = {"kind": schedule.kind, "time_zone": zone, "due_times": times}
+            return message_of(values, schedule_pb2.PreviewScheduleResponse)
 
         return await asyncio.to_thread(plan)
 

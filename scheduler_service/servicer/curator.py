@@ -74,9 +74,10 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         run = await self._database.read(partial(runs.find_run, run_id=run_id))
         if run is None:
             found, now = await self._curation(profile), self._clock.now()
-            wanted = curation.Wanted(profile, run_id, now, found.epoch, dry_run=request.dry_run)
-            begin = partial(curation.begin, wanted=wanted)
-            run = await self._database.write(begin, notify=CHANNEL)
+            begin = partial(curation.begin, found=found, run_id=run_id, now=now)
+            run = await self._database.write(
+                partial(begin, dry_run=request.dry_run), notify=CHANNEL
+            )
         same = (curation.job_id_of(profile), request.dry_run)
         if run is None or (run.job_id, run.dry_run) != same:
             raise AlreadyExists(f"the run id {run_id} was used before for another run")

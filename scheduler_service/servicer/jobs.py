@@ -195,13 +195,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         if not 0 <= request.count <= _MAX_DUE_TIMES:
             problem = f"must be 1 to {_MAX_DUE_TIMES}, or 0 for {_DUE_TIMES}"
             raise InvalidArgument(f"count {problem}", fields={"count": problem})
-        preview = await self._catalog.preview(
+        return await self._catalog.preview(
             profile_of(request.profile),
             request.schedule,
             request.time_zone,
             request.count or _DUE_TIMES,
         )
-        return message_of(preview, schedule_pb2.PreviewScheduleResponse)
 
     async def ImportJobs(
         self, request: job_file_pb2.ImportJobsRequest, context: "Context"

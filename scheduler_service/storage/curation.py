@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.curation import Report
+from scheduler_service.curation import Curation, Report
 from scheduler_service.jobs import Claim, Job, JobKind, JobSpec, JobState, Run, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, runs
@@ -22,19 +22,6 @@ from services.leases import LeaseTable
 
 REST = timedelta(days=1)
 """After an attempt that has not moved the profile's last run on, before the next one."""
-
-
-class Wanted(Struct, frozen=True):
-    """A run to begin."""
-
-    profile: str
-    run_id: str
-    now: datetime
-    epoch: int
-    """The highest that the library knows: schedulers of other databases may have changed it."""
-    dry_run: bool = False
-    due: datetime | None = None
-    """The due time that it is for; None where somebody asks for it."""
 
 
 class Renamed(Struct, frozen=True):
@@ -57,32 +44,43 @@ def job_id_of(profile: str) -> str:
     return f"curator/{profile}"
 
 
-def begin(connection: sa.Connection, wanted: Wanted) -> Run | None:
+def begin(
+    connection: sa.Connection,
+    found: Curation,
+    run_id: str,
+    now: datetime,
+    *,
+    due: datetime | None = None,
+    dry_run: bool = False,
+) -> Run | None:
     """Store a run for anybody to take up, and return what is stored under its id.
+
+    It is for a due time, or where somebody asks for it, for none. Its epoch is above the highest
+    that the library knows: schedulers of other databases may have changed it.
 
     None where its due time has had its run, which a stale look at the library does not know, and
     while another run is under way; FailedPrecondition then to a person who asks.
     """
-    if (stored := runs.find_run(connection, wanted.run_id)) is not None:
+    if (stored := runs.find_run(connection, run_id)) is not None:
         return stored
-    job_id = _job(connection, wanted)
-    if wanted.due is None:
-        check_idle(connection, wanted.profile)
-    elif _is_busy(connection, wanted.profile):
+    job_id = _job(connection, found.profile, now)
+    if due is None:
+        check_idle(connection, found.profile)
+    elif _is_busy(connection, found.profile):
         return None
-    scheduled_for = wanted.due or wanted.now
+    scheduled_for = due or now
     made = runs.list_runs(connection, job_id, runs.KEPT_RUNS_PER_JOB)
     latest = next((each for each in made if not each.dry_run), None)
-    if wanted.due is not None and latest is not None:
-        had_it = latest.scheduled_for >= wanted.due
-        if (had_it or latest.error) and wanted.now - (latest.finished_at or wanted.now) < REST:
+    if due is not None and latest is not None:
+        had_it = latest.scheduled_for >= due
+        if (had_it or latest.error) and now - (latest.finished_at or now) < REST:
             return None
-        scheduled_for = wanted.now if had_it else wanted.due
+        scheduled_for = now if had_it else due
     highest = sa.select(sa.func.max(run.c.epoch)).where(run.c.job_id == job_id)
-    row = runs.row_of(wanted.run_id, job_id, scheduled_for, wanted.now)
+    row = runs.row_of(run_id, job_id, scheduled_for, now)
     # Those who work on it are above all who have worked on an earlier one.
-    row |= {"epoch": max(connection.execute(highest).scalar() or 0, wanted.epoch)}
-    row |= {"dry_run": wanted.dry_run, "is_requested": wanted.due is None}
+    row |= {"epoch": max(connection.execute(highest).scalar() or 0, found.epoch)}
+    row |= {"dry_run": dry_run, "is_requested": due is None}
     return runs.insert_run(connection, row)
 
 
@@ -97,18 +95,18 @@ def _is_busy(connection: sa.Connection, profile: str) -> bool:
     return connection.execute(is_open).scalar() is not None
 
 
-def _job(connection: sa.Connection, wanted: Wanted) -> str:
+def _job(connection: sa.Connection, profile: str, now: datetime) -> str:
     """Make the profile's curator where there is none, and hold it until the transaction ends."""
     curator = Job(
-        id=job_id_of(wanted.profile),
+        id=job_id_of(profile),
         kind=JobKind.CURATOR,
-        profile=wanted.profile,
+        profile=profile,
         spec=JobSpec(name="curator", time_zone="UTC"),
         # When it is due depends on its library and on talk, which the agent knows.
-        schedule=Once(wanted.now),
+        schedule=Once(now),
         state=JobState.COMPLETED,
         next_run_at=None,
-        created_at=wanted.now,
+        created_at=now,
     )
     jobs.insert_job(connection, curator, "")
     jobs.lock_jobs(connection, [curator.id])

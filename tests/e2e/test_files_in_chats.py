@@ -51,11 +51,11 @@ async def test_large_files_come_whole_and_leave_nothing_behind(tmp_path: Path) -
         assert sent(telegram)["photo"] == b"\x89PNG\r\n"
         assert len(sent(telegram)["document"]) == LARGE_BYTES
         assert "Both." in telegram.texts(7)
-    assert await asyncio.to_thread(pieces_left, tmp_path) == 0
+    assert await asyncio.to_thread(files_left, tmp_path) == 0
 
 
-def pieces_left(folder: Path) -> int:
-    """How many pieces of files the gateway still has."""
+def files_left(folder: Path) -> int:
+    """How many files the gateway still has."""
     (path,) = folder.rglob("gateway.db")
     with closing(sqlite3.connect(path)) as database:
-        return database.execute("SELECT count(*) FROM attachment_piece").fetchone()[0]
+        return database.execute("SELECT count(*) FROM attachment").fetchone()[0]

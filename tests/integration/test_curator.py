@@ -114,29 +114,6 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
         assert await skills_of_job(channels, "job") == ["oddity", "git-rebase", "git-log"]
 
 
-async def test_a_run_that_stops_half_way_ends_as_what_it_was_and_jobs_follow(
-    tmp_path: Path,
-) -> None:
-    root = await asyncio.to_thread(fill, tmp_path)
-    # Where skills are put away there is a file, until a person takes it away.
-    await asyncio.to_thread((root / ".archive").write_text, "in the way")
-    async with fake_model(script(HISTORY)) as model, serving(tmp_path, model) as channels:
-        await JobServiceStub(channels.to("scheduler")).CreateJob(job_using(["git-log"]))
-        request = curator_pb2.RunCuratorRequest(run_id="one")
-        await curator(channels).RunCurator(request)
-        while not await asyncio.to_thread((root / ".curator_journal.json").exists):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(1)
-        found = (await curator(channels).RunCurator(request)).run
-        assert not found.HasField("finish_time")
-        assert await skills_of_job(channels, "job") == ["git-log"]
-        await asyncio.to_thread((root / ".archive").unlink)
-        run = await ran(channels, "one")
-        assert (run.error, run.report.summary) == ("", "skills: 2 merged, 1 created")
-        assert await skills_of_job(channels, "job") == ["git-history"]
-        assert ".archive/git-log/SKILL.md" in await asyncio.to_thread(skills_of, root)
-
-
 async def notices(channels: Channels, session_id: str) -> list[str]:
     """What a turn tells the person before it."""
     stub = TurnServiceStub(channels.to("agent"))

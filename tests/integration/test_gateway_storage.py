@@ -25,7 +25,7 @@ from gateway_service.messages import (
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Traits
 from gateway_service.servicer.delivery import DeliveryServicer
-from gateway_service.storage import attachments, chats, inbox, migrations, outbox
+from gateway_service.storage import attachments, inbox, migrations, outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
@@ -100,15 +100,6 @@ async def test_a_clients_message_keeps_its_first_turn(database: Database) -> Non
         lambda conn: inbox.accept_client(conn, again, "msg_1", "key", NOW)
     )
     assert closed == (ORDER, False)
-
-
-async def test_a_chat_has_one_session_at_a_time(database: Database) -> None:
-    for session_id in ("s1", "s2"):
-        await database.write(lambda conn, it=session_id: chats.put(conn, "default", "key", it, NOW))
-    assert await database.read(lambda conn: chats.session_of(conn, "default", "key")) == "s2"
-    assert await database.read(lambda conn: chats.session_of(conn, "other", "key")) is None
-    assert await database.read(lambda conn: chats.is_known(conn, "default", "s2"))
-    assert not await database.read(lambda conn: chats.is_known(conn, "other", "s2"))
 
 
 async def test_what_is_shown_anew_while_it_is_sent_is_sent_again(database: Database) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.clients import AgentClient, Ask, GatewayClient
-from scheduler_service.jobs import Claim, Job, JobSpec, RunState
+from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Helpers, Runner
@@ -55,44 +55,6 @@ async def one_claim(database: Database, job: Job) -> Claim:
     await store(database, job)
     (claimed,) = (await claim(database, [job], NOON)).runs
     return claimed
-
-
-async def test_the_turn_of_the_first_of_three_runs_is_stopped(sqlite_url: str, wire: Wire) -> None:
-    clock = SetClock(NOON)
-    async with Database(sqlite_url, "scheduler") as database:
-        await database.migrate(metadata.create_all)
-        async with scheduler(database, wire, clock=clock, slots=1) as running:
-            await running.create("x", "every 1m", "wait done", overlap_policy=Overlap.REPLACE)
-            for count in (1, 2, 3):
-                await running.passes()
-                await running.claimed("x", count)
-                await wire.turns.started(1)
-            first, third = await wire.turns.started(2)
-            assert wire.turns.stopped == [first]
-            wire.turns.release(third)
-            await running.finished("x")
-
-
-async def test_an_attempt_that_fails_after_its_job_was_deleted_is_the_last(
-    sqlite_url: str, wire: Wire
-) -> None:
-    clock = SetClock(NOON)
-    async with Database(sqlite_url, "scheduler") as database:
-        await database.migrate(metadata.create_all)
-        async with scheduler(database, wire, clock=clock) as running:
-            await running.create(
-                "x", "1m", "wait so far", timeout=timedelta(seconds=1), max_retries=9
-            )
-            await running.passes()
-            (turn_id,) = await wire.turns.started(1)
-            await wire.turns.watched(turn_id, 1)
-            await running.catalog.delete("default", "x")
-            (run,) = await running.finished("x")
-            assert (run.state, run.attempt.number) == (RunState.FAILED, 1)
-            assert run.error == "it took longer than 1 s"
-            assert (await running.catalog.run("default", run.id)).id == run.id
-            with pytest.raises(NotFound):
-                await running.catalog.run("ann", run.id)
 
 
 class Scene:
