@@ -1,21 +1,20 @@
 """What each backend stands on in tests: a server that is started, and settings that name it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from tests import apptainer
 from tests.docker_engine import OwnEngine, own_engine
+from tests.e2e.deployment import beside
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.kubernetes_cluster import cluster
 from tests.requirements import require
 from tests.ssh_server import SshServer, ssh_server
 
-T = TypeVar("T")
 Server: TypeAlias = ModalService | OwnEngine | SshServer | StandIn
 
 
@@ -36,10 +35,10 @@ async def ground(name: str, folder: Path) -> AsyncGenerator[Ground]:
     """What a backend stands on, for the time of the block; skipped where it cannot be had."""
     match name:
         case "ssh":
-            async with _threaded(ssh_server()) as server:
+            async with beside(ssh_server()) as server:
                 yield Ground(server.environ, server)
         case "kubernetes":
-            async with _threaded(cluster(folder / "cluster")) as stand_in:
+            async with beside(cluster(folder / "cluster")) as stand_in:
                 environ = {"HERMES_KUBERNETES_KUBECONFIG": str(stand_in.kubeconfig)}
                 yield Ground(environ, stand_in)
         case "modal":
@@ -53,18 +52,7 @@ async def ground(name: str, folder: Path) -> AsyncGenerator[Ground]:
             named = {"IMAGE": options.image, "PROGRAM": options.program}
             yield Ground({f"HERMES_SINGULARITY_{name}": value for name, value in named.items()})
         case _ if name == OWN_ENGINE:
-            async with _threaded(own_engine()) as engine:
+            async with beside(own_engine()) as engine:
                 yield Ground({"DOCKER_HOST": engine.host}, engine)
         case _:
             yield Ground()
-
-
-@asynccontextmanager
-async def _threaded(manager: AbstractContextManager[T]) -> AsyncGenerator[T]:
-    """Enter and leave in a thread, as a server's start waits."""
-    with ExitStack() as stack:
-        entered = await asyncio.to_thread(stack.enter_context, manager)
-        try:
-            yield entered
-        finally:
-            await asyncio.to_thread(stack.close)

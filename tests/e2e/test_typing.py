@@ -201,27 +201,3 @@ def test_all_that_was_entered_is_answered_after_a_crash(up: Deployment, chat: Te
     chat.wait_for("^> half$")
     chat.press(CTRL_U)
     chat.wait_for(PROMPT)
-
-
-@pytest.mark.slow
-def test_a_narrow_terminal_without_colours(up: Deployment) -> None:
-    with terminal(up.client.set(NO_COLOR="1"), "chat", columns=30) as chat:
-        chat.wait_for(PROMPT)
-        chat.type("some code")
-        chat.wait_for("^Say code,\nnow")
-        chat.wait_for(PROMPT)
-        chat.type("a long line")
-        chat.wait_for("word5")
-        chat.press("half")
-        chat.wait_for("^… half$")
-        chat.wait_for("word39")
-        chat.wait_for("^> half$")
-        chat.press(CTRL_U)
-        chat.type("a risky nap")
-        chat.wait_for(r"^allow\? (.|\n)* >$")
-        chat.type("n")
-        chat.wait_for("denied this call")
-        chat.wait_for(PROMPT)
-        assert chat.colours == {"default"}
-        told = chat.screen.partition("> a long line\n")[2].partition("\n> ")[0]
-        assert "".join(told.split()) == "".join(STORY.split())

@@ -6,7 +6,8 @@ The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `stop TEXT`, `lim
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -96,7 +97,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
     async def GetTurn(
         self, request: turn_pb2.GetTurnRequest, context: Context
     ) -> turn_pb2.GetTurnResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
+        return turn_pb2.GetTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
 
     async def InterruptTurn(
         self, request: turn_pb2.InterruptTurnRequest, context: Context
@@ -145,3 +146,19 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
 
 def _response(event: events.TurnEvent) -> turn_pb2.WatchTurnResponse:
     return turn_pb2.WatchTurnResponse(events=[event])
+
+
+@asynccontextmanager
+async def served_turns(
+    *handlers: "grpc.GenericRpcHandler[Any, Any]", address: str = "127.0.0.1:0"
+) -> AsyncGenerator[tuple[FakeTurns, str]]:
+    """An agent at the wire, with more than turns if there are handlers, and where it is reached."""
+    turns, server = FakeTurns(), grpc.aio.server()
+    turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+    server.add_generic_rpc_handlers(handlers)
+    port = server.add_insecure_port(address)
+    await server.start()
+    try:
+        yield turns, address.replace(":0", f":{port}")
+    finally:
+        await server.stop(None)

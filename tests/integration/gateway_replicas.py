@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import grpc.aio
@@ -24,14 +24,13 @@ from gateway_service.router import Router
 from gateway_service.runner import Ownership, Runner, Watch, Work
 from gateway_service.sessions import KeyPolicy
 from gateway_service.turns import Turns
-from hermes.agent.v1 import turn_pb2_grpc
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.leases import LeaseKeeper, new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
 from services.redact import Redactor
-from tests.fakes.turns import FakeTurns
+from tests.fakes.turns import FakeTurns, served_turns
 
 LONG_S, SHORT_S = 30.0, 3.0
 CONFIG = GatewayConfig(
@@ -108,14 +107,8 @@ async def replica(
 @asynccontextmanager
 async def agent_at_the_wire() -> AsyncGenerator[Agent]:
     """An agent that is served."""
-    async with AsyncExitStack() as stack:
-        server, turns = grpc.aio.server(), FakeTurns()
-        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        stack.push_async_callback(server.stop, None)
-        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
-        yield Agent(turns, await stack.enter_async_context(channel))
+    async with served_turns() as (turns, address), grpc.aio.insecure_channel(address) as channel:
+        yield Agent(turns, channel)
 
 
 async def until(condition: Callable[[], bool]) -> None:

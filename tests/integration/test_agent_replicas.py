@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from agent_service.storage import schema
 from hermes.agent.v1 import turn_pb2
+from hermes.common.v1.content_pb2 import MessagePart
 from services.database import Database
-from tests.fakes.turn_owner import turn_owner
+from tests.fakes.turns import served_turns
 from tests.integration.agent_parts import AgentClient, kinds
 from tests.integration.test_agent_takeover import Stage, staged, steps
 
@@ -68,11 +69,13 @@ async def test_the_owner_hears_of_an_interrupt(
 ) -> None:
     async with (
         asyncio.timeout(LONGEST_S),
-        turn_owner(tmp_path) as (owner, endpoint),
+        served_turns(address=f"unix:{tmp_path}/owner.sock") as (owner, endpoint),
         owned_elsewhere(stage, postgres_url, endpoint) as (client, turn_id),
     ):
+        owner.requests[turn_id] = turn_pb2.StartTurnRequest(parts=[MessagePart(text="wait")])
         await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
-        assert await owner.interrupted.get() == turn_id
+        while owner.stopped != [turn_id]:  # noqa: ASYNC110 - the fake does not tell
+            await asyncio.sleep(0.01)
 
 
 async def test_a_turn_is_watched_where_it_is_owned_meanwhile(
@@ -80,11 +83,13 @@ async def test_a_turn_is_watched_where_it_is_owned_meanwhile(
 ) -> None:
     async with (
         asyncio.timeout(LONGEST_S),
-        turn_owner(tmp_path) as (owner, endpoint),
+        served_turns(address=f"unix:{tmp_path}/owner.sock") as (owner, endpoint),
         owned_elsewhere(stage, postgres_url, endpoint) as (client, turn_id),
     ):
+        owner.requests[turn_id] = turn_pb2.StartTurnRequest(parts=[MessagePart(text="wait")])
         watching = asyncio.create_task(client.watch(turn_id))
-        assert await owner.watched_after.get() == 1
+        await owner.watched(turn_id, 1)
+        assert owner.watched_after[turn_id] == [1]
         # The owner says nothing more, and is not the owner any more.
         async with Database(postgres_url, "agent") as database:
             freed = sa.update(schema.turn).values(
@@ -92,7 +97,7 @@ async def test_a_turn_is_watched_where_it_is_owned_meanwhile(
             )
             await database.write(lambda conn: conn.execute(freed))
         events = await watching
-        assert [e.text_delta.text for e in events if e.HasField("text_delta")] == ["over", "there"]
+        assert [e.text_delta.text for e in events if e.HasField("text_delta")] == ["…"]
         assert kinds(events) == ["turn_started", "turn_finished"]
 
 

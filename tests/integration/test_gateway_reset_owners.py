@@ -18,12 +18,12 @@ from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.resets import Resets
 from gateway_service.storage import chats, migrations, resets
 from gateway_service.storage.schema import chat_session
-from hermes.agent.v1 import session_pb2, turn_pb2_grpc
+from hermes.agent.v1 import session_pb2
 from services.database import Database
 from services.leases import Fenced, new_owner
 from services.migrations import prepare
 from tests.fakes.clock import ManualClock
-from tests.fakes.turns import FakeTurns
+from tests.fakes.turns import FakeTurns, served_turns
 
 KEYS = [f"agent:main:memory:dm:{number}" for number in range(4)]
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -112,13 +112,9 @@ async def world(database_url: str) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(Database(database_url, "gateway"))
         await prepare(database, migrations)
-        server, turns, sessions = grpc.aio.server(), FakeTurns(), _Sessions()
-        turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
-        server.add_generic_rpc_handlers((sessions.handler(),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        stack.push_async_callback(server.stop, None)
-        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        sessions = _Sessions()
+        turns, address = await stack.enter_async_context(served_turns(sessions.handler()))
+        channel = grpc.aio.insecure_channel(address)
         agent = AgentClient(await stack.enter_async_context(channel))
         yield World(database, turns, sessions, agent, ManualClock())
 
