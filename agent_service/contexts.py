@@ -50,25 +50,24 @@ class ToolContexts:
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         """The context of one call."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
+        rows = _SessionRows(self._database, self._turns, turn, sandbox)
         decided = turn.decided.get(call.key, Decided())
         return ToolContext(
             key=call.key,
             commands=SessionCommands(sandbox),
             files=SessionFiles(sandbox),
-            state=_TurnState(self._database, self._turns, turn),
+            state=rows,
             decision=decided.decision,
             progress=progress,
             decided_on=decided.binding,
             answer=decided.answer,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
-            allowances=_TurnAllowances(self._database, self._turns, turn),
+            records=rows,
             unattended=turn.unattended,
             sandbox=lambda: _held(sandbox),
             skills=self._skills.of(turn.profile),
             caller=_caller(turn),
-            links=_TurnLinks(self._database, self._turns, turn),
-            watching=_TurnWatching(self._database, self._turns, turn, sandbox),
             subagents=CallSubagents(self._delegation, turn, call.key),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
         )
@@ -94,13 +93,16 @@ async def _held(sandbox: TurnSandbox) -> Place:
     return (await sandbox.hold(keyed=False)).place
 
 
-class _OfTurn:
-    """Rows that a turn's calls read, and write under its fence."""
+class _SessionRows:
+    """What is kept with the session of a turn: written under the turn's fence."""
 
-    def __init__(self, database: Database, turns: LeaseTable, turn: LiveTurn) -> None:
+    def __init__(
+        self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
+    ) -> None:
         self._database = database
         self._turns = turns
         self._turn = turn
+        self._sandbox = sandbox
 
     async def _write(self, change: Callable[[Connection], _T]) -> _T:
         def fenced(conn: Connection) -> _T:
@@ -108,10 +110,6 @@ class _OfTurn:
             return change(conn)
 
         return await self._database.write(fenced)
-
-
-class _TurnState(_OfTurn):
-    """Values that tools keep with the session, written under the turn's fence."""
 
     async def get(self, name: str) -> Any:
         """The stored value, or None."""
@@ -136,36 +134,28 @@ class _TurnState(_OfTurn):
         session_id = self._turn.session_id
         await self._write(lambda conn: sessions.add_texts(conn, session_id, name, (text,)))
 
-
-class _TurnAllowances(_OfTurn):
-    """What was allowed in the turn's session, and in its profile for always."""
-
-    async def holds(self, tool: str, binding: str) -> bool:
+    async def is_allowed(self, tool: str, binding: str) -> bool:
         """Whether such a call was allowed before."""
         turn = self._turn
         return await self._database.read(
             lambda conn: approvals.is_granted(conn, turn.profile, turn.session_id, tool, binding)
         )
 
-    async def put(self, tool: str, binding: str, given_by: str) -> None:
+    async def allow(self, tool: str, binding: str, given_by: str) -> None:
         """Allow it for the session."""
         turn, call = self._turn, (tool, binding)
         await self._write(
             lambda conn: approvals.put_grant(conn, turn.profile, turn.session_id, call, given_by)
         )
 
-
-class _TurnLinks(_OfTurn):
-    """The addresses of the turn's session, for a subagent also of the session that has sent it."""
-
-    async def add(self, text: str) -> None:
-        """Keep those in a text."""
+    async def add_links(self, text: str) -> None:
+        """Keep the addresses in a text."""
         if found := await asyncio.to_thread(links.keys_in, text):
             session_id = self._turn.session_id
             await self._write(lambda conn: sessions.add_links(conn, session_id, found))
 
-    async def unknown(self, urls: Sequence[str]) -> list[str]:
-        """Which of these it has not."""
+    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
+        """Which of these neither it has nor, for a subagent, the session that has sent it."""
         own, parent = self._turn.session_id, self._turn.charged_session_id
 
         def read(conn: Connection) -> set[str]:
@@ -174,16 +164,6 @@ class _TurnLinks(_OfTurn):
 
         known = await self._database.read(read)
         return [url for url in urls if links.key_of(url) not in known]
-
-
-class _TurnWatching(_OfTurn):
-    """Commands of the turn's session that the model is told of."""
-
-    def __init__(
-        self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
-    ) -> None:
-        super().__init__(database, turns, turn)
-        self._sandbox = sandbox
 
     async def watch(self, key: str, command: str, wanted: Wanted) -> None:
         """Tell of a command that was started, under the turn's fence."""

@@ -60,7 +60,7 @@ def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
 async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
     """Returns where a person has allowed this, or the very same before; else it is asked."""
     if context.decision is None:
-        if not await context.allowances.holds(tool, binding):
+        if not await context.records.is_allowed(tool, binding):
             raise ApprovalRequired(subject, binding)
         return
     check_decision(context.decision, context.decided_on, binding)

@@ -88,57 +88,30 @@ class Caller(Struct, frozen=True):
     """Slash commands that are denied to those whose words the turn works on."""
 
 
-class Allowances(Protocol):
-    """Calls that may be made without a question, each bound to exactly what it does."""
+class SessionRecords(Protocol):
+    """What is kept of a session for the calls that follow, under the running turn's fence."""
 
-    async def holds(self, tool: str, binding: str) -> bool:
-        """Whether such a call was allowed before, for the session or for always."""
+    async def is_allowed(self, tool: str, binding: str) -> bool:
+        """Whether just such a call was allowed before, for the session or for always."""
         ...
 
-    async def put(self, tool: str, binding: str, given_by: str) -> None:
-        """Allow it for the session, under the running turn's fence."""
+    async def allow(self, tool: str, binding: str, given_by: str) -> None:
+        """Allow such calls for the session."""
         ...
 
-
-class NothingAllowed:
-    """No allowances, and none that are kept."""
-
-    async def holds(self, tool: str, binding: str) -> bool:
-        """Never."""
-        return False
-
-    async def put(self, tool: str, binding: str, given_by: str) -> None:
-        """Forget it."""
-
-
-class Links(Protocol):
-    """The addresses that a session has from its user and from what it was shown of the web."""
-
-    async def add(self, text: str) -> None:
-        """Keep those in a text."""
+    async def add_links(self, text: str) -> None:
+        """Keep the addresses in a text, which others may be asked for from then on."""
         ...
 
-    async def unknown(self, urls: Sequence[str]) -> list[str]:
-        """Which of these it has not, or not word for word."""
+    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
+        """Which of these it has not from its user or the web, or not word for word."""
         ...
-
-
-class NoLinks:
-    """A session that has none."""
-
-    async def add(self, text: str) -> None:
-        """Forget it."""
-
-    async def unknown(self, urls: Sequence[str]) -> list[str]:
-        """All."""
-        return list(urls)
-
-
-class Watching(Protocol):
-    """Commands in the background that the model is told of, also once its turn has ended."""
 
     async def watch(self, key: str, command: str, wanted: Wanted) -> None:
-        """Tell of a command that was started; ToolFailed where too many are told of."""
+        """Have the model told of a command in the background, also once its turn has ended.
+
+        ToolFailed where it is told of too many.
+        """
         ...
 
     async def seen(self, key: str) -> None:
@@ -146,8 +119,22 @@ class Watching(Protocol):
         ...
 
 
-class NothingWatched:
-    """Nobody to tell of anything."""
+class NoRecords:
+    """Keeps nothing."""
+
+    async def is_allowed(self, tool: str, binding: str) -> bool:
+        """Never."""
+        return False
+
+    async def allow(self, tool: str, binding: str, given_by: str) -> None:
+        """Forget it."""
+
+    async def add_links(self, text: str) -> None:
+        """Forget them."""
+
+    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
+        """All."""
+        return list(urls)
 
     async def watch(self, key: str, command: str, wanted: Wanted) -> None:
         """Refuse it."""
@@ -186,8 +173,8 @@ class ToolContext(Struct, frozen=True):
     """The binding of what the person was shown who decided."""
     answer: str = ""
     """What a person answered in words, where the decision is that they did."""
-    allowances: Allowances = field(default_factory=NothingAllowed)
-    """What needs no question any more."""
+    records: SessionRecords = field(default_factory=NoRecords)
+    """What calls before have left, and those that follow are told."""
     unattended: Unattended | None = None
     """What becomes of a question that nobody sits there to answer; None where somebody does."""
     sandbox: Callable[[], Awaitable[Place]] = _nowhere
@@ -200,10 +187,6 @@ class ToolContext(Struct, frozen=True):
     """Asks a model something beside the conversation."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
-    links: Links = field(default_factory=NoLinks)
-    """Addresses that may be asked for where others may have said what to ask for."""
-    watching: Watching = field(default_factory=NothingWatched)
-    """Who tells of commands in the background."""
     terminal_timeout_s: float = 180.0
     """After which a command that is waited for is killed, where the model says nothing else."""
 

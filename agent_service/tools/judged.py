@@ -106,13 +106,13 @@ class JudgeCommands(Wrapper[A]):
             return
         binding = binding_of(typed, verdict)
         if context.decision is None:
-            if await context.allowances.holds(self.name, binding):
+            if await context.records.is_allowed(self.name, binding):
                 return
             shown = self._policy.redactor.redact((typed.shown or typed.command).rstrip("\n"))
             if not await self._is_harmless(shown, verdict, context):
                 raise ApprovalRequired(shown, binding)
             # Kept before it runs: whoever makes this call again must not be told otherwise.
-            await context.allowances.put(self.name, binding, "model")
+            await context.records.allow(self.name, binding, "model")
             _log.info("a model has allowed a command", extra={"call": context.key})
             return
         check_decision(context.decision, context.decided_on, binding)
@@ -148,7 +148,7 @@ class JudgeCommands(Wrapper[A]):
             return True
         if not await has_read_strangers(context.state):
             return False
-        return bool(await context.links.unknown(verdict.addresses))
+        return bool(await context.records.unknown_links(verdict.addresses))
 
 
 def binding_of(typed: Typed, verdict: Verdict) -> str:

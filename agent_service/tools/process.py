@@ -126,7 +126,7 @@ def _page(name: str, page: OutputPage) -> str:
 
 async def _described(context: ToolContext, status: CommandStatus, output: str) -> ToolResult:
     if status.exit is not None:
-        await context.watching.seen(status.key)
+        await context.records.seen(status.key)
     state = _state(status)
     return ToolResult(
         f"{state}\n{output}".rstrip(),

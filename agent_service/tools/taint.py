@@ -147,7 +147,7 @@ class Untrusted(Wrapper[A]):
         result = await self._inner.run(arguments, context)
         await taint(context.state, self._source)
         text, threats = await self._screen.clean(result.text, context)
-        await context.links.add(text)
+        await context.records.add_links(text)
         return _told_of(threats, replace(result, text=fenced(text, self._source)), self._source)
 
 
@@ -218,7 +218,7 @@ class AskForNewAddresses(Wrapper[A]):
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, once a person has allowed it where that is needed."""
         if await must_ask(context):
-            new = await context.links.unknown(self._addresses(arguments))
+            new = await context.records.unknown_links(self._addresses(arguments))
             if new or context.decision is not None:
                 shown = " ".join((self.name, *self._addresses(arguments)))
                 await check_allowed(self.name, shown, binding_of(arguments), context)

@@ -175,7 +175,7 @@ async def _in_background(
     status = await context.commands.start(_command(arguments, context, limit_s, cwd))
     text = f"Started in the background. Its session_id for `process` is {status.key}."
     if is_watched:
-        await context.watching.watch(status.key, arguments.command, wanted)
+        await context.records.watch(status.key, arguments.command, wanted)
         text += " You are told of it."
     return ToolResult(text)
 

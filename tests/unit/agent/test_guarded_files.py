@@ -35,7 +35,7 @@ from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, T
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.judged import CommandPolicy
 from tests.reach import out_of_reach
-from tests.unit.agent.test_judged import Allowed, State
+from tests.unit.agent.test_judged import Records, State
 from tests.unit.agent.test_toolbox import turn
 
 CHAT = {"platform": "telegram", "chat_id": "42"}
@@ -167,7 +167,7 @@ async def call(
         decision=None if decided is None else decided[0],
         decided_on="" if decided is None else decided[1],
         progress=print,
-        allowances=Allowed(set()),
+        records=Records(),
         sandbox=sandbox,
         caller=Caller(origin=CHAT),
     )

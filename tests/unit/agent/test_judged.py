@@ -1,6 +1,6 @@
 """Which commands run, which ask and which are refused, by mode and by place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
+    NoRecords,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -71,30 +72,22 @@ class State:
         self.values[name] = value
 
 
-class Allowed:
-    """Allowances that are kept in a set."""
+class Records(NoRecords):
+    """Allowances that are kept in a set, and the addresses of one page."""
 
-    def __init__(self, bindings: set[str]) -> None:
-        self.bindings = bindings
+    def __init__(self, bindings: Collection[str] = ()) -> None:
+        self.bindings = bindings if isinstance(bindings, set) else set(bindings)
 
-    async def holds(self, tool: str, binding: str) -> bool:
+    async def is_allowed(self, tool: str, binding: str) -> bool:
         """Whether it is there."""
         return binding in self.bindings
 
-    async def put(self, tool: str, binding: str, given_by: str) -> None:
+    async def allow(self, tool: str, binding: str, given_by: str) -> None:
         """Keep it."""
         assert given_by == "model"
         self.bindings.add(binding)
 
-
-class Known:
-    """Addresses of one page."""
-
-    async def add(self, text: str) -> None:
-        """Not called."""
-        raise AssertionError(text)
-
-    async def unknown(self, urls: Sequence[str]) -> list[str]:
+    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
         """Those of other pages."""
         return [url for url in urls if url != "https://example.com/docs?page=2"]
 
@@ -117,9 +110,8 @@ def context_of(
         state=state or State(),
         decision=None,
         progress=print,
-        allowances=Allowed(granted if isinstance(granted, set) else set(granted)),
+        records=Records(granted),
         sandbox=sandbox,
-        links=Known(),
     )
 
 

@@ -13,7 +13,7 @@ from agent_service.tools.base import RetryWithHint, Tool, ToolContext, ToolFaile
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from tests.reach import out_of_reach
-from tests.unit.agent.test_judged import Allowed, State
+from tests.unit.agent.test_judged import Records, State
 
 MACHINES = ("local", "ssh")
 HOOK = "*** Begin Patch\n*** Add File: .git/hooks/pre-push\n+id\n*** End Patch"
@@ -81,7 +81,7 @@ async def call(
         state=State(),
         decision=None,
         progress=print,
-        allowances=Allowed({granted}),
+        records=Records({granted}),
         sandbox=sandbox,
     )
     context = replace(context, files=machine)
