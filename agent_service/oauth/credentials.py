@@ -70,7 +70,7 @@ class Credentials:
         return login
 
     async def _renewed(self, refused: SecretStr | None) -> Login:
-        async with self._store.locked():
+        async with self._store.place.locked():
             # Somebody else may have renewed it, and what it was renewed with is used up.
             login = await self._read()
             is_refused = login.bearer.value == refused
@@ -152,7 +152,7 @@ async def _patiently(keeping: Callable[[], Awaitable[_T]], clock: Clock) -> _T:
 
 async def _put(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login | None:
     """Keep a login; returns the one before it."""
-    async with store.locked():
+    async with store.place.locked():
         before = await store.read(issuer)
         await unbroken(store.keep(issuer, login, clock.now()))
     return before
@@ -160,7 +160,7 @@ async def _put(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) ->
 
 async def forget(issuer: Issuer, store: LoginStore, clock: Clock) -> tuple[bool, bool]:
     """Forget the login: whether there was one, and whether the provider knows that it is over."""
-    async with store.locked():
+    async with store.place.locked():
         login = await store.read(issuer)
         if login is None:
             return False, False

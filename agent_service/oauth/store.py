@@ -58,12 +58,6 @@ class LoginStore:
             self._hide(login)
         return login
 
-    @asynccontextmanager
-    async def locked(self) -> AsyncGenerator[None]:
-        """Keep everybody else from changing logins meanwhile."""
-        async with self.place.locked():
-            yield
-
     async def keep(self, issuer: Issuer, login: Login, now: datetime) -> None:
         """Write a login, and leave all else as it is; only while `locked`."""
         self._hide(login)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.skills import telling
-from agent_service.skills.hub.hubs import Found, Hubs, Silent, audited, exported
+from agent_service.skills.hub.hubs import Found, Hubs, audited, exported
 from agent_service.skills.hub.outcomes import Outcome, Step, Terms
 from agent_service.skills.hub.verdicts import Review
 from agent_service.skills.shelf import SkillShelves
@@ -35,10 +35,14 @@ class SkillHubServicer(SkillHubServiceServicer):
         with telling():
             there = await self._shelves.of(profile_of(request.profile)).catalogue()
             installed = frozenset(skill.name for skill in there.skills)
-            asked = self._hubs.search(request.words, request.source, installed)
-            async with aclosing(asked) as each:
-                found = [one async for one in each]
-        return _found(found)
+            found, silent = await self._hubs.search(request.words, request.source, installed)
+        return pb.SearchHubResponse(
+            skills=map(_skill, found[:MAX_FOUND]),
+            silent=[
+                message_of({"name": hub, "reason": why}, pb.SilentHub)
+                for hub, why in silent.items()
+            ],
+        )
 
     async def InstallSkills(
         self, request: pb.InstallSkillsRequest, context: Context
@@ -126,22 +130,6 @@ def _outcome(made: Outcome) -> pb.SkillOutcome:
     return message_of(made, pb.SkillOutcome, verdict=verdict, findings=review.findings)
 
 
-def _found(found: list[Found | Silent]) -> pb.SearchHubResponse:
-    return pb.SearchHubResponse(
-        skills=[
-            message_of(
-                each.offer,
-                pb.HubSkill,
-                hub=each.hub,
-                trust=each.trust,
-                is_installed=each.is_installed,
-            )
-            for each in found
-            if isinstance(each, Found)
-        ][:MAX_FOUND],
-        silent=[
-            message_of({"name": each.hub, "reason": each.why}, pb.SilentHub)
-            for each in found
-            if isinstance(each, Silent)
-        ],
-    )
+def _skill(found: Found) -> pb.HubSkill:
+    fields = {"hub": found.hub, "trust": found.trust, "is_installed": found.is_installed}
+    return message_of(found.offer, pb.HubSkill, **fields)

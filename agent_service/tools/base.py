@@ -7,7 +7,7 @@ that the model reads, never an exception; the two exceptions are for when there 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,7 @@ from agent_service.events import Decision
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.requests import Unattended
 from agent_service.sandbox import Commands, Files, Place
+from agent_service.skills.manage import Notes
 from agent_service.skills.shelf import ProfileSkills
 from agent_service.subagents import Subagents
 from agent_service.watched import Wanted
@@ -58,16 +59,8 @@ class ToolResult(Struct, frozen=True):
     """What a person is to hear of it."""
 
 
-class SessionState(Protocol):
+class SessionState(Notes, Protocol):
     """Small JSON-ready values that a tool keeps with its session."""
-
-    async def get(self, name: str) -> Any:
-        """The stored value, or None."""
-        ...
-
-    async def put(self, name: str, value: Any) -> None:
-        """Store a value under the running turn's fence."""
-        ...
 
     async def add(self, name: str, text: str) -> None:
         """Add a text to a stored set of them, likewise."""

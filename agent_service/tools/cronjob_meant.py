@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from agent_service.jobs import JobRefused, Jobs, JobView, NoSuchJob
+from agent_service.jobs import JobRefused, Jobs, JobView
 from agent_service.messaging import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
 
@@ -26,7 +28,7 @@ class Meant(Struct, frozen=True):
     name: str
     changed_at: datetime
     """When it was last changed before the call."""
-    is_again: bool
+    is_again: bool = True
     """The call was made before, and may have come as far as to change it."""
 
 
@@ -34,14 +36,12 @@ async def meant(jobs: Jobs, named: str, context: ToolContext) -> Meant:
     """The job that a call means by an id, or by the name that only one has."""
     kept: dict[str, Any] = await context.state.get(MEANT) or {}
     if (known := kept.get(context.key)) is not None:
-        return Meant(
-            known["id"], known["name"], datetime.fromisoformat(known["changed_at"]), is_again=True
-        )
+        return msgspec.convert(known, Meant)
     job = await _find(jobs, named, context)
-    noted = {"id": job.id, "name": job.name, "changed_at": job.changed_at.isoformat()}
-    newest = dict(list({**kept, context.key: noted}.items())[-KEPT:])
-    await context.state.put(MEANT, newest)
-    return Meant(job.id, job.name, job.changed_at, is_again=False)
+    found = Meant(job.id, job.name, job.changed_at)
+    newest = list({**kept, context.key: msgspec.to_builtins(found)}.items())[-KEPT:]
+    await context.state.put(MEANT, dict(newest))
+    return replace(found, is_again=False)
 
 
 def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobView]:
@@ -60,9 +60,7 @@ async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
     profile = context.caller.profile
     try:
         found = shown_here([await jobs.get(profile, named)], context)
-    except NoSuchJob:
-        found = ()
-    except JobRefused:  # a name that cannot be an id
+    except JobRefused:  # there is none of the id, or it is a name that cannot be one
         found = ()
     if found:
         return found[0]

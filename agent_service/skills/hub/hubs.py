@@ -44,13 +44,6 @@ class Found(Struct, frozen=True):
     is_installed: bool
 
 
-class Silent(Struct, frozen=True):
-    """A hub that could not be asked."""
-
-    hub: str
-    why: str
-
-
 class Hubs:
     """What profiles have of hubs."""
 
@@ -73,8 +66,13 @@ class Hubs:
 
     async def search(
         self, words: Sequence[str], source: str, installed: frozenset[str]
-    ) -> AsyncGenerator[Found | Silent]:
-        """The skills of a source, or of all hubs of the settings, that all words are about."""
+    ) -> tuple[Sequence[Found], Mapping[str, str]]:
+        """The skills of a source, or of all hubs of the settings, that all words are about.
+
+        Also why hubs could not be asked, by their names.
+        """
+        found: list[Found] = []
+        silent: dict[str, str] = {}
         for hub in self._asked(source):
             try:
                 async with self._sources.opened(hub.source) as opened:
@@ -82,11 +80,14 @@ class Hubs:
             except (HubRefused, HubFailed) as error:
                 if source:
                     raise
-                yield Silent(hub.name, str(error))
+                silent[hub.name] = str(error)
                 continue
-            for offer in offers:
-                if _is_about(offer, words):
-                    yield Found(hub.name, hub.trust, offer, offer.name in installed)
+            found += [
+                Found(hub.name, hub.trust, offer, offer.name in installed)
+                for offer in offers
+                if _is_about(offer, words)
+            ]
+        return found, silent
 
     async def recover(self) -> None:
         """Finish in every profile what was decided when a process died."""
