@@ -38,7 +38,7 @@ class Shipped(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """By which it is known to be as it was shipped."""
-        return content_digest(self.files)
+        return content_digest(self.files).removeprefix("sha256:")
 
 
 class Package:
@@ -253,4 +253,4 @@ async def _digest(files: SkillFiles, tree: Tree, folder: str) -> str:
             except FileRefused:
                 return ""
             contents[path.removeprefix(f"{folder}/")] = data or b""
-    return content_digest(contents)
+    return content_digest(contents).removeprefix("sha256:")
