@@ -95,10 +95,10 @@ async def test_what_was_changed_in_the_database_is_refused(parts: Parts) -> None
 async def test_who_comes_too_late_writes_nothing(parts: Parts) -> None:
     await parts.log_in(token_s=3600)
     late, now = parts.store(1), SystemClock().now()
-    async with late.locked():
+    async with late.place.locked():
         over = sa.update(profile_lock).values(lease_until=now)
         await parts.databases[0].write(lambda conn: conn.execute(over))
-        async with parts.store(2).locked():
+        async with parts.store(2).place.locked():
             kept = await parts.sealed()
             with pytest.raises(Unavailable, match="another replica"):
                 await late.forget(parts.issuer, now)
