@@ -106,8 +106,9 @@ def loop_parts(
             await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
         )
 
-    policy = config.compression.policy(models.notes)
-    compressor = Compressor(models.catalog.window_of, plan_of, policy, SystemClock())
+    compressor = Compressor(
+        models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()
+    )
     return LoopParts(
         models.priced, models.priced, toolbox, scripts, compressor, files, redactor.redact
     )

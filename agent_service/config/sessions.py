@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent_service import budget
-from agent_service.context.policy import Policy
 from agent_service.learning import NudgePolicy, Telling
-from agent_service.models.fallback import Route
 from agent_service.prompt.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
 from agent_service.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
@@ -54,11 +52,6 @@ class CompressionConfig(ConfigModel):
     """Messages at the end that stay as they are, at least."""
     summary_model: str = ""
     """Older name of `auxiliary.compression.model`."""
-
-    def policy(self, route: Route) -> Policy:
-        """When and how conversations are compressed, by which model if not by their own."""
-        limits = (self.enabled, self.threshold, self.protect_first_n, self.protect_last_n)
-        return Policy(*limits, route)
 
 
 def _word(given: object) -> object:

@@ -7,9 +7,9 @@ writes notes of the middle; where that fails, they are made of what is known wit
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
+from agent_service.config.sessions import CompressionConfig
 from agent_service.context import summary
 from agent_service.context.compaction import Conversation, headed, prune, summarised
-from agent_service.context.policy import Policy
 from agent_service.errors import ModelNotConfigured
 from agent_service.events import Live, Notice
 from agent_service.facts import Compacted, Fact
@@ -45,12 +45,15 @@ class Compressor:
         self,
         window_of: Callable[[str], int],
         plan_of: Callable[[str], Awaitable[str]],
-        policy: Policy,
+        config: CompressionConfig,
+        route: Route,
         clock: Clock,
     ) -> None:
+        """`route` leads to what writes the notes; without a model it is the turn's own."""
         self._window_of = window_of
         self._plan_of = plan_of
-        self._policy = policy
+        self._config = config
+        self._route = route
         self._clock = clock
         self._failed_at: dict[str, float] = {}
 
@@ -61,7 +64,7 @@ class Compressor:
 
     def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
         """Whether the turn's next request would be too long."""
-        if not self._policy.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
+        if not self._config.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
             return False
         return _tokens(turn.messages, tools, _rate(turn)) > self._threshold(turn)
 
@@ -75,7 +78,7 @@ class Compressor:
         rate, threshold = _rate(turn), self._threshold(turn)
         if by_half:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
-        was = headed(Conversation(turn.messages, turn.compaction), self._policy.protect_first)
+        was = headed(Conversation(turn.messages, turn.compaction), self._config.protect_first_n)
         end = self._end(was, threshold * KEPT_SHARE / rate)
         found, usage, asked = prune(was, end), Usage(), ""
         is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
@@ -115,7 +118,7 @@ class Compressor:
         since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
         if since < COOL_DOWN_S:
             return "", paid
-        own, usual = self._policy.route, Route(turn.route, turn.model)
+        own, usual = self._route, Route(turn.route, turn.model)
         for route in dict.fromkeys([own if own.model else usual, usual]):
             request = ModelRequest(
                 model=route.model,
@@ -149,7 +152,7 @@ class Compressor:
         """Index of the first of the newest messages, which stay as they are."""
         messages = conversation.messages
         end = len(messages)
-        while end > 1 and (kept_bytes > 0 or len(messages) - end < self._policy.protect_last):
+        while end > 1 and (kept_bytes > 0 or len(messages) - end < self._config.protect_last_n):
             end -= 1
             kept_bytes -= len(messages[end])
         return max(conversation.before_results(end), conversation.first_kept)
@@ -158,7 +161,7 @@ class Compressor:
         """Tokens from which on a request of the turn is too long."""
         window = self._window_of(turn.model)
         usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
-        share = usual if self._policy.threshold is None else self._policy.threshold
+        share = usual if self._config.threshold is None else self._config.threshold
         # An answer as long as the window would leave no room for what it answers.
         return max(window - turn.max_tokens, window // 4) * share
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_service.config.sessions import CompressionConfig
 from agent_service.context import compressor, summary
 from agent_service.context.compaction import (
     NOTHING,
@@ -23,13 +24,12 @@ from agent_service.context.compaction import (
     summarised,
 )
 from agent_service.context.compressor import Compressor
-from agent_service.context.policy import Policy
 from agent_service.events import Notice
 from agent_service.facts import Compacted
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
 from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.fallback import Route
+from agent_service.models.fallback import USUAL, Route
 from agent_service.usage import Usage as SessionUsage
 from services.leases import Lease
 from tests.fakes.clock import ManualClock
@@ -162,12 +162,18 @@ class Compressing:
 
 
 def compressing(
-    model: Answers, window: int = 9000, clock: ManualClock | None = None, **policy: Any
+    model: Answers,
+    window: int = 9000,
+    clock: ManualClock | None = None,
+    route: Route = USUAL,
+    **config: Any,
 ) -> Compressing:
     async def plan_of(_session_id: str) -> str:
         return "[>] 1: make tea"
 
-    made = Compressor(lambda _: window, plan_of, Policy(**policy), clock or ManualClock())
+    made = Compressor(
+        lambda _: window, plan_of, CompressionConfig(**config), route, clock or ManualClock()
+    )
     return Compressing(made, model)
 
 
@@ -259,8 +265,9 @@ async def test_notes_are_asked_for_as_the_window_of_who_makes_them_allows() -> N
         return ""
 
     model = Answers()
-    policy = Policy(route=Route("", "small"))
-    made = Compressor(windows.__getitem__, plan_of, policy, ManualClock())
+    made = Compressor(
+        windows.__getitem__, plan_of, CompressionConfig(), Route("", "small"), ManualClock()
+    )
     await compacted(Compressing(made, model), a_turn([SYSTEM, *_talk(100)]))
     (request,) = model.requests
     assert request.model == "small"
