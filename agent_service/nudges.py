@@ -4,11 +4,13 @@ What is counted and what begins with it is stored in the transaction that ends t
 happens once, whoever drives the turn and however often its drivers are lost.
 """
 
+from collections.abc import Set
+
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_service.config.sessions import LearningConfig
 from agent_service.events import Outcome
-from agent_service.learning import NudgePolicy, Telling
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import Switched, TurnRequest
 from agent_service.storage import nudges, reviews
@@ -23,8 +25,10 @@ MEMORY, SKILLS = "memory", "skills"
 class Nudges:
     """Counts, and begins reviews."""
 
-    def __init__(self, policy: NudgePolicy) -> None:
-        self.policy = policy
+    def __init__(self, config: LearningConfig, toolsets: Set[str]) -> None:
+        """Take the toolsets that there are tools of."""
+        self._config = config
+        self._toolsets = toolsets
 
     def record(self, conn: Connection, transition: Transition) -> None:
         """Count a turn that has ended, once that is stored, and begin what is due."""
@@ -33,12 +37,11 @@ class Nudges:
         if ended is None or turn.kind != USER or not (memory or skills):
             return
         counts = nudges.counted(conn, turn.session_id, turn.id)
-        policy = self.policy
-        memory = memory and counts.turns >= policy.memory_turns
-        skills = skills and counts.iterations >= policy.skill_iterations
+        memory = memory and counts.turns >= self._config.memory_nudge_interval
+        skills = skills and counts.iterations >= self._config.skill_nudge_interval
         if (memory or skills) and _has_come_through(turn, ended.outcome):
             review = self._review(turn, memory=memory, skills=skills)
-            is_told = policy.telling is Telling.OFF
+            is_told = self._config.notifications == "off"
             reviews.begin(conn, review, transition.now, is_told=is_told)
             counts = Counts(
                 turns=0 if memory else counts.turns, iterations=0 if skills else counts.iterations
@@ -47,11 +50,10 @@ class Nudges:
 
     def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
         """Whether memory and skills are looked back for, and can be used in the turn."""
-        policy = self.policy
-        has = policy.toolsets & turn.toolsets if turn.toolsets else policy.toolsets
+        has = self._toolsets & turn.toolsets if turn.toolsets else self._toolsets
         return (
-            policy.memory_turns > 0 and MEMORY in has,
-            policy.skill_iterations > 0 and SKILLS in has,
+            self._config.memory_nudge_interval > 0 and MEMORY in has,
+            self._config.skill_nudge_interval > 0 and SKILLS in has,
         )
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> TurnRequest:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.learning import NudgePolicy, Telling
+from agent_service.config.sessions import LearningConfig
 from agent_service.live_turn import LiveTurn
 from agent_service.memory.entries import parse
 from agent_service.messaging import (
@@ -56,15 +56,15 @@ class Gained(Struct, frozen=True):
     skills: Mapping[str, str]
     """What was done last to each, by its name."""
 
-    def line(self, telling: Telling) -> str:
+    def line(self, notifications: str) -> str:
         """What somebody is told of it; empty where that is nothing."""
-        parts = [*self._memories(telling), *self._skills()]
-        return " ".join(parts)[:LINE_CHARS] if telling is not Telling.OFF else ""
+        parts = [*self._memories(notifications), *self._skills()]
+        return " ".join(parts)[:LINE_CHARS] if notifications != "off" else ""
 
-    def _memories(self, telling: Telling) -> Sequence[str]:
+    def _memories(self, notifications: str) -> Sequence[str]:
         if not self.memories:
             return ()
-        if telling is Telling.ON:
+        if notifications == "on":
             targets = " and ".join(sorted({_NAMES[change.target] for change in self.memories}))
             return (f"Looking back, I have noted something about {targets}.",)
         before = {entry for change in self.memories for entry in parse(change.before)}
@@ -88,12 +88,14 @@ class Reviews:
         self,
         database: Database,
         messenger: Messenger,
-        policy: NudgePolicy,
+        config: LearningConfig,
+        toolsets: Set[str],
         clock: Clock,
     ) -> None:
         self._database = database
         self._messenger = messenger
-        self._policy = policy
+        self._notifications = config.notifications
+        self._toolsets = toolsets
         self._clock = clock
         self._ended = asyncio.Event()
 
@@ -132,7 +134,7 @@ class Reviews:
             if (known := turns.existing(conn, request, digest)) is not None:
                 return known
             hold_idle(conn, request.session_id, request.profile)
-            review = _review(conn, request, self._policy.toolsets)
+            review = _review(conn, request, self._toolsets)
             reviews.begin(conn, review, now, is_told=True, digest=digest)
             return turns.get(conn, request.turn_id, request.profile)
 
@@ -140,7 +142,7 @@ class Reviews:
 
     async def _tell(self, found: Untold) -> None:
         gained = await self._database.read(lambda conn: _gained(conn, found))
-        text, target = gained.line(self._policy.telling), _target(found)
+        text, target = gained.line(self._notifications), _target(found)
         if text and target is not None:
             message = Message(found.turn_id, found.profile, target, text)
             try:

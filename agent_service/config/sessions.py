@@ -1,12 +1,10 @@
 """Settings of conversations: memory, skills, compression, budgets and overlays."""
 
-from collections.abc import Set
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent_service import budget
-from agent_service.learning import NudgePolicy, Telling
 from agent_service.prompt.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
 from agent_service.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.skills.hub.sources import HubSetting
@@ -79,15 +77,6 @@ class LearningConfig(ConfigModel):
     ] = "on"
     """Whether you are told in a line what the agent has kept by looking back; `verbose` says what
     it is, too."""
-
-    def policy(self, toolsets: Set[str]) -> NudgePolicy:
-        """The same as turns are held to, where there are tools of these toolsets."""
-        return NudgePolicy(
-            self.memory_nudge_interval,
-            self.skill_nudge_interval,
-            toolsets,
-            Telling(self.notifications),
-        )
 
 
 def _hub_source(text: str) -> str:
