@@ -100,7 +100,7 @@ class Settings(Discreet, frozen=True):
 
         A service that counts what is replaced gets one that knows the same.
         """
-        self._redactor.add_secrets((*self.secret_values(), *self.login_secrets))
+        self._redactor.known.add((*self.secret_values(), *self.login_secrets))
         return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
 
     def load(self, model: type[Model]) -> Model:

@@ -1,24 +1,24 @@
 """What happens around every call on the server's side, in one pass so that it costs little.
 
-Identify and authorize the caller, bind the ids of the work for the logs, bound a unary call that
-came without a deadline, map errors to statuses, count. When the server drains, streams end with
-DRAINING, so that their clients go on elsewhere at once.
+Identify and authorize the caller, bind the ids of the work for the logs, map errors to statuses,
+count. When the server drains, streams end with DRAINING, so that their clients go on elsewhere at
+once.
 """
 
 import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from time import monotonic
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, cast
 
 import grpc
 import grpc.aio
 
 from services.auth import Gate
 from services.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds, Metadata
-from services.deadlines import DEFAULT_UNARY_S, STALLED_READER_S
+from services.deadlines import STALLED_READER_S
 from services.errors import (
     DETAILS_KEY,
     UNREACHABLE,
@@ -37,7 +37,6 @@ from services.tracing import NOTHING, end_served, serving
 
 _log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 """A method of a servicer."""
@@ -62,14 +61,12 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         gate: Gate,
         observer: CallObserver | None = None,
         *,
-        unary_limit_s: float = DEFAULT_UNARY_S,
         stalled_reader_s: float = STALLED_READER_S,
     ) -> None:
         self.gate = gate
         self.observer = observer
         self.ids = IncomingIds()
         self.draining = False
-        self._unary_limit_s = unary_limit_s
         self._stalled_reader_s = stalled_reader_s
         self._handlers: dict[str, Handler] = {}
         self._streams: set[_Call] = set()
@@ -101,45 +98,20 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         kind = KINDS[handler.request_streaming, handler.response_streaming]
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         behavior = getattr(handler, kind)
-        if handler.response_streaming:
-            behavior = self._streaming(method, behavior)
-        else:
-            behavior = self._answering(method, behavior, limited=not handler.request_streaming)
-        return make(behavior, handler.request_deserializer, handler.response_serializer)
-
-    def _answering(self, method: str, behavior: Any, *, limited: bool) -> Any:
-        behavior = behavior if inspect.iscoroutinefunction(behavior) else _unimplemented
-
-        async def answer(request: Any, context: _Context) -> Any:
-            response = behavior(request, context)
-            if limited and cast("float | None", context.time_remaining()) is None:
-                response = self._within_limit(response, context)
-            return await response
+        if inspect.isasyncgenfunction(behavior):
+            behavior = self._pumped(behavior)
+        elif not inspect.iscoroutinefunction(behavior):
+            behavior = _unimplemented
 
         async def serve(request: Any, context: _Context) -> Any:
             call = _Call(self, method, context)
             with bind(**call.ids), serving(method, call.metadata) as call.span:
                 async with call:
                     call.admit()
-                    return await answer(request, context)
+                    with self._endable(call) if handler.response_streaming else nullcontext():
+                        return await behavior(request, context)
 
-        return serve
-
-    def _streaming(self, method: str, behavior: Any) -> Any:
-        if inspect.isasyncgenfunction(behavior):
-            behavior = self._pumped(behavior)
-        elif not inspect.iscoroutinefunction(behavior):
-            behavior = _unimplemented
-
-        async def serve(request: Any, context: _Context) -> None:
-            call = _Call(self, method, context)
-            with bind(**call.ids), serving(method, call.metadata) as call.span:
-                async with call:
-                    call.admit()
-                    with self._endable(call):
-                        await behavior(request, context)
-
-        return serve
+        return make(serve, handler.request_deserializer, handler.response_serializer)
 
     @contextmanager
     def _endable(self, call: "_Call") -> Generator[None, None, None]:
@@ -162,19 +134,6 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
                     await writer.write(message)
 
         return pump
-
-    async def _within_limit(self, answer: Awaitable[_T], context: _Context) -> _T:
-        limit = asyncio.timeout(self._unary_limit_s)
-        try:
-            async with limit:
-                return await answer
-        except TimeoutError:
-            if limit.expired():
-                message = (
-                    f"not done within {self._unary_limit_s:g} s; set a deadline to wait longer"
-                )
-                await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, message)
-            raise
 
 
 class _Call:

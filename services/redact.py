@@ -67,14 +67,6 @@ class Redactor:
         """The same for one service, which is told how many secrets it has had replaced."""
         return Redactor(on_redacted=on_redacted, known=self.known)
 
-    def add_secrets(self, values: Iterable[str]) -> None:
-        """Take these out of all text from now on, but for those too short to be told apart."""
-        self.known.add(values)
-
-    def add_passing_secret(self, value: str) -> None:
-        """Take out one that ends, such as a token; only the latest of these are known."""
-        self.known.add_passing(value)
-
     def redact(self, text: str) -> str:
         """The text with every secret in it replaced."""
         return self._without(text, self.spans(text))

@@ -77,7 +77,7 @@ class LoginStore:
 
     def _hide(self, login: Login) -> None:
         for secret in (login.access.value, login.refresh, login.key.value):
-            self._redactor.add_passing_secret(secret.get_secret_value())
+            self._redactor.known.add_passing(secret.get_secret_value())
 
     async def _write(self, document: dict[str, Any], now: datetime) -> None:
         await self.place.write({"version": _VERSION, **document, "updated_at": now.isoformat()})

@@ -1,6 +1,7 @@
 """The one way to a service's database, the same for SQLite and PostgreSQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -17,19 +18,6 @@ from services.metrics import Meter
 _T = TypeVar("_T")
 
 
-class _Watch:
-    """Notes at each operation whether the database did it."""
-
-    def __init__(self) -> None:
-        self.is_up = True
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.is_up = not isinstance(error, DatabaseUnavailable)
-
-
 class Database:
     """A service's database, open inside `async with`.
 
@@ -43,12 +31,8 @@ class Database:
     def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
         """Name it: `sqlite:///path`, or `postgresql://…` and there the schema `service`."""
         self._store = _store(url, service, clock or SystemClock())
-        self._watch = _Watch()
-
-    @property
-    def is_up(self) -> bool:
+        self.is_up = True
         """Whether it did what was last asked of it."""
-        return self._watch.is_up
 
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]:
@@ -68,12 +52,12 @@ class Database:
         Cancelling the caller does not cancel the commit. DatabaseUnavailable means that it is not
         known whether it was saved.
         """
-        with self._watch:
+        with self._watched():
             return await self._store.write(fn, notify)
 
     async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn` on one snapshot that holds every write that returned before."""
-        with self._watch:
+        with self._watched():
             return await self._store.read(fn)
 
     async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
@@ -87,6 +71,16 @@ class Database:
     def listen(self, channel: str) -> Hint:
         """Return what wakes on hints, which may be lost: wait on it with a time limit, and look."""
         return self._store.listen(channel)
+
+    @contextmanager
+    def _watched(self) -> Generator[None]:
+        """Note whether the database does something."""
+        try:
+            yield
+        except BaseException as error:
+            self.is_up = not isinstance(error, DatabaseUnavailable)
+            raise
+        self.is_up = True
 
     def measure(self, meter: Meter) -> None:
         """Show whether it answers; every service asks something of it at least each few seconds."""

@@ -201,13 +201,13 @@ def test_the_longest_of_several_secrets_goes_whole() -> None:
 def test_a_secret_can_be_added_later() -> None:
     redactor = Redactor()
     assert redactor.redact("it is correct-horse") == "it is correct-horse"
-    redactor.add_secrets(["  correct-horse\n"])
+    redactor.known.add(["  correct-horse\n"])
     assert redactor.redact("it is correct-horse") == f"it is {MASK}"
 
 
 def test_what_is_too_short_to_be_told_apart_is_left() -> None:
     redactor = Redactor(["", "EMPTY", "1234567"])
-    redactor.add_secrets(["token"])
+    redactor.known.add(["token"])
     assert redactor.redact("an EMPTY token of 1234567") == "an EMPTY token of 1234567"
 
 
@@ -253,7 +253,7 @@ def test_of_secrets_that_end_the_latest_are_known() -> None:
     redactor = Redactor()
     tokens = [f"opaque.{number:04}.token" for number in range(100)]
     for token in tokens:
-        redactor.add_passing_secret(token)
+        redactor.known.add_passing(token)
     assert redactor.redact(tokens[-1]) == redactor.redact(tokens[-20]) == MASK
     assert redactor.redact(tokens[0]) == tokens[0]
     assert redactor.redact(tokens[-1].encode().hex()) == MASK
