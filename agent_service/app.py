@@ -133,7 +133,7 @@ def build(
     books = Books(spending, Nudges(config.learning, usable), (*after, reviews.after))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
-    notices = Notices(lambda: turns, config.tools.policy, reach.messenger, clock)
+    notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
@@ -141,7 +141,7 @@ def build(
     drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
     personas, news = Personalities(config.overlays.personalities), CuratorNews(plans, database)
     servicers = (
-        TurnServicer(turns, drafts, config.tools.policy, news, screening, reviews, shelves),
+        TurnServicer(turns, drafts, config.tools, news, screening, reviews, shelves),
         SessionServicer(database, histories, personas, clock, redactor.redact),
         ApprovalServicer(database, turns, redactor.redact),
         ModelCatalogServicer(catalog, model),
@@ -149,7 +149,7 @@ def build(
         SkillServicer(shelves),
         SkillHubServicer(hubs, shelves),
         CurationServicer(plans),
-        ToolCatalogServicer(listed, config.tools.policy),
+        ToolCatalogServicer(listed, config.tools),
         CatalogServicer(personas, database),
         UsageServicer(database, spending),
         HomeServicer(Moving(stores.homes, memories, histories, shelves)),

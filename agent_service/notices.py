@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from agent_service.config.tools import ToolsConfig
 from agent_service.events import Outcome, TurnFinished
 from agent_service.live_turn import LiveTurn
 from agent_service.messaging import Message, Messenger, NotSent, SendingUnknown, Target
 from agent_service.requests import NOTICE, BusyMode, TurnRequest
 from agent_service.storage.steering import PASSED_ON
-from agent_service.toolsets import ToolsetPolicy
 from agent_service.turns import Turns
 from agent_service.watched import News, Watched
 from services.clock import Clock
@@ -36,7 +36,7 @@ class Notices:
     def __init__(
         self,
         turns: Callable[[], Turns],
-        toolsets: ToolsetPolicy,
+        toolsets: ToolsConfig,
         messenger: Messenger,
         clock: Clock,
     ) -> None:

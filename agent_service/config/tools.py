@@ -1,11 +1,12 @@
 """Settings of what models can do: toolsets, commands, approvals, the web and sandboxes."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from agent_service.security.fetch.destinations import FetchRefused, Origin
-from agent_service.toolsets import Lists, ToolsetPolicy, known_toolset
+from agent_service.toolsets import NOTHING, TOOLSETS, known_toolset
 from services.config import ConfigModel, Env, Yaml, section
 from services.public_addresses import Network, ranges
 
@@ -33,11 +34,29 @@ class ToolsConfig(ConfigModel):
     )
     """By platform, all toolsets that are on for messages from there, but for those that are off."""
 
-    @property
-    def policy(self) -> ToolsetPolicy:
-        """The same as turns are held to."""
-        off = Lists(self.profiles, self.platforms)
-        return ToolsetPolicy(self.disabled, off, Lists(self.only_profiles, self.only_platforms))
+    def why_off(self, toolset: str, profile: str, platform: str = "") -> str:
+        """What turned a toolset off; empty when nothing has."""
+        if toolset in self.disabled:
+            return "turned off"
+        if toolset in self.profiles.get(profile, ()):
+            return f"turned off in the profile {profile}"
+        if toolset in self.platforms.get(platform, ()):
+            return f"turned off on {platform}"
+        if toolset not in self.only_profiles.get(profile, TOOLSETS):
+            return f"not among those that the profile {profile} has"
+        if toolset not in self.only_platforms.get(platform, TOOLSETS):
+            return f"not among those that {platform} has"
+        return ""
+
+    def named_platforms(self) -> Sequence[str]:
+        """The platforms on which something may be off that is on elsewhere."""
+        return sorted({*self.platforms, *self.only_platforms})
+
+    def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+        """What a turn gets that asks for some toolsets, or for all; empty means all."""
+        asked = wanted or TOOLSETS
+        left = tuple(name for name in asked if not self.why_off(name, profile, platform))
+        return wanted if len(left) == len(asked) else left or NOTHING
 
 
 def _folder(given: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from agent_service.config.tools import ToolsConfig
 from agent_service.models.catalog import Catalog, ModelInfo
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.pricing import Price
@@ -14,7 +15,7 @@ from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage.session_changes import personality_of
 from agent_service.tools.listing import Listed
-from agent_service.toolsets import TOOLSETS, ToolsetPolicy
+from agent_service.toolsets import TOOLSETS
 from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc, tool_catalog_pb2_grpc
 from hermes.agent.v1 import model_catalog_pb2 as model_pb
@@ -147,7 +148,7 @@ MAX_PLATFORM_CHARS = 64
 class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
     """Serves the list of tools."""
 
-    def __init__(self, tools: Sequence[Listed], toolsets: ToolsetPolicy) -> None:
+    def __init__(self, tools: Sequence[Listed], toolsets: ToolsConfig) -> None:
         self._tools = tools
         self._toolsets = toolsets
 
@@ -166,7 +167,7 @@ class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
         toolset = listed.tool.toolset
         turned_off = self._toolsets.why_off(toolset, profile, platform)
         is_on = listed.is_on and not turned_off
-        elsewhere = self._toolsets.platforms() if is_on and not platform else ()
+        elsewhere = self._toolsets.named_platforms() if is_on and not platform else ()
         off = {name: self._toolsets.why_off(toolset, profile, name) for name in elsewhere}
         return tool_pb.ToolInfo(
             name=listed.tool.name,

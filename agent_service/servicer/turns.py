@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from agent_service.config.tools import ToolsConfig
 from agent_service.curation.shelf import CuratorNews
 from agent_service.drafts import SessionDrafts
 from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
@@ -17,7 +18,7 @@ from agent_service.servicer.watcher import Watcher
 from agent_service.skills.shelf import SkillShelves
 from agent_service.skills.viewing import loaded, used
 from agent_service.storage.turns import Undrafted
-from agent_service.toolsets import FOR_JOBS, ToolsetPolicy
+from agent_service.toolsets import FOR_JOBS
 from agent_service.turns import Turns
 from hermes.agent.v1 import turn_pb2 as pb
 from hermes.agent.v1 import turn_pb2_grpc
@@ -32,7 +33,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         self,
         turns: Turns,
         drafts: SessionDrafts,
-        toolsets: ToolsetPolicy,
+        toolsets: ToolsConfig,
         news: CuratorNews,
         screening: Screening,
         reviews: Reviews,

@@ -2,13 +2,17 @@
 
 import pytest
 
-from agent_service.toolsets import NOTHING, TOOLSETS, Lists, ToolsetPolicy, known_toolset
+from agent_service.config.tools import ToolsConfig
+from agent_service.toolsets import NOTHING, TOOLSETS, known_toolset
 
-POLICY = ToolsetPolicy(["web"], Lists({"work": ["terminal"]}, {"telegram": ["file"]}))
-ONLY = ToolsetPolicy(
-    ["web"],
-    Lists(platforms={"telegram": ["file"]}),
-    Lists({"work": ["web", "todo", "file"], "bare": []}, {"telegram": ["todo", "file", "memory"]}),
+POLICY = ToolsConfig(
+    disabled=("web",), profiles={"work": ("terminal",)}, platforms={"telegram": ("file",)}
+)
+ONLY = ToolsConfig(
+    disabled=("web",),
+    platforms={"telegram": ("file",)},
+    only_profiles={"work": ("web", "todo", "file"), "bare": ()},
+    only_platforms={"telegram": ("todo", "file", "memory")},
 )
 
 
@@ -29,7 +33,7 @@ def test_what_is_off_is_taken_out(
 
 
 def test_nothing_is_named_where_nothing_is_off() -> None:
-    assert ToolsetPolicy([]).of("default", "cli", ()) == ()
+    assert ToolsConfig().of("default", "cli", ()) == ()
 
 
 @pytest.mark.parametrize(
