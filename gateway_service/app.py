@@ -57,7 +57,6 @@ class Parts(Struct, frozen=True):
     desk: Desk
     deliveries: DeliveryServicer
     ownership: Ownership
-    watch: Watch
     runners: Sequence[Runner]
 
 
@@ -82,23 +81,19 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         tools=Tools(database, agent, SchedulerClient(channels.to), clock, COMMANDS, config),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
-    watch = Watch(clock, metrics)
     runners = [
         Runner(
-            each.platform,
+            Watch(each.platform, clock, metrics),
             settings.profile,
             inbox,
             lambda held, each=each: _work(each, held, desk, metrics, redactor),
             database,
             ownership,
-            watch,
         )
         for each in configured
     ]
     deliveries = DeliveryServicer(database, clock, platforms, redactor)
-    return GatewayService(
-        Parts(database, workers, metrics, desk, deliveries, ownership, watch, runners)
-    )
+    return GatewayService(Parts(database, workers, metrics, desk, deliveries, ownership, runners))
 
 
 def _work(
@@ -180,7 +175,7 @@ class GatewayService:
 
     def unready(self) -> str:
         """Which platforms it should hear, and does not."""
-        return self._parts.watch.unready()
+        return "; ".join(filter(None, (each.watch.unready() for each in self._parts.runners)))
 
     async def drain(self) -> None:
         """Begins nothing more and lets the accounts go; the next start takes up what is open."""

@@ -51,21 +51,20 @@ class Runner:
 
     def __init__(
         self,
-        platform: Platform,
+        watch: "Watch",
         profile: str,
         inbox: Inbox,
         work_of: Callable[[Held], Work],
         database: Database,
         ownership: Ownership,
-        watch: "Watch",
     ) -> None:
-        self._platform = platform
+        self.watch = watch
+        self._platform = watch.platform
         self._profile = profile
         self._inbox = inbox
         self._work_of = work_of
         self._database = database
         self._ownership = ownership
-        self._watch = watch
         self._clock = watch.clock
         self._ending = asyncio.Event()
         self._draining = asyncio.Event()
@@ -93,7 +92,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - whatever it is, the account is tried again
                 name, expected = self._platform.name, _expected(error)
                 _log.error("%s does not run: %s", name, expected, exc_info=not expected)
-                self._watch.lost(self._platform)
+                self.watch.lost()
             if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S
             await self._pause(wait_s)
@@ -132,9 +131,9 @@ class Runner:
             if lease is not None:
                 if not self._draining.is_set():
                     self._ending.clear()
-                self._watch.listens(self._platform)
+                self.watch.listens()
                 return lease, since
-            self._watch.stands_by(self._platform)
+            self.watch.stands_by()
             await self._pause(CLAIM_EVERY_S)
         return None, 0.0
 
@@ -166,7 +165,7 @@ class Runner:
         while True:
             try:
                 received = await self._platform.receive(position)
-                self._watch.heard(self._platform)
+                self.watch.heard()
                 await self._inbox.receive(held, received.events)
             except DatabaseUnavailable as error:
                 # Whatever is not stored is asked for again.
@@ -175,7 +174,7 @@ class Runner:
                 await self._clock.sleep(UNSTORED_WAIT_S)
                 continue
             except (Unreachable, OutcomeUnknown, RateLimited) as error:
-                self._watch.failed(self._platform, error)
+                self.watch.failed(error)
                 await self._clock.sleep(error.retry_after_s or wait_s)
                 wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
                 continue
@@ -183,68 +182,59 @@ class Runner:
 
 
 class Watch:
-    """Tells which platforms are heard.
+    """Tells whether a platform is heard.
 
     Deaf is one whose account is held here, or was to be, and that has not answered for as long as
     its traits allow: whether its polls fail, hang, or are not even begun. On a replica that stands
     by, none is.
     """
 
-    def __init__(self, clock: Clock, metrics: GatewayMetrics) -> None:
+    def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
+        self.platform = platform
         self.clock = clock
         self._metrics = metrics
-        self._silent_since: dict[Platform, float] = {}
-        self._answering: set[Platform] = set()
-        self._lost_in_hearing: set[Platform] = set()
+        self._silent_since: float | None = None
+        self._is_answering = False
+        self._was_lost_in_hearing = False
 
-    def listens(self, platform: Platform) -> None:
+    def listens(self) -> None:
         """The account is held, after however many vain attempts to."""
-        if platform in self._lost_in_hearing:
-            # It was not asked meanwhile, such as while the database was away.
-            self._lost_in_hearing.discard(platform)
-            self._silent_since.pop(platform, None)
-        self._silent_since.setdefault(platform, self.clock.monotonic())
+        # While it was lost it was not asked, such as while the database was away.
+        if self._silent_since is None or self._was_lost_in_hearing:
+            self._silent_since = self.clock.monotonic()
+        self._was_lost_in_hearing = False
         # Read when it is asked for, as nothing happens while a poll hangs.
-        connected = self._metrics.connected.labels(platform.name)
-        connected.set_function(lambda: platform in self._answering and not self._is_deaf(platform))
+        connected = self._metrics.connected.labels(self.platform.name)
+        connected.set_function(lambda: self._is_answering and not self.unready())
 
-    def stands_by(self, platform: Platform) -> None:
+    def stands_by(self) -> None:
         """Somebody else holds the account."""
-        self._silent_since.pop(platform, None)
-        self._answering.discard(platform)
+        self._silent_since, self._is_answering = None, False
 
-    def heard(self, platform: Platform) -> None:
+    def heard(self) -> None:
         """The platform has answered a poll."""
-        self._silent_since[platform] = self.clock.monotonic()
-        self._answering.add(platform)
+        self._silent_since, self._is_answering = self.clock.monotonic(), True
         now = self.clock.now().timestamp()
-        self._metrics.last_receive.labels(platform.name).set(now)
+        self._metrics.last_receive.labels(self.platform.name).set(now)
 
-    def failed(self, platform: Platform, error: HermesError) -> None:
+    def failed(self, error: HermesError) -> None:
         """The platform has not."""
-        _log.warning("%s cannot be polled: %s", platform.name, error)
-        if self._is_deaf(platform):
-            _log.error(self._complaint(platform))
+        _log.warning("%s cannot be polled: %s", self.platform.name, error)
+        if complaint := self.unready():
+            _log.error(complaint)
 
-    def lost(self, platform: Platform) -> None:
+    def lost(self) -> None:
         """The account does not run."""
-        if platform in self._answering and not self._is_deaf(platform):
-            self._lost_in_hearing.add(platform)
-        self._answering.discard(platform)
+        self._was_lost_in_hearing |= self._is_answering and not self.unready()
+        self._is_answering = False
 
     def unready(self) -> str:
-        """Which platforms are deaf, and for how long; empty where none is."""
-        return "; ".join(map(self._complaint, filter(self._is_deaf, self._silent_since)))
-
-    def _is_deaf(self, platform: Platform) -> bool:
-        return self._silent_s(platform) > platform.traits.deaf_after_s
-
-    def _silent_s(self, platform: Platform) -> float:
+        """That the platform is deaf, and for how long; empty where it is not."""
         now = self.clock.monotonic()
-        return now - self._silent_since.get(platform, now)
-
-    def _complaint(self, platform: Platform) -> str:
-        return f"nothing was heard of {platform.name} for {self._silent_s(platform):.0f} s"
+        silent_s = now - (now if self._silent_since is None else self._silent_since)
+        if silent_s <= self.platform.traits.deaf_after_s:
+            return ""
+        return f"nothing was heard of {self.platform.name} for {silent_s:.0f} s"
 
 
 def _expected(error: BaseException) -> str | None:

@@ -61,16 +61,9 @@ class Replica:
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
-        self.runner = Runner(
-            platform,
-            "default",
-            inbox,
-            self._work,
-            database,
-            Ownership(new_owner("replica"), leases, self.keeper),
-            watch := Watch(heard_by, metrics),
-        )
-        self.watch = watch
+        self.watch = Watch(platform, heard_by, metrics)
+        owner = Ownership(new_owner("replica"), leases, self.keeper)
+        self.runner = Runner(self.watch, "default", inbox, self._work, database, owner)
 
     def metric(self, name: str) -> float | None:
         """The value of a metric of its platform."""

@@ -107,27 +107,27 @@ async def test_who_stands_by_is_ready(
 
 async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     clock, registry, platform = ManualClock(), CollectorRegistry(), MemoryPlatform()
-    watch = Watch(clock, GatewayMetrics.create(Meter(registry)))
-    watch.listens(platform)
+    watch = Watch(platform, clock, GatewayMetrics.create(Meter(registry)))
+    watch.listens()
     await clock.advance(DEAF_S)
-    watch.failed(platform, Unreachable("down"))
-    watch.lost(platform)
-    watch.listens(platform)
+    watch.failed(Unreachable("down"))
+    watch.lost()
+    watch.listens()
     assert watch.unready() == ""
     await clock.advance(1)
     assert watch.unready() == "nothing was heard of memory for 61 s"
-    watch.heard(platform)
+    watch.heard()
     assert watch.unready() == ""
 
 
 async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again() -> None:
     clock, platform = ManualClock(), MemoryPlatform()
-    watch = Watch(clock, GatewayMetrics.create(Meter(CollectorRegistry())))
-    watch.listens(platform)
-    watch.heard(platform)
-    watch.lost(platform)
+    watch = Watch(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
+    watch.listens()
+    watch.heard()
+    watch.lost()
     await clock.advance(DEAF_S + 1)
-    watch.lost(platform)  # the claim fails as well
+    watch.lost()  # the claim fails as well
     assert watch.unready() == "nothing was heard of memory for 61 s"
-    watch.listens(platform)
+    watch.listens()
     assert watch.unready() == ""
