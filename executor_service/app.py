@@ -63,10 +63,8 @@ class _Parts(Struct, frozen=True):
 
     templates: Templates
     leases: Leases
-    catalog: Catalog
-    custody: Custody
-    watch: WorkspaceWatch
     collector: Collector
+    servicers: Sequence[object]
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
 
@@ -109,14 +107,7 @@ class ExecutorService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        parts = self._parts
-        sandboxes = SandboxServicer(
-            parts.leases, parts.templates, self._config.endpoint, self._clock, self._metrics
-        )
-        pools = PoolServicer(parts.templates, parts.leases)
-        workspaces = WorkspaceServicer(parts.catalog, parts.custody, parts.templates)
-        execs, files = ExecServicer(parts.leases), FileServicer(parts.leases, parts.watch)
-        add_servicers(server, sandboxes, execs, files, pools, workspaces)
+        add_servicers(server, *self._parts.servicers)
 
     async def run(self) -> None:
         """Keeps boxes ready, stores what commands write, ends and forgets what is over."""
@@ -184,9 +175,16 @@ class ExecutorService:
         await custody.recover()
         days = config.workspaces.retention_days
         collector = Collector(catalog, custody, clock, days, metrics)
-        jobs = [spool.run, recorder.run, templates.run, leases.run, retention.run, watch.run]
-        jobs.append(collector.run)
-        return _Parts(templates, leases, catalog, custody, watch, collector, jobs)
+        kept = (spool, recorder, templates, leases, retention, watch, collector)
+        jobs = [one.run for one in kept]
+        servicers = (
+            SandboxServicer(leases, templates, config.endpoint, clock, metrics),
+            ExecServicer(leases),
+            FileServicer(leases, watch),
+            PoolServicer(templates, leases),
+            WorkspaceServicer(catalog, custody, templates),
+        )
+        return _Parts(templates, leases, collector, servicers, jobs)
 
 
 async def _gate(config: ExecutorConfig) -> Gate:

@@ -10,11 +10,11 @@ import errno
 import json
 import platform
 import struct
+from collections.abc import Iterator
 from importlib import resources
 from itertools import groupby
-from typing import Any, cast
-
-from msgspec import Struct
+from operator import itemgetter
+from typing import Any
 
 _LOAD, _JUMP_EQUAL, _JUMP_GREATER, _AND, _RETURN = 0x20, 0x15, 0x25, 0x54, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -28,33 +28,6 @@ _INSTRUCTION = struct.Struct("=HBBI")
 
 class ProfileError(ValueError):
     """The profile uses something that this compiler does not know."""
-
-
-class _Condition(Struct, frozen=True):
-    """One argument, after masking, equals a value."""
-
-    index: int
-    mask: int
-    value: int
-
-
-class _Rule(Struct, frozen=True):
-    """What happens to a call when all conditions hold."""
-
-    conditions: tuple[_Condition, ...]
-    result: int
-
-
-class _Instruction(Struct, frozen=True):
-    """One step of a filter; jumps are relative, in instructions."""
-
-    code: int
-    operand: int
-    if_true: int = 0
-    if_false: int = 0
-
-    def to_bytes(self) -> bytes:
-        return _INSTRUCTION.pack(self.code, self.if_true, self.if_false, self.operand)
 
 
 def sandbox_filter(machine: str = "") -> bytes:
@@ -74,87 +47,78 @@ def compile_filter(profile: dict[str, Any], machine: str, numbers: dict[str, int
     Calls that the machine does not have are left out. Of several rules for a call the first one
     that applies counts; with none the profile's default does.
     """
-    default = _result(profile["defaultAction"], profile.get("defaultErrnoRet"))
-    rules: dict[int, list[_Rule]] = {}
+    default = [_step(_RETURN, _result(profile["defaultAction"], profile.get("defaultErrnoRet")))]
+    entries: dict[int, list[dict[str, Any]]] = {}
     for entry in profile["syscalls"]:
-        rule = _rule(entry)
+        if entry.get("includes") or entry.get("excludes"):
+            raise ProfileError("rules that depend on the system are not known")
         for name in entry["names"]:
             if name in numbers:
-                rules.setdefault(numbers[name], []).append(rule)
+                entries.setdefault(numbers[name], []).append(entry)
     program = [
-        _Instruction(_LOAD, _ARCHITECTURE_AT),
-        _Instruction(_JUMP_EQUAL, _AUDIT_ARCHITECTURES[machine], if_true=1),
-        _Instruction(_RETURN, _KILL_PROCESS),
-        _Instruction(_LOAD, _NUMBER_AT),
+        _step(_LOAD, _ARCHITECTURE_AT),
+        _step(_JUMP_EQUAL, _AUDIT_ARCHITECTURES[machine], if_true=1),
+        _step(_RETURN, _KILL_PROCESS),
+        _step(_LOAD, _NUMBER_AT),
     ]
-    for last, (alternatives, result) in _ranges(rules, default):
-        body = [step for rule in alternatives for step in _rule_steps(rule)]
-        body.append(_Instruction(_RETURN, result))
+    treatments = {number: _treatment(rules, default) for number, rules in entries.items()}
+    for last, treatment in _ranges(treatments, default):
         if last < _HIGHEST_NUMBER:
-            program.append(_Instruction(_JUMP_GREATER, last, if_true=len(body)))
-        program += body
-    return b"".join(instruction.to_bytes() for instruction in program)
+            program.append(_step(_JUMP_GREATER, last, if_true=len(treatment)))
+        program += treatment
+    return b"".join(program)
 
 
-_Treatment = tuple[tuple[_Rule, ...], int]
-"""Rules with conditions, tried in order, and what happens when none applies."""
+def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """One step of a filter; jumps are relative, in steps."""
+    return _INSTRUCTION.pack(code, if_true, if_false, operand)
 
 
-def _ranges(rules: dict[int, list[_Rule]], default: int) -> list[tuple[int, _Treatment]]:
+def _ranges(
+    treatments: dict[int, list[bytes]], default: list[bytes]
+) -> Iterator[tuple[int, list[bytes]]]:
     """The space of call numbers as (last number, treatment), ascending and without a hole."""
-    treatments: list[tuple[int, _Treatment]] = []
-    next_number = 0
-    for number in sorted(rules):
-        if number > next_number:
-            treatments.append((number - 1, ((), default)))
-        treatments.append((number, _treatment(rules[number], default)))
-        next_number = number + 1
-    assert next_number <= _X32_BIT
-    treatments.append((_HIGHEST_NUMBER, ((), default)))
-    merged = groupby(treatments, key=lambda pair: pair[1])
-    return [(max(last for last, _ in group), treatment) for treatment, group in merged]
+    assert max(treatments, default=0) < _X32_BIT
+    every = range(max(treatments, default=0) + 1)
+    found = [(number, treatments.get(number, default)) for number in every]
+    for treatment, group in groupby([*found, (_HIGHEST_NUMBER, default)], key=itemgetter(1)):
+        yield max(number for number, _ in group), treatment
 
 
-def _treatment(rules: list[_Rule], default: int) -> _Treatment:
-    """A rule without conditions makes the ones after it pointless."""
-    conditional: list[_Rule] = []
-    for rule in rules:
-        if not rule.conditions:
-            return tuple(conditional), rule.result
-        conditional.append(rule)
-    return tuple(conditional), default
+def _treatment(entries: list[dict[str, Any]], default: list[bytes]) -> list[bytes]:
+    """What happens to a call: one rule after the other, up to the first without conditions."""
+    steps: list[bytes] = []
+    for entry in entries:
+        result = _step(_RETURN, _result(entry["action"], entry.get("errnoRet")))
+        if not entry.get("args"):
+            return [*steps, result]
+        steps += _when(entry["args"], result)
+    return steps + default
 
 
-def _rule_steps(rule: _Rule) -> list[_Instruction]:
-    """Return the rule's result if all conditions hold, else go on after these steps."""
-    steps = [_Instruction(_RETURN, rule.result)]
-    for condition in reversed(rule.conditions):
-        low_at = _ARGUMENTS_AT + 8 * condition.index
+def _when(arguments: list[dict[str, Any]], result: bytes) -> list[bytes]:
+    """The result if all conditions hold, else on with what comes after these steps."""
+    steps = [result]
+    for argument in reversed(arguments):
+        mask, value = _condition(argument)
+        low_at = _ARGUMENTS_AT + 8 * argument["index"]
         for offset, shift in ((4, 32), (0, 0)):
-            check = [
-                _Instruction(_LOAD, low_at + offset),
-                _Instruction(_AND, condition.mask >> shift & _LOW_32),
+            steps = [
+                _step(_LOAD, low_at + offset),
+                _step(_AND, mask >> shift & _LOW_32),
+                _step(_JUMP_EQUAL, value >> shift & _LOW_32, if_false=len(steps)),
+                *steps,
             ]
-            value = condition.value >> shift & _LOW_32
-            check.append(_Instruction(_JUMP_EQUAL, value, if_false=len(steps)))
-            steps = check + steps
     return steps
 
 
-def _rule(entry: dict[str, Any]) -> _Rule:
-    if entry.get("includes") or entry.get("excludes"):
-        raise ProfileError("rules that depend on the system are not known")
-    conditions = tuple(_condition(argument) for argument in entry.get("args") or ())
-    return _Rule(conditions, _result(entry["action"], entry.get("errnoRet")))
-
-
-def _condition(argument: dict[str, Any]) -> _Condition:
-    index, value = cast("int", argument["index"]), cast("int", argument["value"])
+def _condition(argument: dict[str, Any]) -> tuple[int, int]:
+    """A mask for an argument, and what it is to be then."""
     match argument["op"]:
         case "SCMP_CMP_EQ":
-            return _Condition(index, (1 << 64) - 1, value)
+            return (1 << 64) - 1, argument["value"]
         case "SCMP_CMP_MASKED_EQ":
-            return _Condition(index, value, cast("int", argument.get("valueTwo", 0)))
+            return argument["value"], argument.get("valueTwo", 0)
         case operator:
             raise ProfileError(f"comparison {operator} is not known")
 

@@ -1,11 +1,10 @@
 """The boxes that a pool has: each from its making until nothing of it is left."""
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Awaitable, Callable, Set
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -60,18 +59,6 @@ class PoolStats(Struct, frozen=True):
     draining: bool
 
 
-class Owner(Protocol):
-    """Whoever hands the boxes out."""
-
-    def ended(self, live: LiveBox) -> None:
-        """A box can be used no more; what is left of it is about to go."""
-        ...
-
-    async def changed(self) -> None:
-        """There is a box more, or one less."""
-        ...
-
-
 class _Held(Struct):
     """A box of ours."""
 
@@ -92,14 +79,18 @@ class Inventory:
         workspaces: Workspaces,
         make_table: Callable[[str], CommandTable],
         workers: Workers,
-        owner: Owner,
+        on_end: Callable[[LiveBox], None],
+        on_change: Callable[[], Awaitable[None]],
     ) -> None:
+        """`on_end` hears of a box that can be used no more, before what is left of it goes, and
+        `on_change` that there is a box more, or one less."""
         self._backend = backend
         self._options = options
         self._workspaces = workspaces
         self._make_table = make_table
         self._workers = workers
-        self._owner = owner
+        self._on_end = on_end
+        self._on_change = on_change
         self._held: dict[str, _Held] = {}
         self._making: set[str] = set()
 
@@ -153,7 +144,7 @@ class Inventory:
             raise
         finally:
             self._making.discard(key)
-            await self._owner.changed()
+            await self._on_change()
         try:
             await live.link()
         except BaseException as error:
@@ -186,14 +177,14 @@ class Inventory:
 
     async def _care(self, live: LiveBox) -> None:
         await live.run()
-        self._owner.ended(live)
+        self._on_end(live)
         await self._told(live)
         await destroy(self._backend, live.box)
         held = self._held.pop(live.box.key)
         if held.fresh_workspace is not None:
             await self._workspaces.discard(held.fresh_workspace, self._backend)
         live.gone.set()
-        await self._owner.changed()
+        await self._on_change()
 
     async def _told(self, live: LiveBox) -> None:
         """What a box has told is in the journal before it goes, unless the disk takes nothing."""

@@ -54,7 +54,9 @@ class Pool:
         self._options = options
         self._metrics = metrics
         metrics.pool_misses.labels(options.template)  # none so far
-        self.boxes = Inventory(backend, options, workspaces, make_table, workers, self)
+        self.boxes = Inventory(
+            *(backend, options, workspaces, make_table, workers, self._ended, self._tell)
+        )
         self._ready: list[LiveBox] = []
         self._changed = asyncio.Condition()
         self._refills = options.prefill
@@ -123,12 +125,12 @@ class Pool:
 
     # ---- what becomes of the boxes
 
-    def ended(self, live: LiveBox) -> None:
+    def _ended(self, live: LiveBox) -> None:
         """A box can be used no more."""
         with suppress(ValueError):
             self._ready.remove(live)
 
-    async def changed(self) -> None:
+    async def _tell(self) -> None:
         """There is a box more or less, or something else to try for."""
         self._count()
         async with self._changed:
@@ -161,17 +163,17 @@ class Pool:
         self._refills = True
         while len(self._ready) > warm:
             self._ready.pop(0).retire(EndReason.LEASE_EXPIRED)
-        await self.changed()
+        await self._tell()
 
     async def close(self) -> None:
         """Makes and hands out no more boxes."""
         self._draining = True
-        await self.changed()
+        await self._tell()
 
     async def reopen(self) -> None:
         """Makes and hands out boxes again, after `close`."""
         self._draining = False
-        await self.changed()
+        await self._tell()
 
     async def drain(self) -> None:
         """Ends the boxes that nobody has, after `close`."""
@@ -190,7 +192,7 @@ class Pool:
             self._ready.append(await self.boxes.make(key, None))
         finally:
             self._refilling = False
-            await self.changed()
+            await self._tell()
 
     # ---- places
 
@@ -239,7 +241,7 @@ class Pool:
                 live.retire(EndReason.LEASE_EXPIRED)
                 raise
             else:
-                await self.changed()
+                await self._tell()
                 return live
         return None
 

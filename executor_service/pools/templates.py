@@ -45,49 +45,34 @@ async def choose(
 
     Fails with BackendUnavailable, in one line that names the setting and says what to do.
     """
-    if configured:
-        return await _configured(configured, backends, setting)
+    if configured and configured not in backends:
+        raise BackendUnavailable(
+            f"{setting}: there is no backend {configured!r}; choose one of "
+            f"{', '.join(backends)}, or leave it out"
+        )
     tried: list[Capabilities] = []
-    for name in automatic:
+    for name in (configured,) if configured else automatic:
         backend = backends[name]()
-        found = await _probed(backend)
+        try:
+            found = await backend.probe()
+        except BaseException:
+            await backend.close()
+            raise
         if found.available:
-            reason = "; ".join([f"{other.name} cannot be used ({other.reason})" for other in tried])
-            reason = reason or "no backend is configured, and this one is preferred"
+            others = "; ".join(f"{one.name} cannot be used ({one.reason})" for one in tried)
+            usual = "no backend is configured, and this one is preferred"
+            reason = "it is configured" if configured else others or usual
             _log.info("sandboxes are made by %s: %s", found.name, reason)
             return Choice(backend, found, reason, tuple(tried))
         await backend.close()
         tried.append(found)
-    reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
-    raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
-
-
-async def _probed(backend: Backend) -> Capabilities:
-    try:
-        return await backend.probe()
-    except BaseException:
-        await backend.close()
-        raise
-
-
-async def _configured(
-    name: str, backends: Mapping[str, Callable[[], Backend]], setting: str
-) -> Choice:
-    make = backends.get(name)
-    if make is None:
+    if configured:
         raise BackendUnavailable(
-            f"{setting}: there is no backend {name!r}; choose one of "
-            f"{', '.join(backends)}, or leave it out"
-        )
-    backend = make()
-    found = await _probed(backend)
-    if not found.available:
-        await backend.close()
-        raise BackendUnavailable(
-            f"{setting}: {name} cannot be used: {found.reason} "
+            f"{setting}: {configured} cannot be used: {tried[0].reason} "
             "(another one is never taken in its place; leave it out to have one chosen)"
         )
-    return Choice(backend, found, "it is configured")
+    reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
+    raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
 
 
 class Template(Struct, frozen=True):

@@ -36,7 +36,6 @@ _MAX_ARCHIVE_BYTES = 1024 * 1024 * 1024
 _MAX_PAGE_ENTRIES = 1000
 _LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
 _T = TypeVar("_T")
-_Header = file_pb2.UploadFileRequest.Header | file_pb2.UploadArchiveRequest.Header
 _Upload = TypeVar("_Upload", file_pb2.UploadFileRequest, file_pb2.UploadArchiveRequest)
 
 
@@ -51,53 +50,46 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
     ) -> file_pb2.UploadFileResponse:
         """Writes a file."""
-        first = await anext(request_iterator, file_pb2.UploadFileRequest())
-        header = _opening(first).header
-        if not 0 <= header.mode <= _PERMISSIONS:
-            raise InvalidArgument("mode: 0 to 0777 is wanted", fields={"mode": "0 to 0777"})
-        if not 0 <= header.length_bytes <= _MAX_FILE_BYTES:
-            raise LimitExceeded(f"a file may have up to {_MAX_FILE_BYTES} bytes")
-        mode = header.mode or None
-        info = await self._write(
-            header,
-            _chunks(request_iterator),
-            lambda files: files.upload(header.path, mode, parents=True),
-        )
-        return file_pb2.UploadFileResponse(file=_file_info(header.path, info))
+
+        def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
+            mode = in_range("mode", header.mode, 0, _PERMISSIONS)
+            return files.upload(header.path, mode or None, parents=True)
+
+        info = await self._receive(request_iterator, _MAX_FILE_BYTES, begin)
+        return file_pb2.UploadFileResponse(file=info)
 
     async def UploadArchive(
         self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
     ) -> file_pb2.UploadArchiveResponse:
         """Makes a folder of an archive."""
-        first = await anext(request_iterator, file_pb2.UploadArchiveRequest())
-        header = _opening(first).header
-        if not 0 <= header.length_bytes <= _MAX_ARCHIVE_BYTES:
-            raise LimitExceeded(f"an archive may have up to {_MAX_ARCHIVE_BYTES} bytes")
-        info = await self._write(
-            header,
-            _chunks(request_iterator),
-            lambda files: files.unpack(header.path, parents=True),
-        )
-        return file_pb2.UploadArchiveResponse(folder=_file_info(header.path, info))
 
-    async def _write(
+        def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
+            return files.unpack(header.path, parents=True)
+
+        info = await self._receive(request_iterator, _MAX_ARCHIVE_BYTES, begin)
+        return file_pb2.UploadArchiveResponse(folder=info)
+
+    async def _receive(
         self,
-        header: _Header,
-        chunks: AsyncIterator[bytes],
-        begin: Callable[[RemoteFiles], AbstractAsyncContextManager[Upload]],
-    ) -> FileInfo:
+        messages: AsyncIterator[_Upload],
+        most_bytes: int,
+        begin: Callable[[RemoteFiles, Any], AbstractAsyncContextManager[Upload]],
+    ) -> file_pb2.FileInfo:
         """Writes what comes, whole when it is what was announced, or not at all."""
+        first = await anext(messages, None)
+        if first is None or first.WhichOneof("kind") != "header":
+            raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+        header = first.header
+        if not 0 <= header.length_bytes <= most_bytes:
+            raise LimitExceeded(f"up to {most_bytes} bytes are taken at a time")
         sandbox = self._leases.prove(proof(header.lease, header.profile))
         if len(header.sha256) != _SHA256_BYTES:
             raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
         live = sandbox.box()
         await self._watch.check_room(sandbox, header.path, header.length_bytes)
-        async with (
-            _answering(),
-            begin((await live.link()).files) as target,
-        ):
+        async with _answering(), begin((await live.link()).files, header) as target:
             received, digest = 0, hashlib.sha256()
-            async for chunk in chunks:
+            async for chunk in _chunks(messages):
                 received += len(chunk)
                 if received > header.length_bytes:
                     break
@@ -105,7 +97,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
                 await target.write(chunk)
             if (received, digest.digest()) != (header.length_bytes, header.sha256):
                 raise DigestMismatch("what came is not what was announced; nothing was written")
-            return await target.commit(received, digest.hexdigest())
+            return _file_info(header.path, await target.commit(received, digest.hexdigest()))
 
     async def DownloadFile(
         self, request: file_pb2.DownloadFileRequest, context: Context
@@ -179,13 +171,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
         return self._leases.prove(proof(lease, profile)).box()
-
-
-def _opening(first: _Upload) -> _Upload:
-    """The first message of an upload, which announces what comes; or InvalidArgument."""
-    if first.WhichOneof("kind") != "header":
-        raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
-    return first
 
 
 async def _list(live: LiveBox, path: str, after: str, limit: int) -> DirectoryPage:
