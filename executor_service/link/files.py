@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -107,13 +107,13 @@ class Download:
         self._more.set()
 
 
-class Upload:
+class Upload(_Answer[FileInfo]):
     """A file on its way into the box; it appears there whole, by commit, or not at all."""
 
-    def __init__(self, ident: int, outgoing: Outgoing, answer: _Answer[FileInfo]) -> None:
+    def __init__(self, ident: int, outgoing: Outgoing) -> None:
+        super().__init__(FileInfo)
         self._ident = ident
         self._outgoing = outgoing
-        self._answer = answer
         self._sent = 0
 
     async def write(self, data: bytes | memoryview) -> None:
@@ -122,8 +122,8 @@ class Upload:
         while view:
             piece, view = view[: frames.MAX_DATA_BYTES], view[frames.MAX_DATA_BYTES :]
             await self._outgoing.room()
-            if self._answer.result.done():
-                await self._answer.result
+            if self.result.done():
+                await self.result
             head = frames.FILE_HEAD.pack(self._sent)
             self._sent += len(piece)
             self._outgoing.send(frames.FILE_DATA, self._ident, head, piece)
@@ -132,7 +132,7 @@ class Upload:
         """Put the file in its place if size and SHA-256 (hex) are those of what arrived."""
         message = {"op": "commit", "size": size_bytes, "sha256": sha256}
         self._outgoing.send_json(frames.FILE, self._ident, message)
-        return await self._answer.result
+        return await self.result
 
 
 class RemoteFiles:
@@ -179,31 +179,26 @@ class RemoteFiles:
         async with self._running(ident, download, message):
             yield download
 
-    @asynccontextmanager
-    async def upload(
+    def upload(
         self, path: str, mode: int | None = None, parents: bool = False
-    ) -> AsyncGenerator[Upload]:
+    ) -> AbstractAsyncContextManager[Upload]:
         """Write a file beside path; only commit puts it there, leaving the block drops it.
 
         An existing file keeps its permission bits unless mode is given; parents makes missing
         folders.
         """
-        message: Message = {"op": "write", "path": path, "mode": mode, "parents": parents}
-        async with self._upload(message) as upload:
-            yield upload
+        return self._upload({"op": "write", "path": path, "mode": mode, "parents": parents})
 
-    @asynccontextmanager
-    async def unpack(self, path: str, parents: bool = False) -> AsyncGenerator[Upload]:
+    def unpack(self, path: str, parents: bool = False) -> AbstractAsyncContextManager[Upload]:
         """Write a tar archive, of which commit makes a new folder; leaving the block drops it."""
-        async with self._upload({"op": "unpack", "path": path, "parents": parents}) as upload:
-            yield upload
+        return self._upload({"op": "unpack", "path": path, "parents": parents})
 
     @asynccontextmanager
     async def _upload(self, message: Message) -> AsyncGenerator[Upload]:
         ident = self._outgoing.new_ident()
-        answer = _Answer(FileInfo)
-        async with self._running(ident, answer, message):
-            yield Upload(ident, self._outgoing, answer)
+        upload = Upload(ident, self._outgoing)
+        async with self._running(ident, upload, message):
+            yield upload
 
     async def _ask(self, message: Message, kind: type[T]) -> T:
         answer = _Answer(kind)

@@ -2,25 +2,22 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, cast
 
-import grpc.aio
 import pytest
 
 from agent_service.clients.executors import Executors
 from executor_service.journal import Journal
-from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1 import sandbox_pb2
 from services.auth import Identity
 from services.channels import Channels
 from services.config import Settings
-from services.errors import Reason, reason_of
+from services.errors import Reason
 from services.lifecycle import Workers
 from tests.docker_engine import docker_client
-from tests.executor_client import Client
 from tests.executors import Process, executor_settings, refused
 
 pytestmark = pytest.mark.slow
@@ -105,56 +102,6 @@ async def remove_boxes(settings: Settings) -> None:
             client.close()
 
     await asyncio.to_thread(remove)
-
-
-async def acquired(client: Client, session_id: str) -> sandbox_pb2.AcquireSandboxResponse:
-    """A session's sandbox, once the executor can tell whether it has one."""
-    async with asyncio.timeout(TOLD_WITHIN_S):
-        while True:
-            try:
-                return await client.acquire(session_id, template="slow")
-            except grpc.aio.AioRpcError as error:
-                if reason_of(error) is not Reason.BACKEND_UNAVAILABLE:
-                    raise
-                await asyncio.sleep(0.1)
-
-
-@pytest.mark.parametrize("lives", [True, False])
-async def test_what_a_slow_backend_has_is_lost_only_if_it_says_so(
-    settings: Settings, gateway: Gateway, lives: bool
-) -> None:
-    async with Process(settings) as before, before.client() as client:
-        slow = await client.acquire("slow", template="slow")
-        quick = await client.acquire("quick")
-        await client.start(slow.lease, "sleep", "600", exec_id="exc_sleep")
-        await client.output(slow.lease, "echo kept >file")
-        await before.kill()
-    if not lives:
-        await remove_boxes(settings)
-    gateway.opened.clear()
-    began = time.monotonic()
-    async with Process(settings, tokens=before.tokens) as after, after.client() as client:
-        again = await client.acquire("quick")
-        assert again.sandbox.sandbox_id == quick.sandbox.sandbox_id
-        for asked in (
-            client.acquire("slow"),
-            client.get(slow.lease, "exc_sleep"),
-            client.start(slow.lease, "true"),
-            client.release(slow.lease),
-        ):
-            assert await refused(asked) is Reason.BACKEND_UNAVAILABLE
-        assert time.monotonic() - began < TOLD_WITHIN_S
-        gateway.opened.set()
-        found = await acquired(client, "slow")
-        assert (found.sandbox.sandbox_id == slow.sandbox.sandbox_id) == lives
-        assert await client.output(found.lease, "cat file") == "kept"
-        if lives:
-            running = await client.get(found.lease, "exc_sleep")
-            assert running.state == exec_pb2.EXEC_STATE_RUNNING
-        else:
-            assert await refused(client.start(slow.lease, "true")) is Reason.SANDBOX_LOST
-        await client.release(found.lease)
-        await client.release(again.lease)
 
 
 async def test_an_agent_gives_up_neither_what_a_slow_backend_has_nor_its_executor(

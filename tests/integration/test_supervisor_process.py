@@ -287,22 +287,6 @@ async def test_a_bridge_carries_the_channel(tmp_path: Path) -> None:
             assert await console.output("echo on") == "on"
 
 
-async def test_an_abstract_address(tmp_path: Path) -> None:
-    address = f"@hermes-test-{os.getpid()}"
-    async with supervisor(tmp_path) as running:
-        digest = hashlib.sha256(SECRET.encode()).hexdigest()
-        process = await asyncio.create_subprocess_exec(
-            *(*running.program, "--socket", address, "--workspace", str(tmp_path)),
-            *("--box", "box", "--secret-sha256", digest),
-        )
-        bridge = await asyncio.create_subprocess_exec(
-            *(*running.program, "--bridge", address), stdin=subprocess.DEVNULL
-        )
-        assert await bridge.wait() == 0
-        process.terminate()
-        assert await process.wait() == 0
-
-
 @pytest.mark.parametrize(
     ("said", "why"),
     [

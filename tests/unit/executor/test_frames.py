@@ -93,13 +93,6 @@ def test_a_changed_byte_at_an_end_of_a_long_payload_is_noticed(
     assert taken(bytes(stream)) == []
 
 
-def test_ends_of_different_versions_can_tell_each_other_so() -> None:
-    payload = b'{"version":1}'
-    head = struct.pack("!IBI", len(payload), frames.READY, 0)
-    checked = struct.pack("!I", zlib.crc32(head + payload))
-    assert frames.pack(frames.READY, 0, payload) == head + checked + payload
-
-
 @given(st.binary(max_size=4000))
 def test_noise_is_refused_or_waited_for(noise: bytes) -> None:
     try:

@@ -119,17 +119,6 @@ async def test_a_drained_pool_gives_nothing(tmp_path: Path) -> None:
             await core.acquire()
 
 
-async def test_who_waits_for_a_place_hears_of_the_end(tmp_path: Path) -> None:
-    async with open_core(tmp_path, replace(OPTIONS, most=1)) as core:
-        held = await core.acquire()
-        waiting = asyncio.ensure_future(core.acquire())
-        await asyncio.sleep(0.05)
-        await core.pool.close()
-        with pytest.raises(Draining):
-            await waiting
-        assert core.backend.keys == [held.sandbox.claim.sandbox_id]
-
-
 async def test_a_drained_pool_ends_what_is_being_made(tmp_path: Path) -> None:
     async with open_core(tmp_path, WARM) as core:
         await until_ready(core, 2)
@@ -189,22 +178,3 @@ async def test_one_that_is_ready_gives_way_to_a_session_that_comes_back(
         async with asyncio.timeout(10):
             again = await core.acquire("ses_one")
         assert again.sandbox.claim.workspace == first.sandbox.claim.workspace
-
-
-async def test_one_that_becomes_ready_gives_way_too(tmp_path: Path) -> None:
-    async with open_core(tmp_path, replace(OPTIONS, warm=1, most=2)) as core:
-        await until_ready(core, 1)
-        await core.leases.release((await core.acquire("ses_one")).sandbox)
-        await until_ready(core, 1)
-        core.backend.gate.clear()
-        await core.acquire("ses_two")
-
-        async def is_making() -> bool:
-            return core.boxes("making") == 1
-
-        await until(is_making)
-        coming = asyncio.ensure_future(core.acquire("ses_one"))
-        await asyncio.sleep(0.05)
-        core.backend.gate.set()
-        async with asyncio.timeout(10):
-            assert (await coming).launch is Launch.COLD

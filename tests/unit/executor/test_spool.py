@@ -70,16 +70,6 @@ async def test_what_came_is_read_before_and_after_it_was_written(tmp_path: Path)
         assert not command.truncated
 
 
-async def test_streams_are_apart(tmp_path: Path) -> None:
-    async with opened(tmp_path) as spool:
-        command = spool.new("sbx", "a")
-        feed(command, b"out", 1)
-        feed(command, b"error", 2)
-        await command.flush()
-        assert (await everything(command, 1), await everything(command, 2)) == (b"out", b"error")
-        assert command.ends == (3, 5)
-
-
 async def test_the_middle_of_much_output_goes(tmp_path: Path) -> None:
     data = text(1000 * KIB)
     async with opened(tmp_path) as spool:
@@ -124,17 +114,6 @@ async def test_a_gap_is_skipped(tmp_path: Path) -> None:
         await command.flush()
         assert await command.read(1, 50, 100) == (100, b"after")
         assert command.truncated
-
-
-async def test_removed_output_is_a_gap(tmp_path: Path) -> None:
-    async with opened(tmp_path) as spool:
-        command = spool.new("sbx", "a")
-        feed(command, b"gone soon")
-        await command.flush()
-        await spool.remove_command("sbx", "a")
-        assert await command.read(1, 0, 100) == (9, b"")
-        later = await spool.stored("sbx", "a", (9, 0))
-        assert await later.read(1, 0, 100) == (9, b"")
 
 
 async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:

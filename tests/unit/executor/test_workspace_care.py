@@ -17,7 +17,7 @@ from executor_service.errors import WorkspaceInUse
 from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.collector import Collector
-from executor_service.workspaces.custody import Custody, Order
+from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.stores import Keeping
 from executor_service.workspaces.workspace import (
@@ -87,37 +87,6 @@ async def test_what_is_too_old_goes_where_nobody_has_it(tmp_path: Path) -> None:
         with core.catalog.held("wsp_held"):
             await collect(core, retention_days=2)
         assert [one.workspace_id for one in core.catalog] == ["wsp_far", "wsp_held", "wsp_new"]
-
-
-class LateCatalog(Catalog):
-    """The real one, which tells of a whole copy before whoever has made it goes on."""
-
-    def __init__(self, core: Core) -> None:
-        super().__init__(core.journal, core.catalog.folder, 0)
-        self.whole: asyncio.Future[Workspace] = asyncio.get_running_loop().create_future()
-
-    async def put(self, *workspaces: Workspace, synced: bool = True) -> None:
-        await super().put(*workspaces, synced=synced)
-        for workspace in workspaces:
-            if workspace.source_id and workspace.state is WorkspaceState.READY:
-                self.whole.set_result(workspace)
-                await asyncio.sleep(0)
-
-
-async def test_a_copy_that_is_whole_just_before_it_is_given_up_is_removed(tmp_path: Path) -> None:
-    async with open_core(tmp_path) as core:
-        source = await put(core, "wsp_source", "here")
-        catalog = LateCatalog(core)
-        await catalog.load()
-        custody = await custody_of(core, catalog)
-        await asyncio.to_thread(catalog.path("wsp_source").mkdir, parents=True)
-        order = Order("default", "r", "", WorkspaceKind.SNAPSHOT)
-        copying = asyncio.ensure_future(custody.copy(order, source))
-        target = await catalog.whole
-        await custody.remove(target, RemovalReason.ASKED)
-        assert await copying == target
-        assert [one.workspace_id for one in catalog] == ["wsp_source"]
-        assert not await asyncio.to_thread(catalog.path(target.workspace_id).exists)
 
 
 @asynccontextmanager
