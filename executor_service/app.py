@@ -19,7 +19,8 @@ from executor_service.config import ExecutorConfig
 from executor_service.egress.gate import Gate, Resolver
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
-from executor_service.output.spool import Spool, SpoolLimits
+from executor_service.output.segments import SpoolLimits
+from executor_service.output.spool import Spool
 from executor_service.pools.adoption import Adoption
 from executor_service.pools.opening import Ground, TemplateMaker
 from executor_service.pools.templates import Templates

@@ -240,9 +240,8 @@ class Leases:
         )
         if claim.network is not None:
             await live.connect(claim.network, template.networks)
-        await self._lending.give(loan, live.box.workspace)
+        await self._lending.give(loan, live.box.workspace, wish.session_id)
         await self._journal.put_claim(claim)
-        self._lending.claimed(live.box.workspace)
         live.epoch = epoch
         template.pool.claimed(live)
         sandbox = Sandbox(claim, live.commands, live, self._clock)

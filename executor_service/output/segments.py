@@ -17,14 +17,16 @@ STREAMS = (1, 2)
 """Standard output and standard error, by their descriptor in the command."""
 
 
-class CommandLimits(Struct, frozen=True):
-    """How much of one command's output is kept."""
+class SpoolLimits(Struct, frozen=True):
+    """How much output is kept."""
 
     segment_bytes: int = MIB
     first_segments: int = 8
     """Of each stream, kept to the end."""
     segments: int = 32
-    """Of both streams."""
+    """Of both streams of a command."""
+    total_bytes: int = 4 * 1024 * MIB
+    """Of all commands together."""
 
 
 class Segment(Struct):
@@ -48,7 +50,7 @@ class Segment(Struct):
 class Layout:
     """The segments of one command."""
 
-    def __init__(self, limits: CommandLimits, found: Iterable[Segment] = ()) -> None:
+    def __init__(self, limits: SpoolLimits, found: Iterable[Segment] = ()) -> None:
         """`found` are the segments on disk."""
         self._limits = limits
         self._streams: dict[int, list[Segment]] = {stream: [] for stream in STREAMS}
@@ -146,11 +148,8 @@ def remove(paths: Iterable[Path]) -> None:
 
 def read_file(path: Path, position: int, size: int) -> bytes:
     """Bytes of a segment, by their position in its file."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.pread(fd, size, position)
-    finally:
-        os.close(fd)
+    with path.open("rb", buffering=0) as file:
+        return os.pread(file.fileno(), size, position)
 
 
 def segments_in(folder: Path) -> list[Segment]:

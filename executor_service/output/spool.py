@@ -14,12 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
-from msgspec import Struct, field
-
 from executor_service.output.segments import (
     STREAMS,
-    CommandLimits,
     Layout,
+    SpoolLimits,
     Write,
     read_file,
     remove,
@@ -30,7 +28,6 @@ from executor_service.output.stream_buffer import StreamBuffer
 
 _RETRY_S = 1.0
 _COMMAND = "c-"
-_GIB = 1024**3
 
 _log = logging.getLogger(__name__)
 
@@ -40,34 +37,23 @@ OnWritten = Callable[[int, int], None]
 """Hears up to which offset a stream is in its files."""
 
 
-class SpoolLimits(Struct, frozen=True):
-    """How much output is kept."""
-
-    command: CommandLimits = field(default_factory=CommandLimits)
-    total_bytes: int = 4 * _GIB
-    """Of all commands together."""
-
-
 class CommandSpool:
     """The output of one command; made by `Spool`."""
 
     def __init__(
-        self, spool: "Spool", place: tuple[str, str], layout: Layout, ends: tuple[int, int]
+        self, spool: "Spool", folder: Path, layout: Layout, ends: tuple[int, int] | None = None
     ) -> None:
+        """Without `ends` it is as long as what is on disk."""
         self.on_written: OnWritten | None = None
         self._spool = spool
-        self._place = place
+        self._folder = folder
         self._layout = layout
+        ends = ends or (layout.end(STREAMS[0]), layout.end(STREAMS[1]))
         self._streams = {
             stream: StreamBuffer(end) for stream, end in zip(STREAMS, ends, strict=True)
         }
         self._flushed = asyncio.Event()
         self._flushed.set()
-
-    @property
-    def folder(self) -> Path:
-        """Where its files are, once there are any."""
-        return self._spool.folder_of(*self._place)
 
     def end(self, stream: int) -> int:
         """How many bytes of the stream there have been."""
@@ -114,7 +100,7 @@ class CommandSpool:
                 size = min(limit, min(found.end, state.written) - start)
                 # Retention may have removed the file of a command that has ended.
                 with suppress(FileNotFoundError):
-                    path, position = self.folder / found.name, start - found.start
+                    path, position = self._folder / found.name, start - found.start
                     return start, await self._spool.do(lambda: read_file(path, position, size))
             offset = state.written
         return min(offset, state.end), state.cut(offset, limit)
@@ -135,7 +121,7 @@ class CommandSpool:
         """Gives up the oldest output that may go; False when there is none."""
         dropped = self._layout.shrink()
         if dropped is not None:
-            self._spool.drop(dropped.size, [self.folder / dropped.name])
+            self._spool.drop(dropped.size, [self._folder / dropped.name])
         return dropped is not None
 
     # ---- for the spool
@@ -145,7 +131,7 @@ class CommandSpool:
         writes: list[Write] = []
         for number, state in self._streams.items():
             for segment, piece in self._layout.place(number, *state.take()):
-                writes.append(Write(self.folder / segment.name, segment.size, piece))
+                writes.append(Write(self._folder / segment.name, segment.size, piece))
         return writes
 
     def written(self) -> None:
@@ -157,7 +143,7 @@ class CommandSpool:
                 self.on_written(number, state.written)
         if dropped := self._layout.surplus():
             size = sum(segment.size for segment in dropped)
-            self._spool.drop(size, [self.folder / segment.name for segment in dropped])
+            self._spool.drop(size, [self._folder / segment.name for segment in dropped])
         if any(state.is_waiting for state in self._streams.values()):
             self._spool.wants_writing(self)
         else:
@@ -198,18 +184,15 @@ class Spool:
 
     def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
         """The spool of a command that has just been started; nothing is on disk yet."""
-        layout = Layout(self._limits.command)
-        return CommandSpool(self, (sandbox_id, exec_id), layout, (0, 0))
+        return CommandSpool(self, self._folder_of(sandbox_id, exec_id), Layout(self._limits))
 
     async def stored(
         self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
     ) -> CommandSpool:
         """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
-        folder = self.folder_of(sandbox_id, exec_id)
-        layout = Layout(self._limits.command, await self.do(lambda: segments_in(folder)))
-        if ends is None:
-            ends = layout.end(STREAMS[0]), layout.end(STREAMS[1])
-        return CommandSpool(self, (sandbox_id, exec_id), layout, ends)
+        folder = self._folder_of(sandbox_id, exec_id)
+        layout = Layout(self._limits, await self.do(lambda: segments_in(folder)))
+        return CommandSpool(self, folder, layout, ends)
 
     async def commands_of(self, sandbox_id: str) -> list[str]:
         """The commands of a sandbox of which something is on disk."""
@@ -222,7 +205,7 @@ class Spool:
 
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
         """Deletes what is stored of a command."""
-        folder = self.folder_of(sandbox_id, exec_id)
+        folder = self._folder_of(sandbox_id, exec_id)
         await self.do(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
@@ -279,7 +262,7 @@ class Spool:
         """Has the thread do something."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
-    def folder_of(self, sandbox_id: str, exec_id: str) -> Path:
+    def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:
         """Where the files of a command are."""
         # An exec id may be `.` or `..`.
         return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"

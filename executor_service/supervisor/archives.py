@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generator, Iterator
 
 from executor_service.supervisor import files
 from executor_service.supervisor.files import FileError
-from executor_service.supervisor.paths import MAX_NAME_BYTES, MAX_PATH_BYTES
+from executor_service.supervisor.paths import MAX_NAME_BYTES, MAX_PATH_BYTES, closing
 
 if TYPE_CHECKING:
     from tarfile import TarInfo
@@ -39,12 +39,9 @@ def unpack(archive: BinaryIO, folder: int, part: str, most: int = MAX_ENTRIES) -
     After an error, FileError or OSError, the caller has to undo what there is of it.
     """
     os.mkdir(part, 0o700, dir_fd=folder)
-    root = os.open(part, _FOLDER, dir_fd=folder)
-    try:
+    with closing(os.open(part, _FOLDER, dir_fd=folder)) as root:
         yield from _Unpacking(root, archive, most).run()
         os.fchmod(root, 0o755)
-    finally:
-        os.close(root)
 
 
 def undo(folder: int, part: str, *, at_once: bool) -> Generator[None, None, None]:
@@ -124,11 +121,8 @@ class _Unpacking:
                 yield from self._write(parts, entry)
             yield
         for parts, target in self._links:
-            fd = self._open_folder(parts[:-1])
-            try:
+            with closing(self._open_folder(parts[:-1])) as fd:
                 os.symlink(target, parts[-1], dir_fd=fd)
-            finally:
-                os.close(fd)
             yield
 
     def _count(self) -> None:
@@ -147,18 +141,13 @@ class _Unpacking:
             raise FileError("REFUSED", f"{entry.name!r} is no plain file, folder or symbolic link")
         if entry.mode & (stat.S_ISUID | stat.S_ISGID):
             raise FileError("REFUSED", f"{entry.name!r} would run as somebody else")
-        folder = self._open_folder(parts[:-1])
-        try:
+        with closing(self._open_folder(parts[:-1])) as folder:
             fd = os.open(parts[-1], _NEW_FILE, 0o600, dir_fd=folder)
-        finally:
-            os.close(folder)
-        try:
+        with closing(fd):
             yield from self._copy(entry, fd)
             os.fchmod(fd, entry.mode & 0o777)
             with suppress(OverflowError, OSError, ValueError):  # a time that cannot be stored
                 os.utime(fd, (entry.mtime, entry.mtime))
-        finally:
-            os.close(fd)
 
     def _copy(self, entry: TarInfo, fd: int) -> Iterator[None]:
         self._archive.seek(entry.offset_data)
@@ -176,14 +165,11 @@ class _Unpacking:
         """A descriptor for a folder, made with those above it where missing."""
         fd = os.dup(self._root)
         for part in parts:
-            try:
+            with closing(fd):
                 with suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=fd)
                     self._count()
-                inner = os.open(part, _FOLDER, dir_fd=fd)
-            finally:
-                os.close(fd)
-            fd = inner
+                fd = os.open(part, _FOLDER, dir_fd=fd)
         return fd
 
 

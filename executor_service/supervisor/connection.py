@@ -41,7 +41,6 @@ class Connection:
         self._sock = sock
         self._queue: deque[memoryview] = deque()
         self._queued_bytes = 0
-        self._closes_when_sent = False
         loop.watch(sock.fileno(), READABLE, self._ready)
 
     @property
@@ -68,12 +67,9 @@ class Connection:
         if self._queue:
             self._loop.watch(self._sock.fileno(), READABLE | WRITABLE, self._ready)
 
-    def close(self, after_sending: bool = False) -> None:
-        """End the connection, at once or when what waits has been sent."""
+    def close(self) -> None:
+        """End the connection; what waits is dropped."""
         if self.closed:
-            return
-        if after_sending and self._queue:
-            self._closes_when_sent = True
             return
         self.closed = True
         self._queue.clear()
@@ -99,7 +95,7 @@ class Connection:
             return
         try:
             for kind, ident, payload in self.reader.feed(data):
-                if self.closed or self._closes_when_sent:
+                if self.closed:
                     return
                 self.handler(kind, ident, payload)
         except FrameError:
@@ -112,9 +108,6 @@ class Connection:
         except BlockingIOError:
             return
         except OSError:
-            self.close()
-            return
-        if self._closes_when_sent:
             self.close()
             return
         self._loop.watch(self._sock.fileno(), READABLE, self._ready)
@@ -170,8 +163,9 @@ class Door:
             hello = frames.read_json(payload)
             refusal = self._refusal(hello)
             if refusal:
+                # The first that is sent, so the kernel has room for all of it.
                 connection.send(frames.pack_json(frames.DENIED, 0, {"reason": refusal}))
-                connection.close(after_sending=True)
+                connection.close()
                 return
             forget()
             connection.on_closed = _nothing

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Generator
 
 from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.paths import Paths, closing
 
 MAX_NUMBER = 1 << 62
 _MAX_PAGE_ENTRIES = 1000
@@ -18,6 +18,7 @@ _MAX_PAGE_BYTES = 40 * 1024
 _MAX_DEPTH = 200
 _MAX_SHOWN_CHARACTERS = 500
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+_REAL_FOLDER = _READ_FOLDER | os.O_NOFOLLOW
 
 Steps = Generator[None, None, None]
 """Work that takes long, in pieces; closing it stops it."""
@@ -93,15 +94,12 @@ def number_field(message: dict[str, Any], name: str, default: int) -> int:
 
 def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """Type, size, mode and time of path, of the link itself unless follow is set."""
-    follow = bool(message.get("follow"))
-    fd = paths.open(text_field(message, "path"), os.O_PATH | (0 if follow else os.O_NOFOLLOW))
-    try:
+    path, follow = text_field(message, "path"), bool(message.get("follow"))
+    with closing(paths.open(path, os.O_PATH | (0 if follow else os.O_NOFOLLOW))) as fd:
         status = os.stat(fd)
         found = describe(status)
         if stat.S_ISLNK(status.st_mode):
             found["target"] = os.readlink("", dir_fd=fd)
-    finally:
-        os.close(fd)
     return found
 
 
@@ -109,8 +107,7 @@ def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """One page of a folder, sorted by name, beginning after the name `after`."""
     after = str(message.get("after") or "")
     limit = min(max(1, number_field(message, "limit", _MAX_PAGE_ENTRIES)), _MAX_PAGE_ENTRIES)
-    fd = paths.open(text_field(message, "path"), _READ_FOLDER)
-    try:
+    with closing(paths.open(text_field(message, "path"), _READ_FOLDER)) as fd:
         with os.scandir(fd) as scan:
             names = heapq.nsmallest(limit + 1, (e.name for e in scan if e.name > after))
         entries: list[dict[str, Any]] = []
@@ -124,8 +121,6 @@ def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
             with suppress(FileNotFoundError):
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 entries.append({"name": name, **describe(status)})
-    finally:
-        os.close(fd)
     return {"entries": entries, "more": more}
 
 
@@ -159,16 +154,12 @@ def open_or_make_folder(paths: Paths, path: str) -> int:
 def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """Rename, within one file system; an existing target is replaced only with overwrite."""
     source_folder, source = paths.open_parent(text_field(message, "source"))
-    try:
+    with closing(source_folder):
         target_folder, target = paths.open_parent(text_field(message, "target"))
-        try:
+        with closing(target_folder):
             if not message.get("overwrite"):
                 require_free(target, target_folder)
             os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
-        finally:
-            os.close(target_folder)
-    finally:
-        os.close(source_folder)
     return {}
 
 
@@ -179,32 +170,26 @@ def remove_path(paths: Paths, message: dict[str, Any]) -> Steps:
     whatever is swapped meanwhile.
     """
     folder, name = paths.open_parent(text_field(message, "path"))
-    try:
+    with closing(folder):
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)
         elif message.get("recursive"):
             yield from remove_tree(folder, name)
         else:
             os.rmdir(name, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 def remove_tree(folder: int, name: str, depth: int = 0) -> Steps:
     """Remove a folder that is in another one, with all that is in it; yields as it goes."""
     if depth > _MAX_DEPTH:
         raise FileError("TOO_DEEP", f"more than {_MAX_DEPTH} folders inside each other")
-    fd = os.open(name, _READ_FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        with os.scandir(fd) as scan:
-            for entry in scan:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from remove_tree(fd, entry.name, depth + 1)
-                else:
-                    os.unlink(entry.name, dir_fd=fd)
-                yield
-    finally:
-        os.close(fd)
+    with closing(os.open(name, _REAL_FOLDER, dir_fd=folder)) as fd, os.scandir(fd) as scan:
+        for entry in scan:
+            if entry.is_dir(follow_symlinks=False):
+                yield from remove_tree(fd, entry.name, depth + 1)
+            else:
+                os.unlink(entry.name, dir_fd=fd)
+            yield
     os.rmdir(name, dir_fd=folder)
 
 

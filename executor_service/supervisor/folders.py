@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from executor_service.supervisor.keeper import users_of
+from executor_service.supervisor.paths import closing
 from executor_service.supervisor.syscalls import die_with_parent
 from executor_service.supervisor.trees import (
     BLOCK_BYTES,
@@ -79,14 +80,10 @@ def fill(source: str, target: str, most_bytes: int) -> dict[str, Any]:
         from_fd = os.open(source, READ_FOLDER)
     except FileNotFoundError:
         raise CopyRefused("MISSING", "the folder is not there") from None
-    to_fd = os.open(target, READ_FOLDER)
-    try:
+    with closing(from_fd), closing(os.open(target, READ_FOLDER)) as to_fd:
         copying = _Copying(from_fd, to_fd, most_bytes)
         copying.folder(from_fd, to_fd, "", 0)
         return {"bytes": copying.used, "left_out": copying.left_out}
-    finally:
-        os.close(from_fd)
-        os.close(to_fd)
 
 
 class _Copying:
@@ -118,16 +115,10 @@ class _Copying:
     def _entry(self, source: int, target: int, name: str, path: str, depth: int) -> None:
         status = os.stat(name, dir_fd=source, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode) and status.st_dev == self._device:
-            inner = os.open(name, READ_FOLDER, dir_fd=source)
-            try:
+            with closing(os.open(name, READ_FOLDER, dir_fd=source)) as inner:
                 os.mkdir(name, 0o700, dir_fd=target)
-                made = os.open(name, READ_FOLDER, dir_fd=target)
-                try:
+                with closing(os.open(name, READ_FOLDER, dir_fd=target)) as made:
                     self.folder(inner, made, path, depth + 1)
-                finally:
-                    os.close(made)
-            finally:
-                os.close(inner)
         elif stat.S_ISLNK(status.st_mode):
             os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
             if os.geteuid() == 0:
@@ -138,20 +129,14 @@ class _Copying:
             self.left_out += 1
 
     def _file(self, source: int, target: int, name: str, path: str) -> None:
-        fd = os.open(name, _READ_FILE, dir_fd=source)
-        try:
+        with closing(os.open(name, _READ_FILE, dir_fd=source)) as fd:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 self.left_out += 1
             elif not self._link(status, target, name, path):
-                made = os.open(name, _CREATE, 0o600, dir_fd=target)
-                try:
+                with closing(os.open(name, _CREATE, 0o600, dir_fd=target)) as made:
                     self._content(fd, made, status)
                     _describe(made, status)
-                finally:
-                    os.close(made)
-        finally:
-            os.close(fd)
 
     def _link(self, status: os.stat_result, target: int, name: str, path: str) -> bool:
         """Whether the file is in the target already under another name, and now under this too."""

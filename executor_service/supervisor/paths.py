@@ -12,7 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Callable
+from contextlib import contextmanager
+from typing import Callable, Generator
 
 from executor_service.supervisor.syscalls import openat2_without_magic_links
 
@@ -24,6 +25,15 @@ _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 Opener = Callable[[str, int, int], int]
 """Path, flags, and the folder that a relative path starts from."""
+
+
+@contextmanager
+def closing(fd: int) -> Generator[int, None, None]:
+    """A descriptor for the time of the block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 class Paths:

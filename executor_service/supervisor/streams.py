@@ -131,11 +131,6 @@ class InputStream:
         """Whether there is something to write once the command reads."""
         return self.fd is not None and bool(self._pending)
 
-    @property
-    def finished(self) -> bool:
-        """Whether all input was handed over and its end was announced."""
-        return self._ends and not self._pending
-
     def receive(self, offset: int, data: memoryview, ends: bool) -> None:
         """Take input, skipping what was received before; FrameError for a gap or a flood."""
         skip = self.received - offset

@@ -25,7 +25,6 @@ class Loan(Struct, frozen=True):
     """None is a new one."""
     kept: Workspace | None
     """What is written down of it; None where it ends with the sandbox, or is no workspace."""
-    session_id: str
 
 
 class Lending:
@@ -48,33 +47,28 @@ class Lending:
         place = self._keeping.place_of(template)
         if wish.workdir:
             folder = await self._workspaces.workdir(wish.workdir, template.capabilities.workspaces)
-            yield Loan(folder, None, wish.session_id)
+            yield Loan(folder, None)
         elif not place:
-            yield Loan(None, None, wish.session_id)
+            yield Loan(None, None)
         else:
             asked = wish.workspace_id or await self._brought(template, place, wish)
             async with self._catalog.lent(wish.profile, wish.session_id, place, asked) as found:
                 now = self._clock.now().timestamp()
                 if found is None:
-                    kept = self._new(template, wish.profile, place, now)
-                    yield Loan(None, kept, wish.session_id)
+                    yield Loan(None, self._new(template, wish.profile, place, now))
                 else:
                     path = self._catalog.path(found.workspace_id)
                     folder = await self._workspaces.restore(path)
-                    yield Loan(folder, replace(found, used_at=now), wish.session_id)
+                    yield Loan(folder, replace(found, used_at=now))
 
     def check(self, profile: str, workspace_id: str) -> None:
         """Fails with NotFound unless the profile has this workspace."""
         self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
 
-    async def give(self, loan: Loan, folder: Path) -> None:
-        """The session has it from now on, which is synced with the claim that follows."""
+    async def give(self, loan: Loan, folder: Path, session_id: str) -> None:
+        """A session has it from now on, which is synced with the claim that follows."""
         if loan.kept is not None:
-            workspace = replace(loan.kept, workspace_id=folder.name)
-            await self._catalog.give(workspace, loan.session_id)
-
-    def claimed(self, folder: Path) -> None:
-        """A session has it, and what is known of it is written down."""
+            await self._catalog.give(replace(loan.kept, workspace_id=folder.name), session_id)
         self._workspaces.unclaimed.discard(folder)
 
     async def ended(self, workspace_id: str, moment: float) -> None:

@@ -22,8 +22,8 @@ from executor_service.egress.network import Networks
 from executor_service.journal import Journal
 from executor_service.link.messages import StartCommand
 from executor_service.metrics import ExecutorMetrics
-from executor_service.output.segments import CommandLimits
-from executor_service.output.spool import Spool, SpoolLimits
+from executor_service.output.segments import SpoolLimits
+from executor_service.output.spool import Spool
 from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
 from executor_service.pools.templates import Choice, Template, Templates
@@ -40,7 +40,7 @@ from tests.fakes.plain_backend import NAME, PlainBackend
 
 OPTIONS = PoolOptions(owner="test", backend=NAME, box_secret="secret of {}".format, warm=0, most=4)
 LIFETIMES = Lifetimes(idle_s=60, total_s=3600)
-SPOOL = SpoolLimits(CommandLimits(64 * 1024, first_segments=2, segments=6), 4 * 1024 * 1024)
+SPOOL = SpoolLimits(64 * 1024, first_segments=2, segments=6, total_bytes=4 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor_service.output.segments import STREAMS, CommandLimits, Layout, Segment
+from executor_service.output.segments import STREAMS, Layout, Segment, SpoolLimits
 
-LIMITS = CommandLimits(segment_bytes=10, first_segments=2, segments=5)
+LIMITS = SpoolLimits(segment_bytes=10, first_segments=2, segments=5)
 
 
 def put(layout: Layout, stream: int, offset: int, size: int) -> list[tuple[int, int, int]]:

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from executor_service.output.segments import CommandLimits
-from executor_service.output.spool import CommandSpool, Spool, SpoolLimits
+from executor_service.output.segments import SpoolLimits
+from executor_service.output.spool import CommandSpool, Spool
 from services.lifecycle import Workers
 
 KIB = 1024
-LIMITS = SpoolLimits(CommandLimits(64 * KIB, first_segments=2, segments=6), total_bytes=1024 * KIB)
+LIMITS = SpoolLimits(64 * KIB, first_segments=2, segments=6, total_bytes=1024 * KIB)
 
 
 @asynccontextmanager
@@ -129,7 +130,7 @@ async def test_what_nobody_remembers_is_removed(tmp_path: Path) -> None:
 
 
 async def test_too_much_is_noticed_and_given_up(tmp_path: Path) -> None:
-    limits = SpoolLimits(LIMITS.command, total_bytes=300 * KIB)
+    limits = replace(LIMITS, total_bytes=300 * KIB)
     async with opened(tmp_path, limits) as spool:
         command = spool.new("sbx", "a")
         data = text(380 * KIB)
