@@ -13,11 +13,12 @@ from executor_service.claims.sandbox import Sandbox
 from executor_service.commands.command import Command
 from executor_service.errors import PathInvalid, StartRefused
 from executor_service.link.messages import StartCommand
+from executor_service.output.segments import STREAMS
 from executor_service.records import Claim, CommandRecord
 from executor_service.servicer.attaching import Attachment, terminal
 from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp
 from executor_service.servicer.sandboxes import ISOLATION
-from executor_service.servicer.views import WIRE_STREAMS, exit_to_wire
+from executor_service.servicer.views import exit_to_wire
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
@@ -126,7 +127,10 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         self, request: exec_pb2.ReadExecOutputRequest, context: Context
     ) -> exec_pb2.ReadExecOutputResponse:
         """Reads stored output."""
-        stream = _stream_number(request.stream)
+        stream = int(request.stream)
+        if stream not in STREAMS:
+            wanted = "standard output or standard error"
+            raise InvalidArgument(f"stream: {wanted} is wanted", fields={"stream": wanted})
         length = in_range("length_bytes", request.length_bytes, 0, _MOST_LENGTH_BYTES)
         sandbox, command = await self._find(request)
         offset, end = request.offset, command.spool.end(stream)
@@ -248,15 +252,6 @@ def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
     if record.exit is not None:
         wire.exit.CopyFrom(exit_to_wire(record.exit))
     return wire
-
-
-def _stream_number(stream: int) -> int:
-    """The descriptor of a stream; fails with InvalidArgument."""
-    found = next((number for number, wire in WIRE_STREAMS.items() if wire == stream), None)
-    if found is None:
-        wanted = "standard output or standard error"
-        raise InvalidArgument(f"stream: {wanted} is wanted", fields={"stream": wanted})
-    return found
 
 
 def _start_refused(why: StartRefused) -> HermesError:

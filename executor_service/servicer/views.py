@@ -8,6 +8,7 @@ the same misses what the spool had to drop in the meantime.
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from typing import cast
 
 from executor_service.commands.command import INPUT_LOST, Command
 from executor_service.output.segments import STREAMS
@@ -21,8 +22,6 @@ PIECE_BYTES = 256 * 1024
 WINDOW_BYTES = 4 * 1024 * 1024
 """How much a watcher is sent before it has to confirm."""
 _HEARTBEAT_S = 5.0
-WIRE_STREAMS = {1: exec_pb2.OUTPUT_STREAM_STDOUT, 2: exec_pb2.OUTPUT_STREAM_STDERR}
-"""Streams by their descriptor in the command."""
 
 Event = exec_pb2.AttachExecResponse
 
@@ -139,7 +138,8 @@ class CommandView:
             return []
         # Filled in where it is: to make it apart would copy the data twice more.
         event = Event()
-        event.output.stream = WIRE_STREAMS[stream]
+        # Numbered on the wire as in the command.
+        event.output.stream = cast("exec_pb2.OutputStream.ValueType", stream)
         event.output.offset = start
         event.output.data = data
         if start > position:
