@@ -137,11 +137,14 @@ async def refused(call: Awaitable[object]) -> Reason:
     return reason_of(caught.value)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20) -> None:
-    """Waits for something that has no better way to be noticed."""
+async def until(condition: Callable[[], object], timeout_s: float = 20) -> None:
+    """Waits for something that has no better way to be noticed; to look at it may be awaited."""
     async with asyncio.timeout(timeout_s):
-        while not await condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        while True:
+            found = condition()
+            if (await found) if isinstance(found, Awaitable) else found:
+                return
+            await asyncio.sleep(0.01)
 
 
 class Process:

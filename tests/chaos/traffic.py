@@ -24,6 +24,7 @@ from tests.chaos.crashes import (
     asked_of,
     reach_event,
 )
+from tests.executors import until
 from tests.fakes.telegram import FakeTelegram
 
 TERMINALS = range(3)
@@ -63,13 +64,11 @@ class Traffic:
     async def reach_a_point(self, dice: random.Random) -> None:
         """Return at some moment of a turn that a terminal waits for."""
         # A turn that is lost three times at one step is given to a person.
-        while max(self.cuts.values(), default=0) > 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: max(self.cuts.values(), default=0) <= 1, PATIENCE_S)
         number, point = dice.choice(TERMINALS), dice.choice(POINTS)
         with suppress(TimeoutError):  # what it waits for may have been lost with a connection
             async with asyncio.timeout(POINT_WITHIN_S):
-                while number not in self._watchers:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+                await until(lambda: number in self._watchers)
                 await reach_event(self._watchers[number], point)
         for text in self.cuts:
             self.cuts[text] += 1

@@ -26,6 +26,7 @@ from executor_service.errors import (
 from executor_service.link.command import RemoteCommand
 from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
+from tests.executors import until
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
@@ -164,9 +165,7 @@ async def test_a_server_that_fails_for_a_moment_loses_nothing(
 ) -> None:
     async with open_console(backend, box) as console:
         stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=1))
-        async with asyncio.timeout(10):
-            while stand_in.cluster.faults:  # noqa: ASYNC110 - it is noticed in another thread
-                await asyncio.sleep(0.01)
+        await until(lambda: not stand_in.cluster.faults)
         assert await console.output("echo still here") == "still here"
         await stand_in.tell(lambda there: erase(there, pod_name(box.key)))
         _, after_s = await until_lost(backend, box, console.link)

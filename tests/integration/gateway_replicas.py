@@ -1,7 +1,6 @@
 """A gateway's part that runs the account of a platform, with an agent at the wire."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -102,11 +101,3 @@ async def agent_at_the_wire() -> AsyncGenerator[Agent]:
     """An agent that is served."""
     async with served_turns() as (turns, address), grpc.aio.insecure_channel(address) as channel:
         yield Agent(turns, channel)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.01)

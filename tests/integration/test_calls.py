@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +22,7 @@ from services.in_process import InProcessChannel, InProcessServer
 from services.interceptors import CallPipeline
 from services.logs import bind
 from services.streams import open_stream
+from tests.executors import until
 from tests.fakes.component import Running, Sample, running, turns
 
 TOKEN = (("authorization", "Bearer secret"),)
@@ -316,9 +317,3 @@ async def limited(
 async def requests(message: Any, count: int) -> AsyncIterator[Any]:
     for _ in range(count):
         yield message
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits for something that happens on the server; the test's time limit is the limit."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)

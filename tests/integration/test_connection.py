@@ -5,6 +5,7 @@ from pathlib import Path
 
 from services.cli.connection import connected, is_running
 from services.config import Settings, load_settings
+from tests.executors import until
 
 
 async def settings_of(home: Path) -> Settings:
@@ -12,12 +13,6 @@ async def settings_of(home: Path) -> Settings:
     settings = await asyncio.to_thread(load_settings, {"home": str(home)}, {"HOME": str(home)})
     await asyncio.to_thread(settings.home.create)
     return settings
-
-
-async def started(settings: Settings) -> None:
-    """Return when somebody answers on the home's socket."""
-    while not await is_running(settings):  # noqa: ASYNC110 - another process would not tell
-        await asyncio.sleep(0.01)
 
 
 async def test_who_started_the_services_stops_them_last(tmp_path: Path) -> None:
@@ -32,7 +27,7 @@ async def test_who_started_the_services_stops_them_last(tmp_path: Path) -> None:
         order.append("owner")
 
     async def guest() -> None:
-        await started(settings)
+        await until(lambda: is_running(settings))
         async with connected(settings, ("scheduler",)):
             guest_is_in.set()
             await owner_leaves.wait()
@@ -73,7 +68,7 @@ async def test_a_command_waits_for_another_that_runs_other_services(tmp_path: Pa
             order.append("scheduler")
 
     async def second() -> None:
-        await started(settings)
+        await until(lambda: is_running(settings))
         async with connected(settings, ("agent",)):
             order.append("agent")
 

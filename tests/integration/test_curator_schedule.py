@@ -41,6 +41,7 @@ from services.ids import new_id
 from services.leases import new_owner
 from services.lifecycle import Workers
 from services.metrics import Meter
+from tests.executors import until
 from tests.integration.test_scheduler_storage import job_of
 
 ON, OFF = CuratorConfig(), CuratorConfig(enabled=False)
@@ -108,8 +109,7 @@ class Libraries(CurationClient):
     async def looked(self, more: int = 3) -> None:
         """Return once whoever looks has looked so many times more."""
         wanted = self.looks + more
-        while self.looks < wanted:  # noqa: ASYNC110 - the fake counts without an event
-            await asyncio.sleep(0.01)
+        await until(lambda: self.looks >= wanted)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from services.addresses import TcpAddress
 from services.database import Database, DatabaseReadOnly, DatabaseUnavailable
+from tests.executors import until
 from tests.links import Fault, link_to
 from tests.ports import free_port
 from tests.postgres import PostgresServer, postgres_server
@@ -150,9 +151,8 @@ async def test_who_is_cut_off_in_a_transaction_blocks_nobody_for_long(
 
         async with Database(url, "test") as cut_off:
             writing = asyncio.create_task(cut_off.write(bump_and_be_cut_off))
+            await until(lambda: attempts)
             async with asyncio.timeout(15):
-                while not attempts:  # noqa: ASYNC110 - it is counted in the transaction
-                    await asyncio.sleep(0.01)
                 await counters.write(bump)
             assert await values(counters) == [1, 0]
             link.heal()

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from executor_service.egress.secrets import Secret
 from executor_service.supervisor import frames
 from services.lifecycle import Workers
 from services.metrics import Meter
+from tests.executors import until
 from tests.unit.executor.test_link import Supervisor, pair
 from tests.world import FRIENDLY, World, connect, open_world
 
@@ -39,14 +40,6 @@ async def told(world: World, port: int, *secrets: Secret) -> AsyncGenerator[Supe
 def asking(ident: int, request: bytes) -> bytes:
     said = frames.pack(frames.STREAM_BYTES, ident, frames.STREAM_HEAD.pack(0) + request)
     return frames.pack(frames.STREAM_OPENED, ident) + said
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it takes too long")
 
 
 def conversations() -> list[str]:

@@ -20,6 +20,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.leases import Fenced, new_owner
 from services.migrations import prepare
+from tests.executors import until
 from tests.fakes.platform import MemoryPlatform
 from tests.integration.gateway_replicas import (
     LONG_S,
@@ -27,7 +28,6 @@ from tests.integration.gateway_replicas import (
     Agent,
     agent_at_the_wire,
     replica,
-    until,
 )
 
 CHAT = Address("default", "memory", "1", "5")

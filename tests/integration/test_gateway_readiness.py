@@ -15,6 +15,7 @@ from services.database import Database
 from services.leases import new_owner
 from services.metrics import Meter
 from services.migrations import prepare
+from tests.executors import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -25,7 +26,6 @@ from tests.integration.gateway_replicas import (
     Replica,
     agent_at_the_wire,
     replica,
-    until,
 )
 
 DEAF_S = 60.0
