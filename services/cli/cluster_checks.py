@@ -85,7 +85,7 @@ async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Che
 
 def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
     """Whether the process has no more rights than the chart gives it."""
-    has = dict(re.findall(r"^(\w+):\s*(.*)$", status, re.MULTILINE))
+    has = dict(re.findall(r"^(\w+):[ \t]*(.*)$", status, re.MULTILINE))
     wrong = {
         f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
     }

@@ -21,7 +21,7 @@ from services.cli.connection import connected
 from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
 from services.cli.output import Column, describe, print_details, print_rows
 from services.cli.standard_input import agreed
-from services.cli.startup import load, logged
+from services.cli.startup import load, run_in_home
 from services.config import Settings
 from services.errors import FailedPrecondition, InvalidArgument, NotFound
 
@@ -250,12 +250,8 @@ class Command(Struct, frozen=True):
             return status or 0
         if self.locate is not None:
             context.settings = asyncio.run(_awaited(self.locate(context.settings, given)))
-        home = context.settings.home
-        home.create()
-        with logged(context.settings, "hermes", home.logs / "hermes.log"):
-            return asyncio.run(
-                context.run(function, self.services if services is None else services)
-            )
+        needed = self.services if services is None else services
+        return run_in_home(context.settings, lambda: context.run(function, needed))
 
 
 class _Parser(argparse.ArgumentParser):

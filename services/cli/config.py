@@ -8,11 +8,11 @@ import subprocess
 from services.cli.command import DRY_RUN, JSON_LIST, YES, Command, Context, action, arg, flag
 from services.cli.console import complain, say
 from services.cli.output import Column, print_table
-from services.cli.startup import catalog
+from services.cli.startup import catalog, keep
 from services.clock import SystemClock
 from services.config import editing, load_settings
 from services.config_check import check_settings
-from services.config_edit import migrate, renames, set_value
+from services.config_edit import migrate, renames
 from services.errors import InvalidArgument
 from services.home import replace_file
 
@@ -49,8 +49,7 @@ def _set(context: Context) -> None:
     """Change config.yaml, or .env for NAME_IN_CAPITALS."""
     given = context.given
     settings = load_settings(vars(given))
-    path = set_value(settings.home, given.key, given.value, catalog().models)
-    say(f"{given.key} is set in {path}")
+    say(f"{given.key} is set in {keep(settings, given.key, given.value)}")
 
 
 def _edit(context: Context) -> int:

@@ -24,7 +24,7 @@ from services.cli.database import SCHEMAS
 from services.cli.executors import executors
 from services.cli.failures import EXPECTED, explain
 from services.cli.output import enum_word
-from services.cli.startup import catalog, imported, logged
+from services.cli.startup import catalog, imported, run_in_home
 from services.config import ConfigError, Settings, load_settings
 from services.config_check import check_settings
 from services.config_models import ServiceConfig
@@ -60,10 +60,9 @@ def _check(context: Context) -> int:
     found = [Check("python", Verdict.OK, f"{platform.python_version()} on {sys.platform}")]
     try:
         settings = load_settings(vars(context.given))
-        settings.home.create()
         found += _config(settings)
-        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            found += asyncio.run(_parts(settings, from_inside=context.given.cluster))
+        inside = context.given.cluster
+        found += run_in_home(settings, lambda: _parts(settings, from_inside=inside))
     except HermesError as error:
         name = "config" if isinstance(error, ConfigError) else "home"
         found = [Check(name, Verdict.FAILED, str(error))]

@@ -8,9 +8,8 @@ from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.channels import Channels
 from services.checks import ModelChoice, ModelOffer
 from services.cli.console import complain, say
-from services.cli.startup import catalog, imported
+from services.cli.startup import imported, keep
 from services.config import Settings, load_settings
-from services.config_edit import set_value
 from services.errors import FailedPrecondition
 
 MODEL_CHOICE = "agent_service.checks:model_choice"
@@ -68,10 +67,9 @@ def _agrees(question: str) -> bool:
 
 def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
     """Keep the choice in the home, so that it is not asked for again."""
-    models = catalog().models
     settings.home.create()
-    set_value(settings.home, "HERMES_BASE_URL", offer.base_url, models)
-    path = set_value(settings.home, "HERMES_MODEL", offer.model, models)
+    keep(settings, "HERMES_BASE_URL", offer.base_url)
+    path = keep(settings, "HERMES_MODEL", offer.model)
     complain(f"remembered in {path}")
     return load_settings(settings.flags, settings.environ)
 

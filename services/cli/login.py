@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 from services.cli.command import Command, Context, arg, flag
 from services.cli.connection import elsewhere
-from services.cli.startup import catalog, imported
+from services.cli.startup import imported, keep
 from services.config import Settings
-from services.config_edit import set_value
 from services.errors import FailedPrecondition
 from services.logins import PROVIDERS, DeviceCode, LoggedIn
 
@@ -69,7 +68,7 @@ def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
     """Say that it is done, and have its models used where no others are."""
     told, settings = "", context.settings
     if not found.configured and not elsewhere(settings, ("agent",)):
-        path = set_value(settings.home, "model.provider", provider, catalog().models)
+        path = keep(settings, "model.provider", provider)
         told = f"\nIts models are used from now on (model.provider in {path})."
     elif found.configured != provider:
         told = f"\nTo use its models: hermes config set model.provider {provider}"

@@ -1,19 +1,23 @@
 """What every command does first: read the settings, and say what is odd about them."""
 
 import argparse
+import asyncio
 import importlib
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from services.cli.console import complain
 from services.config import Settings, load_settings
 from services.config_catalog import ConfigCatalog
 from services.config_check import check_settings
+from services.config_edit import set_value
 from services.config_models import MODELS, ServiceConfig
 from services.home import DEFAULT_PROFILE
 from services.logs import logging_to
+
+_T = TypeVar("_T")
 
 MODEL_MODULES = (
     "agent_service.config",
@@ -58,3 +62,15 @@ def logged(settings: Settings, service: str, file: Path | None = None) -> Genera
     config = settings.load(ServiceConfig).log
     with logging_to(config, settings.redactor(), service=service, file=file):
         yield
+
+
+def run_in_home(settings: Settings, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """Run what works in the home, which is made, and has the log."""
+    settings.home.create()
+    with logged(settings, "hermes", settings.home.logs / "hermes.log"):
+        return asyncio.run(work())
+
+
+def keep(settings: Settings, key: str, value: str) -> Path:
+    """Set what a person has chosen; returns the file that has it."""
+    return set_value(settings.home, key, value, catalog().models)

@@ -8,8 +8,7 @@ from hermes.agent.v1 import tool_catalog_pb2 as pb
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.output import Column
-from services.cli.startup import catalog
-from services.config_edit import set_value
+from services.cli.startup import keep
 from services.config_paths import nearest, suggestion
 from services.errors import InvalidArgument
 
@@ -47,7 +46,7 @@ async def _change(context: Context) -> None:
     off = [name for name in before if name not in given.toolsets]
     if given.action == "disable":
         off = list(dict.fromkeys([*before, *given.toolsets]))
-    path = set_value(settings.home, DISABLED, f"[{', '.join(off)}]", catalog().models)
+    path = keep(settings, DISABLED, f"[{', '.join(off)}]")
     told = (
         f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. It holds from the next start on."
     )

@@ -2,8 +2,6 @@
 
 Without a terminal, or with --no-chat, it serves until it is stopped."""
 
-import asyncio
-
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.addresses import Address
 from services.cli import process
@@ -13,7 +11,7 @@ from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg,
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import introduce, or_demo, with_model
-from services.cli.startup import logged
+from services.cli.startup import run_in_home
 from services.config import Settings
 from services.errors import FailedPrecondition
 
@@ -26,12 +24,10 @@ examples:
 
 def _run(context: Context) -> int:
     settings = context.settings
-    settings.home.create()
     talks = not context.given.no_chat and can_talk(settings.environ)
 
     def up() -> int:
-        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            return asyncio.run(_up(settings, talks=talks))
+        return run_in_home(settings, lambda: _up(settings, talks=talks))
 
     return or_demo(up) if talks else up()
 

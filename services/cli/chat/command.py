@@ -1,7 +1,6 @@
 """The options of `hermes chat`, and the way to a sitting or an answer."""
 
 import argparse
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ from services.cli.console import (
 )
 from services.cli.first_run import or_demo, warn_of_host, with_model
 from services.cli.standard_input import STANDARD, read_up_to
-from services.cli.startup import imported, logged
+from services.cli.startup import imported, run_in_home
 from services.config import Settings
 from services.config_models import ChatConfig
 from services.errors import InvalidArgument
@@ -66,11 +65,9 @@ def _chat(context: Context) -> int:
         raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
     if not (given.here or given.latest or given.resume):
         given.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
-    settings.home.create()
 
     def chat() -> int:
-        with logged(settings, "hermes", settings.home.logs / "hermes.log"):
-            return asyncio.run(_run(settings, given, question))
+        return run_in_home(settings, lambda: _run(settings, given, question))
 
     return or_demo(chat) if question is None else chat()
 
