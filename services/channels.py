@@ -1,5 +1,6 @@
 """Channels to the other services: made when first used, shared, and never closed by their users."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
@@ -67,7 +68,7 @@ class Channels:
 
     async def __aenter__(self) -> Self:
         if self._files is not None:
-            self._tls = await ClientTls.load(self._files)
+            self._tls = await asyncio.to_thread(ClientTls, self._files)
             self._extras.workers.start("certificates", self._tls.watch())
         return self
 
@@ -227,25 +228,24 @@ class _Method:
         )
         if self._kind.startswith("stream"):
             call = SentStream(call)
-        if span is not tracing.NOTHING:
-            call.add_done_callback(_ending(span))
-        if extras.observer is not None:
-            call.add_done_callback(_counted(extras.observer, self._method))
+        call.add_done_callback(_finishing(span, extras.observer, self._method))
         return call
 
 
-def _ending(span: tracing.Span) -> Callable[[grpc.aio.Call], None]:
-    """Return what ends the span of a call when it is done."""
-    return lambda call: tracing.end_call(span, at_once(call.code()))
-
-
-def _counted(observer: CallObserver, method: str) -> Callable[[grpc.aio.Call], None]:
-    """Count a call now, and return what counts it again when it is done."""
-    observer.started(method)
+def _finishing(
+    span: tracing.Span, observer: CallObserver | None, method: str
+) -> Callable[[grpc.aio.Call], None]:
+    """Count a call now, and return what counts it again and ends its span when it is done."""
     started = monotonic()
+    if observer is not None:
+        observer.started(method)
 
     def done(call: grpc.aio.Call) -> None:
-        observer.observe(method, at_once(call.code()).name, monotonic() - started)
+        code = at_once(call.code())
+        if span is not tracing.NOTHING:
+            tracing.end_call(span, code)
+        if observer is not None:
+            observer.observe(method, code.name, monotonic() - started)
 
     return done
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import grpc
 from msgspec import Struct
@@ -41,15 +41,11 @@ class ClientTls:
     """The credentials of a client; `generation` counts how often the files have changed."""
 
     def __init__(self, files: TlsFiles) -> None:
+        """Reads the files, so call it in a thread; fails with TlsInvalid."""
         # The state first: what changes while it is read is read again.
         self._changes = _Changes(files)
         self.credentials = _channel_credentials(files)
         self.generation = 0
-
-    @classmethod
-    async def load(cls, files: TlsFiles) -> Self:
-        """Reads the files; fails with TlsInvalid."""
-        return await asyncio.to_thread(cls, files)
 
     async def watch(self, interval_s: float = CHECK_INTERVAL_S) -> None:
         """Reads the files again whenever they change, until cancelled."""
@@ -144,28 +140,19 @@ class _Changes:
         return tuple(_state(path) for path in astuple(self._files))
 
 
-class _Pems(Struct, frozen=True):
-    ca: bytes
-    certificate: bytes
-    key: bytes
-
-
 def _channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
-    pems = _read_all(files)
-    return grpc.ssl_channel_credentials(
-        root_certificates=pems.ca, private_key=pems.key, certificate_chain=pems.certificate
-    )
+    ca, certificate, key = _read_all(files)
+    return grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=certificate)
 
 
 def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
-    pems = _read_all(files)
-    return grpc.ssl_server_certificate_configuration(
-        [(pems.key, pems.certificate)], root_certificates=pems.ca
-    )
+    ca, certificate, key = _read_all(files)
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=ca)
 
 
-def _read_all(files: TlsFiles) -> _Pems:
-    pems = _Pems(_read(files.ca), _read(files.certificate), _read(files.key))
+def _read_all(files: TlsFiles) -> tuple[bytes, bytes, bytes]:
+    """The CA's certificate, the own one and its key, which belong together."""
+    pems = _read(files.ca), _read(files.certificate), _read(files.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_verify_locations(files.ca)
