@@ -9,9 +9,10 @@ from google.protobuf.duration_pb2 import Duration
 from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import Held
-from agent_service.prompt.context_files import ContextFiles, Project, skips_context_files
+from agent_service.prompt.context_files import NOTHING, ContextFiles, skips_context_files
 from agent_service.requests import TurnRequest
 from agent_service.sandbox import NOWHERE, SandboxUnavailable
+from agent_service.security.threats import Screened
 from agent_service.storage import sessions
 from agent_service.storage.bindings import Binding
 from hermes.executor.v1 import sandbox_pb2
@@ -35,21 +36,21 @@ class Projects:
         self._database = database
         self._context_files = context_files
 
-    async def of(self, request: TurnRequest, template: str) -> Project:
+    async def of(self, request: TurnRequest, template: str) -> Screened:
         """What its folder says to a session that a turn creates.
 
         The sandbox that it claims is the session's: its first tool call finds it.
         """
         skips = skips_context_files(request)
         if not request.workdir or skips or not await self._is_new(request):
-            return Project()
+            return NOTHING
         sandbox = _NewSandbox(self._executors, request, template)
         try:
             async with asyncio.timeout(READ_S):
                 return await self._context_files.project(SessionFiles(sandbox), request.notes_above)
         except (SandboxUnavailable, TimeoutError) as error:
             _log.warning("the notes of %s cannot be read: %s", request.workdir, error)
-            return Project()
+            return NOTHING
 
     async def _is_new(self, request: TurnRequest) -> bool:
         try:

@@ -8,11 +8,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
-from msgspec import Struct
-
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.sandbox import Files, PathRefused
-from agent_service.security.threats import Source, ThreatScanner
+from agent_service.security.threats import Screened, Source, ThreatScanner
 from agent_service.tools.base import RetryWithHint, ToolFailed
 from agent_service.tools.judged_files import guarded_family, real_places
 from agent_service.tools.real_paths import real_path
@@ -35,25 +33,7 @@ _MAX_RULES = 100
 _log = logging.getLogger(__name__)
 
 
-class Shown(Struct, frozen=True):
-    """What a file says, as the model sees it."""
-
-    text: str
-    """Empty where it is no text."""
-    blocked: str = ""
-    """What a person is to hear of what was left out of it; empty where nothing was."""
-
-
-NOTHING = Shown("")
-
-
-class Project(Struct, frozen=True):
-    """What a folder says to agents."""
-
-    layer: str = ""
-    """Of the prompt; empty when the folder has no such file."""
-    blocked: tuple[str, ...] = ()
-    """What a person is to hear of it."""
+NOTHING = Screened()
 
 
 class ContextFiles:
@@ -65,16 +45,16 @@ class ContextFiles:
         self._own = own
         self._max_chars = max_chars
 
-    async def project(self, files: Files, above: NotesAbove | None = None) -> Project:
-        """What the top folder says, or what one above it does for want of the like in there."""
+    async def project(self, files: Files, above: NotesAbove | None = None) -> Screened:
+        """What the prompt has of the top folder, or of one above it for want of the like in there."""
         found = [(name, shown) async for name, shown in self._first_kind(files, above)]
         if not found:
-            return Project()
+            return NOTHING
         parts = [f"## {name}\n\n{shown.text}" for name, shown in found]
-        blocked = tuple(shown.blocked for _, shown in found if shown.blocked)
-        return Project("\n\n".join([HEADING, *parts]), blocked)
+        blocked = tuple(each for _, shown in found for each in shown.blocked)
+        return Screened("\n\n".join([HEADING, *parts]), blocked)
 
-    async def first(self, files: Files, folder: str, names: Sequence[str]) -> Shown:
+    async def first(self, files: Files, folder: str, names: Sequence[str]) -> Screened:
         """The first of some files of a folder that says something, as the model sees it."""
         for name in names:
             path = f"{folder}/{name}"
@@ -84,7 +64,7 @@ class ContextFiles:
 
     async def _first_kind(
         self, files: Files, above: NotesAbove | None
-    ) -> AsyncIterator[tuple[str, Shown]]:
+    ) -> AsyncIterator[tuple[str, Screened]]:
         async for name, shown in self._single(files, above):
             if shown.text:
                 yield name, shown
@@ -95,7 +75,7 @@ class ContextFiles:
 
     async def _single(
         self, files: Files, above: NotesAbove | None
-    ) -> AsyncIterator[tuple[str, Shown]]:
+    ) -> AsyncIterator[tuple[str, Screened]]:
         """The kinds that are one file, in their order; each is read when it is asked for."""
         for name in OWN_NAMES:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
@@ -104,7 +84,7 @@ class ContextFiles:
         for name in _USUAL:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
 
-    async def _read(self, files: Files, path: str, name: str) -> Shown:
+    async def _read(self, files: Files, path: str, name: str) -> Screened:
         """What a file says, if it is there and can be read."""
         try:
             data = await files.read(path, MAX_BYTES)
@@ -126,26 +106,26 @@ class ContextFiles:
             return True
         return bool(guarded_family(real, own))
 
-    async def shown(self, name: str, data: bytes) -> Shown:
+    async def shown(self, name: str, data: bytes) -> Screened:
         """What a file says, as the model sees it."""
         return await self._shown(
             name, said(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
         )
 
-    async def _shown(self, name: str, text: str) -> Shown:
+    async def _shown(self, name: str, text: str) -> Screened:
         if not text:
             return NOTHING
         short = shortened(text, name, self._max_chars)
         cleaned, threats = await asyncio.to_thread(self._scanner.clean, short, Source.CONTEXT_FILE)
         if not threats:
-            return Shown(cleaned)
+            return Screened(cleaned)
         families = ", ".join(sorted({threat.family for threat in threats}))
         _log.warning("%s was not taken over as it is: %s", name, families)
-        return Shown(
-            cleaned,
+        told = (
             f"What looks like an attack in {name} ({families}) is kept from the model, which is "
-            "told [BLOCKED] in its place. Look at the file before you trust it.",
+            "told [BLOCKED] in its place. Look at the file before you trust it."
         )
+        return Screened(cleaned, (told,))
 
 
 def skips_context_files(request: TurnRequest) -> bool:

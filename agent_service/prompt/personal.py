@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from agent_service.memory.store import MemoryStore, Snapshot
 from agent_service.prompt.context_files import ContextFiles
+from agent_service.security.threats import Screened
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileRefused
-from agent_service.skills.index import SkillIndex
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import ProfileStore
 from agent_service.tools.base import Tool
@@ -29,10 +29,10 @@ class SkillIndexes:
         self._shelves = shelves
         self._tools = {tool.name: tool.toolset for tool in tools}
 
-    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> SkillIndex:
+    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
         """The index of what can be used; empty where skills are not loaded or there are none."""
         if TOOLSET not in toolsets:
-            return SkillIndex()
+            return Screened()
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
         around = Surroundings(toolsets, tools, platform)
         try:
@@ -40,7 +40,7 @@ class SkillIndexes:
         except (BadSkill, FileRefused) as error:
             # A library that cannot be read costs the skills and not the conversation.
             _log.error("the skills are not listed: %s", error)
-            return SkillIndex()
+            return Screened()
 
 
 SOUL = "SOUL.md"
@@ -49,11 +49,9 @@ SOUL = "SOUL.md"
 class Personal(Struct, frozen=True):
     """A profile's own layers, as they are now."""
 
-    soul: str = ""
+    soul: Screened = Screened()
     memories: Snapshot = Snapshot()
-    skills: SkillIndex = SkillIndex()
-    blocked: tuple[str, ...] = ()
-    """What a person is to hear of what was kept out of the identity."""
+    skills: Screened = Screened()
 
 
 class PersonalLayers:
@@ -79,5 +77,4 @@ class PersonalLayers:
                 skills = group.create_task(self._skills.of(profile, toolsets, platform))
                 (soul,) = await self._profiles.read(profile, SOUL)
                 identity = await self._context_files.shown(SOUL, soul)
-        blocked = (identity.blocked,) if identity.blocked else ()
-        return Personal(identity.text, memories.result(), skills.result(), blocked)
+        return Personal(identity, memories.result(), skills.result())

@@ -28,6 +28,14 @@ class Threat(Struct, frozen=True):
     end: int
 
 
+class Screened(Struct, frozen=True):
+    """A text as the model sees it."""
+
+    text: str = ""
+    blocked: tuple[str, ...] = ()
+    """What a person is to hear of what was left out of it."""
+
+
 class Source(StrEnum):
     """Where a threat was found."""
 

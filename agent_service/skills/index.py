@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from msgspec import Struct
-
+from agent_service.security.threats import Screened
 from agent_service.skills.document import Surroundings
 from agent_service.skills.library import Catalogue, Skill
 
@@ -19,20 +18,11 @@ skill_view(name) and follow it; it holds what was learned the last time. When no
 without one."""
 
 
-class SkillIndex(Struct, frozen=True):
-    """The layer of the prompt."""
-
-    text: str = ""
-    """Empty where there is no skill that can be used."""
-    blocked: tuple[str, ...] = ()
-    """What a person is to hear of descriptions that are not shown as they are."""
-
-
-def index(catalogue: Catalogue, around: Surroundings) -> SkillIndex:
-    """The index of the skills that can be used."""
+def index(catalogue: Catalogue, around: Surroundings) -> Screened:
+    """The layer of the prompt: the index of the skills that can be used, empty where none can."""
     usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
     if not usable:
-        return SkillIndex()
+        return Screened()
     lines = "\n".join(_lines(catalogue, usable))
     listed = {name for skill in usable for name in (skill.folder, skill.category)}
     blocked = tuple(
@@ -43,7 +33,7 @@ def index(catalogue: Catalogue, around: Surroundings) -> SkillIndex:
         if name in listed
     )
     text = f"{_INSTRUCTION}\n<available_skills>\n{lines}\n</available_skills>"
-    return SkillIndex(text, blocked)
+    return Screened(text, blocked)
 
 
 def one_line(text: str, most: int = MAX_DESCRIPTION_CHARS) -> str:

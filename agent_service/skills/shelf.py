@@ -10,12 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.curation.state import forget_first_look
-from agent_service.security.threats import Source, ThreatScanner
+from agent_service.security.threats import Screened, Source, ThreatScanner
 from agent_service.skills.bundling import BundledSkills, Own
 from agent_service.skills.changes import Wanted
 from agent_service.skills.document import BadSkill, Surroundings
 from agent_service.skills.files import FileFact, FileRefused, SkillFiles
-from agent_service.skills.index import SkillIndex, index
+from agent_service.skills.index import index
 from agent_service.skills.library import (
     Catalogue,
     Installed,
@@ -33,14 +33,6 @@ from services.clock import Clock
 _log = logging.getLogger(__name__)
 
 
-class Screened(Struct, frozen=True):
-    """A text as the model reads it."""
-
-    text: str
-    families: tuple[str, ...]
-    """What was found in it, and is blocked; mostly nothing."""
-
-
 class SkillScreen:
     """Looks through what one library says."""
 
@@ -55,8 +47,8 @@ class SkillScreen:
             self._seen, self._shown = catalogue, shown
         return self._shown
 
-    async def text(self, name: str, text: str) -> Screened:
-        """A text of the skill of that name with each offending line blocked."""
+    async def text(self, name: str, text: str) -> tuple[str, tuple[str, ...]]:
+        """A text of a skill with each offending line blocked, and the families of those."""
         return await asyncio.to_thread(self._cleaned, name, text)
 
     def _described(self, catalogue: Catalogue) -> Catalogue:
@@ -64,17 +56,17 @@ class SkillScreen:
         about = dict(catalogue.categories or {})
         shown = {name: self._cleaned(name, text) for name, text in (about | described).items()}
         skills = tuple(
-            replace(skill, description=shown[skill.folder].text) for skill in catalogue.skills
+            replace(skill, description=shown[skill.folder][0]) for skill in catalogue.skills
         )
-        blocked = {name: ", ".join(each.families) for name, each in shown.items() if each.families}
-        return Catalogue(skills, {name: shown[name].text for name in about}, blocked)
+        blocked = {name: ", ".join(found) for name, (_, found) in shown.items() if found}
+        return Catalogue(skills, {name: shown[name][0] for name in about}, blocked)
 
-    def _cleaned(self, name: str, text: str) -> Screened:
+    def _cleaned(self, name: str, text: str) -> tuple[str, tuple[str, ...]]:
         cleaned, threats = self._scanner.clean(text, Source.SKILL)
         families = tuple(sorted({threat.family for threat in threats}))
         if families:
             _log.warning("%s is not shown to models as it is: %s", name, ", ".join(families))
-        return Screened(cleaned, families)
+        return cleaned, families
 
 
 PLACE = "/skills"
@@ -163,7 +155,7 @@ class ProfileSkills(SkillManager):
         """What there is, as models are told of it."""
         return await self._screen.catalogue(await self.catalogue())
 
-    async def index(self, around: Surroundings) -> SkillIndex:
+    async def index(self, around: Surroundings) -> Screened:
         """The index for a session's prompt; empty where there is nothing to list."""
         now = self._clock.monotonic()
         if self._recent is None or now - self._recent[0] > FRESH_S:
@@ -218,8 +210,8 @@ class ProfileSkills(SkillManager):
         }
         return {path: data for path, data in held.items() if data is not None}
 
-    async def screened(self, skill: Skill, text: str) -> Screened:
-        """Some of a skill's text as models read it."""
+    async def screened(self, skill: Skill, text: str) -> tuple[str, tuple[str, ...]]:
+        """Some of a skill's text as models read it, and the families of what is kept from them."""
         return await self._screen.text(skill.name, text)
 
     async def archive(self, skill: Skill) -> str:

@@ -34,8 +34,7 @@ async def view(
     Where `is_placed`, commands find its files.
     """
     whole = await skills.text(skill, file_path)
-    shown = await skills.screened(skill, whole[:MAX_CHARS])
-    text = shown.text
+    text, families = await skills.screened(skill, whole[:MAX_CHARS])
     if len(whole) > MAX_CHARS:
         text = f"{text}\n[{len(whole) - MAX_CHARS:,} more characters are left out]"
     if skill.files and not file_path:
@@ -43,7 +42,7 @@ async def view(
         where = f". Commands find them in {PLACE}/{skill.name}, read-only" if is_placed else ""
         lead = f"Files of this skill, for skill_view with file_path{where}"
         text = f"{text.rstrip()}\n\n{lead}:\n{files}"
-    return Viewed(text, _warning(skill.name, shown.families))
+    return Viewed(text, _warning(skill.name, families))
 
 
 class Loaded(Struct, frozen=True):

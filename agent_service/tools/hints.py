@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.prompt.context_files import NAMES, ROOT, ContextFiles
+from agent_service.security.threats import Screened
 from agent_service.storage.sessions import SKIPS_CONTEXT_FILES
 from agent_service.tools.base import Tool, ToolContext, ToolResult
 from agent_service.tools.wrapper import A, Wrapper
@@ -39,14 +39,6 @@ async def _path(arguments: Any, _context: ToolContext) -> Sequence[str]:
     return (arguments.path,)
 
 
-class Hint(Struct, frozen=True):
-    """What some folders say."""
-
-    text: str = ""
-    blocked: tuple[str, ...] = ()
-    """What a person is to hear of it."""
-
-
 class Hints:
     """Finds what the folders of sessions say."""
 
@@ -54,18 +46,18 @@ class Hints:
         self._context_files = context_files
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def of(self, folders: Sequence[str], context: ToolContext) -> Hint:
+    async def of(self, folders: Sequence[str], context: ToolContext) -> Screened:
         """What folders say that no earlier call has looked into."""
         # Calls side by side look one after the other, so that one of them tells it.
         async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
             seen: dict[str, str] = await context.state.get(STATE) or {}
             if not seen and await context.state.get(SKIPS_CONTEXT_FILES):
-                return Hint()
+                return Screened()
             # The call that is made again after a crash tells again what was never stored.
             new = [folder for folder in folders if seen.get(folder, context.key) == context.key]
             new = new[: max(0, MAX_FOLDERS - len(seen))]
             if not new:
-                return Hint()
+                return Screened()
             said = [await self._context_files.first(context.files, f, NAMES) for f in new]
             await context.state.put(STATE, {**seen, **dict.fromkeys(new, context.key)})
         text = "\n\n".join(
@@ -73,7 +65,7 @@ class Hints:
             for folder, shown in zip(new, said, strict=True)
             if shown.text
         )
-        return Hint(text, tuple(shown.blocked for shown in said if shown.blocked))
+        return Screened(text, tuple(each for shown in said for each in shown.blocked))
 
 
 class WithHints(Wrapper[A]):
