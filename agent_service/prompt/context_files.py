@@ -46,7 +46,7 @@ class ContextFiles:
         self._max_chars = max_chars
 
     async def project(self, files: Files, above: NotesAbove | None = None) -> Screened:
-        """What the prompt has of the top folder, or of one above it for want of the like in there."""
+        """What the prompt has of the top folder, or of one above it for want of the like."""
         found = [(name, shown) async for name, shown in self._first_kind(files, above)]
         if not found:
             return NOTHING
