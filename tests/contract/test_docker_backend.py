@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import sys
 import tarfile
 import time
 import uuid
@@ -31,8 +30,7 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import SECRET, SECRET_SHA256
-from tests.docker_engine import SANDBOX_IMAGE, docker_client, run_in
-from tests.requirements import require
+from tests.docker_engine import SANDBOX_IMAGE, docker_client
 
 LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
 
@@ -205,19 +203,6 @@ def test_executors_that_start_together_share_one_supervisor_volume(
     finally:
         engine.containers.get(name).remove()
         engine.volumes.get(volume).remove()
-
-
-async def test_the_supervisor_need_not_be_compiled_in_a_box(
-    backend: DockerBackend, engine: docker.DockerClient, spec: BoxSpec
-) -> None:
-    require("python3.11", sys.version_info[:2] == (3, 11), "the image's Python is another version")
-    box = await backend.create(spec)
-    command = ("python3", "-v", "-I", "-S", "/opt/hermes", "--help")
-    code, said = await to_thread(run_in, engine, box.native_id, *command)
-    assert code == 0
-    own = [line for line in said.splitlines() if "/opt/hermes/executor_service" in line]
-    assert sum(line.startswith("# code object from") for line in own) > 10
-    assert not any("code object from" in line and ".py'" in line for line in own)
 
 
 async def test_probe_tells_what_is_missing(engine: docker.DockerClient, notes: Path) -> None:

@@ -1,12 +1,10 @@
 """How boxes of a Docker engine are reached: by a socket of their own, else through the engine."""
 
 import asyncio
-import io
 import json
 import os
 import shlex
 import time
-import zipfile
 from asyncio import to_thread
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,12 +14,9 @@ import docker
 import pytest
 
 from executor_service.backends.base import Box
-from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.sockets import BoxSockets
-from executor_service.config import DockerConfig
 from executor_service.errors import BoxLost
 from executor_service.link.command import RemoteCommand
-from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Recorder, Yard, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
 from tests.docker_engine import docker_client, run_in
@@ -160,32 +155,6 @@ async def test_where_the_engine_has_other_folders_it_is_the_way_in(
     (box,) = await yard.backend.list_boxes()
     assert await finish(yard, box) == 5
     assert await to_thread(programs_run_in, engine, box) > 1
-
-
-async def test_a_box_may_take_its_time(
-    yard: Yard, engine: docker.DockerClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    supervisor = await to_thread(slow_supervisor)
-    slow = DockerBackend(yard.owner, yard.folder / "slow", supervisor, DockerConfig())
-    box = await slow.create(await to_thread(yard.spec))
-    async with open_console(slow, box) as console:
-        assert await console.output("echo here") == "here"
-    assert await to_thread((yard.folder / "slow" / "boxes" / box.key / "socket").exists)
-    assert SLOWER not in caplog.text
-    await slow.close()
-
-
-def slow_supervisor() -> bytes:
-    packed = io.BytesIO(build_zipapp())
-    with zipfile.ZipFile(packed) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    wait = b"import sys, time\nif '--birth' in sys.argv: time.sleep(3)\n"
-    contents["__main__.py"] = wait + contents["__main__.py"]
-    changed = io.BytesIO()
-    with zipfile.ZipFile(changed, "w") as archive:
-        for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name), content)
-    return changed.getvalue()
 
 
 async def test_a_box_that_has_ended_is_lost_at_once(
