@@ -11,7 +11,7 @@ from services.cli.output import Column, print_table
 from services.cli.startup import catalog, keep
 from services.clock import SystemClock
 from services.config import editing, load_settings
-from services.config_check import check_settings
+from services.config_catalog import check_settings
 from services.config_edit import migrate, renames
 from services.errors import InvalidArgument
 from services.home import replace_file

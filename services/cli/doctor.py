@@ -26,7 +26,7 @@ from services.cli.failures import EXPECTED, explain
 from services.cli.output import enum_word
 from services.cli.startup import catalog, imported, run_in_home
 from services.config import ConfigError, Settings, load_settings
-from services.config_check import check_settings
+from services.config_catalog import check_settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.errors import HermesError

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from services.cli.console import complain
 from services.config import Settings, load_settings
-from services.config_catalog import ConfigCatalog
-from services.config_check import check_settings
+from services.config_catalog import ConfigCatalog, check_settings
 from services.config_edit import set_value
 from services.config_models import MODELS, ServiceConfig
 from services.home import DEFAULT_PROFILE

@@ -24,7 +24,7 @@ from services.cli import cluster_checks
 from services.cli.main import parser_of
 from services.cli.startup import catalog
 from services.config import Settings, load_settings
-from services.config_check import check_settings
+from services.config_catalog import check_settings
 from services.config_models import ServiceConfig
 from tests.helm.charts import (
     CALLS,

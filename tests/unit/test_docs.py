@@ -12,8 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from services.cli.main import COMMANDS, parser_of
-from services.config_catalog import ConfigCatalog
-from services.config_check import ACCEPTED_VARIABLES, TEST_VARIABLES
+from services.config_catalog import ACCEPTED_VARIABLES, TEST_VARIABLES, ConfigCatalog
 from tests.markdown import ROOT, Block, Page, page, pages
 from tests.observability.declared import SUFFIX, declared
 from tests.unit.docs_reference import GENERATED, actions_of, with_parts

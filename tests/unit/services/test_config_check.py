@@ -6,8 +6,7 @@ import pytest
 
 from services import config_models
 from services.config import ConfigError
-from services.config_catalog import ConfigCatalog
-from services.config_check import check_settings
+from services.config_catalog import ConfigCatalog, check_settings
 from tests.unit.services.settings import MODELS, settings
 
 CATALOG = ConfigCatalog((*MODELS, *config_models.MODELS))

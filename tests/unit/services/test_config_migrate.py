@@ -9,7 +9,7 @@ from services.cli.config import COMMAND
 from services.cli.main import parser_of
 from services.cli.startup import catalog
 from services.config import ConfigError, load_settings
-from services.config_check import check_settings
+from services.config_catalog import check_settings
 
 OLDER = """\
 # Mine.
