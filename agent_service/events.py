@@ -27,20 +27,20 @@ class Decision(StrEnum):
 # Live events
 
 
-class TextDelta(Struct, frozen=True):
-    """More text of the answer; `offset` counts characters within the step's text."""
+class Delta(Struct, frozen=True):
+    """More of a text; `offset` counts characters within what the step has of it."""
 
     step: int
     offset: int
     text: str
 
 
-class ReasoningDelta(Struct, frozen=True):
-    """More of the model's reasoning; `offset` counts characters within the step's reasoning."""
+class TextDelta(Delta, frozen=True):
+    """More text of the answer."""
 
-    step: int
-    offset: int
-    text: str
+
+class ReasoningDelta(Delta, frozen=True):
+    """More of the model's reasoning."""
 
 
 class TextSnapshot(Struct, frozen=True):

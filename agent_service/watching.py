@@ -164,12 +164,11 @@ def _merge(waiting: Recorded, item: Recorded) -> Recorded | None:
 
 def _merge_live(first: object, second: object) -> Live | None:
     match first, second:
-        case TextDelta(step, offset, text), TextDelta(step2, offset2, text2):
-            if step == step2 and offset + len(text) == offset2:
-                return TextDelta(step, offset, text + text2)
-        case ReasoningDelta(step, offset, text), ReasoningDelta(step2, offset2, text2):
-            if step == step2 and offset + len(text) == offset2:
-                return ReasoningDelta(step, offset, text + text2)
+        case (TextDelta(step, offset, text), TextDelta(step2, offset2, more)) | (
+            ReasoningDelta(step, offset, text),
+            ReasoningDelta(step2, offset2, more),
+        ) if (step, offset + len(text)) == (step2, offset2):
+            return replace(first, text=text + more)
         case ToolProgress(call_id), ToolProgress(call_id2):
             if call_id == call_id2:
                 return _joined(first, second)

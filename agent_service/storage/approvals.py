@@ -62,16 +62,6 @@ class Answer(Struct, frozen=True):
 
 _INSERT = sa.insert(approval)
 _BY_ID = sa.select(approval).where(approval.c.id == bindparam("id"))
-_OPEN = (
-    sa.select(approval)
-    .where(
-        approval.c.profile == bindparam("profile"),
-        approval.c.decision.is_(None),
-        approval.c.tool != events.CLARIFY,
-        sa.or_(bindparam("session_id") == "", approval.c.session_id == bindparam("session_id")),
-    )
-    .order_by(approval.c.created_at, approval.c.id)
-)
 _EXPIRED = sa.select(approval).where(
     approval.c.decision.is_(None), approval.c.expires_at < bindparam("now")
 )
@@ -110,22 +100,6 @@ _RESUME = (
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "WAITING_PERSON")
     .values(state="QUEUED_RESUME")
 )
-_PUT_GRANT = insert_ignore(approval_grant).values(
-    profile=bindparam("profile"),
-    session_id=bindparam("session_id"),
-    tool=bindparam("tool"),
-    binding=bindparam("binding"),
-    decided_by=bindparam("decided_by"),
-    created_at=db_now(),
-)
-_FIND_GRANT = sa.select(sa.func.count()).where(
-    approval_grant.c.profile == bindparam("profile"),
-    sa.or_(
-        approval_grant.c.session_id == bindparam("session_id"), approval_grant.c.session_id == ""
-    ),
-    approval_grant.c.tool == bindparam("tool"),
-    approval_grant.c.binding == bindparam("binding"),
-)
 
 
 def ask(conn: Connection, transition: Transition) -> None:
@@ -156,8 +130,16 @@ def ask(conn: Connection, transition: Transition) -> None:
 
 def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[ApprovalInfo]:
     """The approvals that wait, the oldest first; of one session unless it is empty."""
-    rows = conn.execute(_OPEN, {"profile": profile, "session_id": session_id})
-    return [_info(row) for row in rows]
+    found = sa.select(approval).where(
+        approval.c.profile == profile,
+        approval.c.decision.is_(None),
+        approval.c.tool != events.CLARIFY,
+    )
+    if session_id:
+        found = found.where(approval.c.session_id == session_id)
+    return [
+        _info(row) for row in conn.execute(found.order_by(approval.c.created_at, approval.c.id))
+    ]
 
 
 def expired(conn: Connection, now: datetime) -> Sequence[ApprovalInfo]:
@@ -266,19 +248,20 @@ def _is_same(row: sa.Row[Any], given: Answer) -> bool:
 
 def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
     """Whether this very call was allowed before, in the session or for always."""
-    found = conn.execute(
-        _FIND_GRANT,
-        {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding},
-    )
-    return bool(found.scalar_one())
+    grant = approval_grant.c
+    same = grant.profile == profile, grant.tool == tool, grant.binding == binding
+    found = sa.select(grant.tool).where(*same, grant.session_id.in_((session_id, ""))).limit(1)
+    return conn.execute(found).first() is not None
 
 
 def put_grant(
     conn: Connection, profile: str, session_id: str, bound: tuple[str, str], decided_by: str
 ) -> None:
     """Keep that a call is allowed, which is bound to a tool and to what exactly it does."""
-    row = {"profile": profile, "session_id": session_id, "decided_by": decided_by}
-    conn.execute(_PUT_GRANT, {**row, "tool": bound[0], "binding": bound[1]})
+    tool, binding = bound
+    row = {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding}
+    put = insert_ignore(approval_grant).values(created_at=db_now())
+    conn.execute(put, row | {"decided_by": decided_by})
 
 
 def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:

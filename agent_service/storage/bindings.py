@@ -48,23 +48,7 @@ _WISH = sa.select(session.c.workdir, session.c.sandbox_template).where(
     session.c.id == bindparam("session_id")
 )
 _BIND = upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint", "workspace_id"))
-_OWNS = sa.select(turn.c.id).where(
-    turn.c.id == bindparam("id"),
-    turn.c.owner == bindparam("owner"),
-    turn.c.epoch == bindparam("epoch"),
-)
 _LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
-_LEFT = sa.select(
-    left_sandbox.c.sandbox_id,
-    left_sandbox.c.session_id,
-    left_sandbox.c.profile,
-    left_sandbox.c.endpoint,
-)
-_IS_LEFT = sa.select(left_sandbox.c.sandbox_id).where(
-    left_sandbox.c.sandbox_id == bindparam("sandbox_id")
-)
-_FORGET = sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == bindparam("gone"))
-_FORGET_OLD = sa.delete(left_sandbox).where(left_sandbox.c.left_at < db_now(-LEFT_FOR_S))
 
 
 def get(conn: Connection, session_id: str) -> Binding:
@@ -102,25 +86,32 @@ def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
 
 def owns(conn: Connection, live: LiveTurn) -> bool:
     """Whether the turn is still owned as it was when it was loaded."""
-    mine = {"id": live.id, "owner": live.lease.owner, "epoch": live.epoch}
-    return conn.execute(_OWNS, mine).one_or_none() is not None
+    mine = turn.c.id == live.id, turn.c.owner == live.lease.owner, turn.c.epoch == live.epoch
+    return conn.execute(sa.select(turn.c.id).where(*mine)).one_or_none() is not None
 
 
 def all_left(conn: Connection) -> list[Left]:
     """The sandboxes that were left behind and are not known to have ended."""
-    return [Left(*row) for row in conn.execute(_LEFT)]
+    row = left_sandbox.c
+    return [
+        Left(*found)
+        for found in conn.execute(
+            sa.select(row.sandbox_id, row.session_id, row.profile, row.endpoint)
+        )
+    ]
 
 
 def is_left(conn: Connection, sandbox_id: str) -> bool:
     """Whether its session has not come back to a sandbox that it has left behind."""
-    return conn.execute(_IS_LEFT, {"sandbox_id": sandbox_id}).one_or_none() is not None
+    found = sa.select(left_sandbox.c.sandbox_id).where(left_sandbox.c.sandbox_id == sandbox_id)
+    return conn.execute(found).one_or_none() is not None
 
 
 def forget_left(conn: Connection, sandbox_id: str) -> None:
     """The sandbox has ended, or its session has it again."""
-    conn.execute(_FORGET, {"gone": sandbox_id})
+    conn.execute(sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == sandbox_id))
 
 
 def forget_old_left(conn: Connection) -> None:
     """Forget those that must have ended by themselves."""
-    conn.execute(_FORGET_OLD)
+    conn.execute(sa.delete(left_sandbox).where(left_sandbox.c.left_at < db_now(-LEFT_FOR_S)))

@@ -5,11 +5,10 @@ Functions take the connection of a transaction.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection
 
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.profiles import MAX_DOCUMENT_BYTES
@@ -22,31 +21,7 @@ from services.leases import Lease
 
 _OWNERS = 0o600
 
-_of_file = (
-    profile_file.c.profile == bindparam("of_profile"),
-    profile_file.c.path == bindparam("of_path"),
-)
-_DATA = sa.select(profile_file.c.data).where(*_of_file)
-_FACT = sa.select(profile_file.c.size_bytes, profile_file.c.mode, profile_file.c.modified_at_ns)
-_FACT_OF = _FACT.where(*_of_file)
-_ALL = (
-    sa.select(
-        profile_file.c.path,
-        profile_file.c.size_bytes,
-        profile_file.c.mode,
-        profile_file.c.modified_at_ns,
-    )
-    .where(profile_file.c.profile == bindparam("of_profile"))
-    .order_by(profile_file.c.path)
-)
 _PUT = upsert(profile_file, ["profile", "path"], ["data", "size_bytes", "mode", "modified_at_ns"])
-_REMOVE = sa.delete(profile_file).where(*_of_file)
-_MOVE = (
-    sa.update(profile_file)
-    .where(*_of_file)
-    .values(path=bindparam("new_path"), modified_at_ns=bindparam("now_ns"))
-)
-_PROFILES = sa.select(profile_file.c.profile).distinct().order_by(profile_file.c.profile)
 
 
 class Fact(Struct, frozen=True):
@@ -58,25 +33,30 @@ class Fact(Struct, frozen=True):
     modified_at_ns: int
 
 
+def _is_file(profile: str, path: str) -> sa.ColumnElement[bool]:
+    return sa.and_(profile_file.c.profile == profile, profile_file.c.path == path)
+
+
 def data_of(conn: Connection, profile: str, path: str) -> bytes | None:
     """What a file holds; None where there is none."""
-    found: bytes | None = conn.execute(_DATA, _named(profile, path)).scalar_one_or_none()
-    return found
+    return conn.scalar(sa.select(profile_file.c.data).where(_is_file(profile, path)))
 
 
 def fact_of(conn: Connection, profile: str, path: str) -> Fact | None:
     """A file without its content."""
-    row = conn.execute(_FACT_OF, _named(profile, path)).one_or_none()
-    return None if row is None else Fact(path, row.size_bytes, row.mode, row.modified_at_ns)
+    return next(iter(_facts(conn, _is_file(profile, path))), None)
 
 
 def all_of(conn: Connection, profile: str, folder: str = "") -> Sequence[Fact]:
     """A profile's files, or those in a folder, which ends with a slash."""
-    query = _ALL
-    if folder:
-        query = query.where(profile_file.c.path.startswith(folder, autoescape=True))
-    rows = conn.execute(query, {"of_profile": profile})
-    return [Fact(row.path, row.size_bytes, row.mode, row.modified_at_ns) for row in rows]
+    is_inside = profile_file.c.path.startswith(folder, autoescape=True)
+    return _facts(conn, sa.and_(profile_file.c.profile == profile, is_inside))
+
+
+def _facts(conn: Connection, which: sa.ColumnElement[bool]) -> Sequence[Fact]:
+    columns = [profile_file.c[name] for name in Fact.__struct_fields__]
+    rows = conn.execute(sa.select(*columns).where(which).order_by(profile_file.c.path))
+    return [Fact(*row) for row in rows]
 
 
 def put(conn: Connection, profile: str, path: str, data: bytes, now_ns: int) -> None:
@@ -95,17 +75,19 @@ def put(conn: Connection, profile: str, path: str, data: bytes, now_ns: int) -> 
 
 def remove(conn: Connection, profile: str, path: str) -> None:
     """Remove a file, if it is there."""
-    conn.execute(_REMOVE, _named(profile, path))
+    conn.execute(sa.delete(profile_file).where(_is_file(profile, path)))
 
 
 def move(conn: Connection, profile: str, path: str, target: str, now_ns: int) -> None:
     """Give a file another path."""
-    conn.execute(_MOVE, {**_named(profile, path), "new_path": target, "now_ns": now_ns})
+    file = sa.update(profile_file).where(_is_file(profile, path))
+    conn.execute(file.values(path=target, modified_at_ns=now_ns))
 
 
 def profiles(conn: Connection) -> Sequence[str]:
     """The profiles that have files."""
-    return conn.execute(_PROFILES).scalars().all()
+    named = sa.select(profile_file.c.profile).distinct()
+    return conn.scalars(named.order_by(profile_file.c.profile)).all()
 
 
 def obstacle(conn: Connection, profile: str, path: str) -> str:
@@ -116,10 +98,6 @@ def obstacle(conn: Connection, profile: str, path: str) -> str:
         if fact_of(conn, profile, above) is not None:
             return f"{above} is a file"
     return f"{path} is a folder" if all_of(conn, profile, f"{path}/") else ""
-
-
-def _named(profile: str, path: str) -> dict[str, Any]:
-    return {"of_profile": profile, "of_path": path}
 
 
 NS = 1_000_000_000

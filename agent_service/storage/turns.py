@@ -78,9 +78,6 @@ _SESSION = Prepared(
         session.c.profile, (session.c.system_prompt == "").label("is_unprompted"), given_model
     ).where(session.c.id == bindparam("id"))
 )
-_LIVE = sa.select(turn.c.id, turn.c.state, turn.c.profile).where(
-    turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES)
-)
 _BEFORE = Prepared(
     sa.select(turn.c.id, turn.c.state, turn.c.created_at)
     .where(turn.c.session_id == bindparam("session_id"), is_one_of(turn.c.state, LIVE_STATES))
@@ -116,11 +113,6 @@ _REQUEST_CANCEL = (
         # Nobody owns a turn that waits for a person; this lets the next owner end it.
         state=sa.case((turn.c.state == "WAITING_PERSON", "CANCELLING"), else_=turn.c.state),
     )
-)
-_CANCEL_QUEUED = (
-    sa.update(turn)
-    .where(turn.c.id == bindparam("turn_key"), turn.c.state == "QUEUED")
-    .values(state="CANCELLED", finished_at=bindparam("now"), last_sequence=1)
 )
 
 
@@ -164,14 +156,17 @@ def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
 
 def live_turn_of(conn: Connection, session_id: str, profile: str) -> TurnInfo | None:
     """The session's live turn, if it has one; another profile's session has none."""
-    found = conn.execute(_LIVE, {"session_id": session_id}).one_or_none()
-    return None if found is None or found.profile != profile else get(conn, found.id, profile)
+    live = turn.c.session_id == session_id, is_one_of(turn.c.state, LIVE_STATES)
+    turn_id = conn.scalar(sa.select(turn.c.id).where(*live, turn.c.profile == profile))
+    return None if turn_id is None else get(conn, turn_id, profile)
 
 
 def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) -> TurnInfo:
     """Ask a turn to stop; one that has not begun ends at once."""
     found = get(conn, turn_id, profile)
-    if conn.execute(_CANCEL_QUEUED, {"turn_key": turn_id, "now": now}).rowcount:
+    queued = sa.update(turn).where(turn.c.id == turn_id, turn.c.state == "QUEUED")
+    cancelled = queued.values(state="CANCELLED", finished_at=now, last_sequence=1)
+    if conn.execute(cancelled).rowcount:
         ended = events.TurnFinished(events.Outcome.CANCELLED)
         insert_events(conn, turn_id, [events.Recorded(1, now, 1, ended)])
     elif not found.is_finished:
