@@ -28,7 +28,6 @@ def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 READ = _calls(("read_file", {"path": "src/deep/code.py"}))
-BREAKS = "*** Add File: src/a.py\n+(\n*** Add File: lib/b.txt\n+b"
 INNER = """
 from hermes_tools import read_file
 print(read_file("docs/code.py"))
@@ -61,7 +60,6 @@ SCRIPT = {
                 WELL,
             ],
         },
-        {"user": "break", "steps": [_calls(("patch", {"mode": "patch", "patch": BREAKS})), WELL]},
         {
             "user": "touch",
             "steps": [_calls(("terminal", {"command": "touch made"})), {"text": "{tool_result}"}],
@@ -196,18 +194,6 @@ async def test_notes_above_the_folder_come_after_its_own_kind_and_before_others(
         assert "Project Context" not in projects.system[-1]
 
 
-async def test_notes_above_are_read_once_and_stay(tmp_path: Path) -> None:
-    first = ContextFile(path="../HERMES.md", text="Use tabs.")
-    async with working(tmp_path) as projects:
-        folder = await projects.make({"a.txt": "1"})
-        await projects.ask(folder, "hi", session="same", above=first)
-        other = ContextFile(path="../HERMES.md", text="Use spaces.")
-        await projects.ask(folder, "hi", session="same", above=other)
-        await projects.ask(folder, "hi", session="same")
-        assert len(set(projects.system)) == 1
-        assert "## ../HERMES.md\n\nUse tabs." in projects.system[0]
-
-
 async def test_a_context_file_is_cut_and_scanned(tmp_path: Path) -> None:
     async with working(tmp_path) as projects:
         prompt = await projects.prompt({"AGENTS.md": f"first\n{ORDER}\nlast\n"})
@@ -313,18 +299,6 @@ async def test_notes_join_what_is_run_in_a_folder(tmp_path: Path) -> None:
         said = [re.findall(r"(?m)^Of (.*)\.$", result) for result in projects.results]
     # What a program reads is for the program: the notes are still to be told.
     assert said == [["lib"], ["src", "src/deep"], [], ["docs"], []]
-
-
-async def test_notes_join_what_a_patch_broke(tmp_path: Path) -> None:
-    async with working(tmp_path) as projects:
-        folder = await projects.make({"src/AGENTS.md": "Of src.", "lib/AGENTS.md": "Of lib."})
-        for name in ("src", "lib"):
-            (folder / name).chmod(0o777)
-        await projects.ask(folder, "break")
-        (result,) = projects.results
-        assert "[src/a.py is no valid Python since this change: line 1" in result
-        for name in ("src", "lib"):
-            assert f"[Notes of /workspace/{name}, to be followed for what is in there:]" in result
 
 
 @pytest.mark.parametrize(
