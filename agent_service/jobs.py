@@ -69,21 +69,21 @@ class JobState(StrEnum):
     PAUSED = "paused"
 
 
-class JobView(Struct, frozen=True):
+class JobView(Struct, frozen=True, kw_only=True):
     """A job as it is."""
 
     id: str
-    name: str
-    prompt: str
-    schedule: str
-    time_zone: str
-    state: JobState
-    next_run_at: datetime | None
-    last_run_at: datetime | None
-    error: str
+    name: str = ""
+    prompt: str = ""
+    schedule: str = ""
+    time_zone: str = ""
+    state: JobState = JobState.SCHEDULED
+    next_run_time: datetime | None = None
+    last_run_time: datetime | None = None
+    error: str = ""
     """Why its last run failed, or could not be delivered; empty where it did not."""
     deliver_to: tuple[str, ...]
-    run_count: int
+    run_count: int = 0
     wish: Wish
     """What it was told of its runs; what has its default is None."""
     changed_at: datetime

@@ -1,20 +1,18 @@
 """The scheduler, which runs jobs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from agent_service.clients.patience import patiently
 from agent_service.jobs import (
     LOCAL,
     Change,
     JobRefused,
-    JobState,
     JobView,
     NewJob,
     NoSuchJob,
@@ -38,7 +36,6 @@ _T = TypeVar("_T")
 _Stub = job_pb2_grpc.JobServiceStub
 
 
-_TRUST = {"owner": origin_pb2.TRUST_OWNER, "service": origin_pb2.TRUST_SERVICE}
 _OF_JOB = ("prompt", "schedule", "name")
 
 
@@ -138,23 +135,16 @@ def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
     options = job.options
     told = tuple(map(_told, options.deliver_to)) or (ORIGIN,)
     home = Target.of_origin(_place(job.origin)) if job.HasField("origin") else None
-    return JobView(
+    return record_of(
+        job,
+        JobView,
         id=job.job_id,
-        name=job.name,
-        prompt=job.prompt,
-        schedule=job.schedule,
-        time_zone=job.time_zone,
-        state=JobState(job_pb2.JobState.Name(job.state).removeprefix("JOB_STATE_").lower()),
-        next_run_at=_moment(job.next_run_time) if job.HasField("next_run_time") else None,
-        last_run_at=_moment(job.last_run_time) if job.HasField("last_run_time") else None,
         error=job.last_error or job.last_delivery_error,
-        deliver_to=tuple(str(home or LOCAL) if each == ORIGIN else each for each in told),
-        run_count=job.run_count,
+        deliver_to=[str(home or LOCAL) if each == ORIGIN else each for each in told],
         wish=_wish(options),
-        changed_at=_moment(job.update_time),
+        changed_at=job.update_time.ToDatetime(UTC),
         home=home,
-        pause_reason=job.pause_reason,
-        notes=tuple(notes),
+        notes=list(notes),
     )
 
 
@@ -195,16 +185,5 @@ def _place(origin: origin_pb2.Origin) -> dict[str, str]:
 
 
 def _origin(origin: Mapping[str, str]) -> origin_pb2.Origin:
-    return origin_pb2.Origin(
-        platform=origin["platform"],
-        chat_id=origin.get("chat_id", ""),
-        thread_id=origin.get("thread_id", ""),
-        user_id=origin.get("user_id", ""),
-        user_name=origin.get("user_name", ""),
-        chat_type=origin.get("chat_type", ""),
-        trust=_TRUST.get(origin.get("trust", ""), origin_pb2.TRUST_UNTRUSTED),
-    )
-
-
-def _moment(time: Timestamp) -> datetime:
-    return time.ToDatetime(UTC)
+    fields = origin_pb2.Origin.DESCRIPTOR.fields_by_name
+    return message_of({name: origin.get(name) for name in fields}, origin_pb2.Origin)

@@ -57,11 +57,6 @@ class Compressor:
         self._clock = clock
         self._failed_at: dict[str, float] = {}
 
-    @property
-    def cooling_count(self) -> int:
-        """Sessions for which a model has failed, and is not asked for a while."""
-        return len(self._failed_at)
-
     def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
         """Whether the turn's next request would be too long."""
         if not self._config.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:

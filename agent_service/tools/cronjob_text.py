@@ -41,9 +41,9 @@ def _lines(job: JobView) -> list[str]:
     if job.prompt:
         lines.append(f"  prompt: {_short(job.prompt, PROMPT_CHARS)}")
     lines += [f"  {name}: {value}" for name, value in _details(job) if value]
-    if job.last_run_at is not None:
+    if job.last_run_time is not None:
         went = "failed, see below" if job.error else "went well"
-        lines.append(f"  last run: {_time(job.last_run_at, job.time_zone)}, {went}")
+        lines.append(f"  last run: {_time(job.last_run_time, job.time_zone)}, {went}")
     return lines
 
 
@@ -67,9 +67,9 @@ def _details(job: JobView) -> list[tuple[str, str]]:
 def _next(job: JobView) -> str:
     if job.state is JobState.PAUSED:
         return f"Paused: {job.pause_reason}." if job.pause_reason else "Paused."
-    if job.next_run_at is None:
+    if job.next_run_time is None:
         return "It is over."
-    return f"Next run {_time(job.next_run_at, job.time_zone)}."
+    return f"Next run {_time(job.next_run_time, job.time_zone)}."
 
 
 def _time(moment: datetime, time_zone: str) -> str:

@@ -146,20 +146,6 @@ async def test_an_approval_is_decided_once(home: Path, caplog: pytest.LogCapture
     assert decision["approval_id"] == question.approval_id
 
 
-async def test_an_approval_outlives_a_restart(home: Path) -> None:
-    async with fake_model(SCRIPT) as model:
-        async with agent(home, model.url) as client:
-            started = await client.start("clean up")
-            question = await asked(client, started.turn_id)
-        async with agent(home, model.url) as client:
-            listed = await ApprovalServiceStub(client.channels.to("agent")).ListApprovals(
-                approval_pb2.ListApprovalsRequest()
-            )
-            assert [found.approval_id for found in listed.approvals] == [question.approval_id]
-            await resolve(client, question.approval_id, turn_event_pb2.APPROVAL_DECISION_DENY)
-            assert "denied" in answer(await client.watch(started.turn_id))
-
-
 @pytest.mark.parametrize("home", [1], indirect=True)
 async def test_nobody_answers_in_time(home: Path) -> None:
     async with fake_model(SCRIPT) as model, agent(home, model.url) as client:
