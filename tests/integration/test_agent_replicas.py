@@ -76,6 +76,7 @@ async def test_the_owner_hears_of_an_interrupt(
         await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(turn_id=turn_id))
         while owner.stopped != [turn_id]:  # noqa: ASYNC110 - the fake does not tell
             await asyncio.sleep(0.01)
+        assert owner.stopped == [turn_id]
 
 
 async def test_a_turn_is_watched_where_it_is_owned_meanwhile(
