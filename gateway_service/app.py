@@ -28,7 +28,7 @@ from gateway_service.runner import Ownership, Runner, Watch, Work
 from gateway_service.servicer import conversation, delivery
 from gateway_service.servicer.conversation import ConversationServicer, Desk
 from gateway_service.servicer.delivery import DeliveryServicer
-from gateway_service.sessions import KeyPolicy, Sessions
+from gateway_service.sessions import Sessions
 from gateway_service.storage import migrations
 from gateway_service.turns import Turns
 from services.auth import Policy
@@ -69,10 +69,9 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     database.measure(meter)
     agent = AgentClient(channels.to("agent"))
     configured = builtin_platforms(config)
-    keys = KeyPolicy(config.group_sessions_per_user, config.thread_sessions_per_user)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
-    inbox = Inbox(database, clock, metrics, keys, redactor, config.busy)
+    inbox = Inbox(database, clock, metrics, config, redactor)
     desk = Desk(
         agent=agent,
         sessions=Sessions(database, agent, clock),

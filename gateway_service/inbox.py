@@ -6,10 +6,10 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.accounts import INBOX, Held
-from gateway_service.config import BusyConfig
+from gateway_service.config import GatewayConfig
 from gateway_service.messages import Event, MessageEvent, TurnOrder
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.sessions import KeyPolicy, client_key, is_shared, session_key
+from gateway_service.sessions import client_key, is_shared, session_key
 from gateway_service.storage import chats, inbox
 from services.clock import Clock
 from services.database import Database
@@ -25,16 +25,14 @@ class Inbox:
         database: Database,
         clock: Clock,
         metrics: GatewayMetrics,
-        keys: KeyPolicy,
+        config: GatewayConfig,
         redactor: Redactor,
-        busy: BusyConfig,
     ) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
-        self._keys = keys
+        self._config = config
         self._redact = redactor.redact
-        self._busy = busy
 
     async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
@@ -48,7 +46,7 @@ class Inbox:
 
         def accept(conn: Connection) -> tuple[TurnOrder, bool]:
             chosen = chats.busy_mode(conn, order.profile, key)
-            new = replace(clean, busy_mode=chosen or self._busy.of(order.source.platform))
+            new = replace(clean, busy_mode=chosen or self._config.busy.of(order.source.platform))
             return inbox.accept_client(conn, new, event_id, key, now)
 
         known, is_open = await self._database.write(accept)
@@ -68,10 +66,10 @@ class Inbox:
 
     def _placed(self, event: Event) -> tuple[str, Event]:
         """An event without secrets, with the key of its session."""
-        source = replace(event.source, is_shared=is_shared(event.source, self._keys))
+        source = replace(event.source, is_shared=is_shared(event.source, self._config))
         if isinstance(event, MessageEvent):
             quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)
             event = replace(event, text=self._redact(event.text), quotes=quotes)
             with span("receive", {"messaging.system": source.platform}) as received:
                 event = replace(event, traceparent=received.traceparent)
-        return session_key(source, self._keys), replace(event, source=source)
+        return session_key(source), replace(event, source=source)

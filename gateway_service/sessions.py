@@ -1,9 +1,9 @@
 """Sessions of chats: their keys, and which one a chat's messages go to."""
 
-from msgspec import Struct
 from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
+from gateway_service.config import GatewayConfig
 from gateway_service.messages import CLI, Source
 from gateway_service.storage import chats
 from services.clock import Clock
@@ -12,32 +12,27 @@ from services.errors import NotFound
 from services.ids import new_session_id
 
 
-class KeyPolicy(Struct, frozen=True):
-    """Who shares a session in a group."""
-
-    per_user_in_groups: bool = True
-    per_user_in_threads: bool = False
-
-
-def session_key(source: Source, policy: KeyPolicy) -> str:
+def session_key(source: Source) -> str:
     """What a chat's session is found by; the same for all that share it."""
     thread = (source.thread_id,) if source.thread_id else ()
     parts = ("agent", "main", source.platform, source.chat_type, source.chat_id, *thread)
-    is_own = source.chat_type != "dm" and not is_shared(source, policy)
+    is_own = source.chat_type != "dm" and not source.is_shared
     return ":".join((*parts, source.user_id) if is_own else parts)
 
 
-def is_shared(source: Source, policy: KeyPolicy) -> bool:
+def is_shared(source: Source, config: GatewayConfig) -> bool:
     """Whether several people can have the chat's session together."""
     if source.chat_type == "dm":
         return False
-    per_user = policy.per_user_in_threads if source.thread_id else policy.per_user_in_groups
+    per_user = (
+        config.thread_sessions_per_user if source.thread_id else config.group_sessions_per_user
+    )
     return not (per_user and source.user_id)
 
 
 def client_key(session_id: str) -> str:
     """The key of a connected client, which has no chat but the session that it began."""
-    return session_key(Source(platform=CLI, chat_id=session_id), KeyPolicy())
+    return session_key(Source(platform=CLI, chat_id=session_id))
 
 
 class Sessions:

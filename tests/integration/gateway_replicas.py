@@ -21,7 +21,6 @@ from gateway_service.outbox import Sender
 from gateway_service.platforms.base import Platform
 from gateway_service.router import Router
 from gateway_service.runner import Ownership, Runner, Watch, Work
-from gateway_service.sessions import KeyPolicy
 from gateway_service.turns import Turns
 from services.clock import Clock, SystemClock
 from services.database import Database
@@ -55,7 +54,7 @@ class Replica:
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
-        inbox = Inbox(database, self.clock, metrics, KeyPolicy(), Redactor(), CONFIG.busy)
+        inbox = Inbox(database, self.clock, metrics, CONFIG, Redactor())
         self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)

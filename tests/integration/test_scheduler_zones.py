@@ -12,9 +12,7 @@ from hermes.scheduler.v1 import job_file_pb2, job_pb2, schedule_pb2
 from services.config import Settings, load_settings
 from services.errors import Reason
 from services.home_jobs import zone_of
-from tests.integration.scheduler_parts import fake_services
-from tests.integration.scheduler_served import Serving, change, options, refused, request, serving
-from tests.integration.test_scheduler_import import job, lay_out, listed
+from tests.integration.scheduler_served import Serving, change, options, refused, request
 
 DAILY = {"kind": "cron", "expr": "0 9 * * *"}
 NEXT_YEAR = datetime.now(UTC).year + 1
@@ -88,23 +86,6 @@ async def test_a_profile_has_the_zone_that_its_own_home_names(
     own = {profile: set(zones) for profile, zones in found.items()}
     assert own.pop("work") == {"Asia/Tokyo"}
     assert [*own.values()] == [{"Europe/Berlin"}] * 3
-
-
-async def test_jobs_that_are_taken_from_a_home_are_in_the_zone_that_it_runs_in(
-    berlin: Settings,
-) -> None:
-    zones = {"default": "", "work": "HERMES_TIMEZONE=Asia/Tokyo\n"}
-    for profile, environment in zones.items():
-        home = berlin.home.profile(profile)
-        await asyncio.to_thread(home.root.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread((home.root / ".env").write_text, environment)
-        old = job(profile, schedule=DAILY)
-        await asyncio.to_thread(lay_out, berlin, [old], profile)
-    work = berlin.home.profile("work")
-    await asyncio.to_thread(work.config.write_text, "timezone: America/New_York\n")
-    async with fake_services() as wire, serving(berlin, wire) as served:
-        found = [*(await listed(served)).values(), *(await listed(served, "work")).values()]
-    assert [each.time_zone for each in found] == ["Europe/Berlin", "Asia/Tokyo"]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,18 @@
 """Which messages share a session."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway_service.authorization import Access
+from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
 from gateway_service.messages import Source
-from gateway_service.sessions import KeyPolicy, client_key, session_key
+from gateway_service.sessions import client_key, is_shared, session_key
 
-SHARED = KeyPolicy(per_user_in_groups=False)
-OWN_THREADS = KeyPolicy(per_user_in_threads=True)
+USUAL = GatewayConfig(
+    telegram=TelegramConfig(), session_reset=SessionResetConfig(), busy=BusyConfig()
+)
+SHARED = USUAL.model_copy(update={"group_sessions_per_user": False})
+OWN_THREADS = USUAL.model_copy(update={"thread_sessions_per_user": True})
 
 
 def source(chat_type: str, thread_id: str = "") -> Source:
@@ -15,18 +20,18 @@ def source(chat_type: str, thread_id: str = "") -> Source:
 
 
 @pytest.mark.parametrize(
-    ("said", "policy", "key"),
+    ("said", "config", "key"),
     [
-        (source("dm"), KeyPolicy(), "agent:main:telegram:dm:42"),
-        (source("dm", "9"), KeyPolicy(), "agent:main:telegram:dm:42:9"),
-        (source("group"), KeyPolicy(), "agent:main:telegram:group:42:7"),
+        (source("dm"), USUAL, "agent:main:telegram:dm:42"),
+        (source("dm", "9"), USUAL, "agent:main:telegram:dm:42:9"),
+        (source("group"), USUAL, "agent:main:telegram:group:42:7"),
         (source("group"), SHARED, "agent:main:telegram:group:42"),
-        (source("group", "9"), KeyPolicy(), "agent:main:telegram:group:42:9"),
+        (source("group", "9"), USUAL, "agent:main:telegram:group:42:9"),
         (source("group", "9"), OWN_THREADS, "agent:main:telegram:group:42:9:7"),
     ],
 )
-def test_keys_are_those_of_the_home(said: Source, policy: KeyPolicy, key: str) -> None:
-    assert session_key(said, policy) == key
+def test_keys_are_those_of_the_home(said: Source, config: GatewayConfig, key: str) -> None:
+    assert session_key(replace(said, is_shared=is_shared(said, config))) == key
 
 
 def test_a_client_is_its_own_chat() -> None:
