@@ -7,7 +7,7 @@ from agent_service.config import AgentConfig
 from agent_service.model_parts import endpoint_settings, login_store
 from agent_service.models.endpoints import configured_endpoint
 from agent_service.models.errors import InvalidEndpoint
-from agent_service.oauth.credentials import confirmed, forget, keep
+from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginStore
 from agent_service.storage import migrations
 from services.clock import Clock, SystemClock
@@ -44,8 +44,7 @@ async def log_in(
     async with opened_store(settings, config) as store:
         asked = await issuer.begin()
         yield asked.shown
-        login = await confirmed(issuer, asked, clock)
-        await keep(issuer, login, store, clock)
+        login = await Credentials(issuer, store, clock).log_in(asked)
         yield LoggedIn(store.place.name, login.access.expires_at, _configured(settings, config))
 
 
@@ -54,7 +53,7 @@ async def log_out(settings: Settings, provider: str, clock: Clock | None = None)
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
     issuer = config.model.login.issuer(provider, clock)
     async with opened_store(settings, config) as store:
-        return LoggedOut(*await forget(issuer, store, clock))
+        return LoggedOut(*await Credentials(issuer, store, clock).forget())
 
 
 def _configured(settings: Settings, config: AgentConfig) -> str:

@@ -29,6 +29,11 @@ _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+SLOWER_S = 5.0
+"""By how much the provider is asked less often each time that it wants that (RFC 8628)."""
+KEEP_TRIES, KEEP_WAIT_S = 10, 1.0
+_SHORTEST_S, _LONGEST_S = 1.0, 60.0
+
 
 class Credentials:
     """The login at one provider, as it is good for the next request."""
@@ -98,71 +103,58 @@ class Credentials:
         """Store what a login was exchanged for, which cannot be done again; else use it once."""
         keeping = partial(self._store.keep, self._issuer, login, self._clock.now())
         try:
-            await _patiently(keeping, self._clock)
+            await self._patiently(keeping)
         except HermesError as error:
             name = PROVIDERS[self._issuer.name]
             _log.error("the new login at %s is not stored, log in again: %s", name, error)
 
+    async def log_in(self, asked: Asked) -> Login:
+        """Wait until the code has been confirmed, and keep the login in place of any before it.
 
-SLOWER_S = 5.0
-"""By how much the provider is asked less often each time that it wants that (RFC 8628)."""
-KEEP_TRIES, KEEP_WAIT_S = 10, 1.0
-_SHORTEST_S, _LONGEST_S = 1.0, 60.0
+        LoginFailed when it was refused or has expired. A provider or a place that is away for a
+        while is asked again: nobody likes to confirm a second code.
+        """
+        login = await self._confirmed(asked)
+        before = await self._patiently(partial(self._put, login))
+        if before is not None and before.refresh != login.refresh:
+            await self._issuer.revoke(before)
+        return login
 
+    async def forget(self) -> tuple[bool, bool]:
+        """Forget the login: whether there was one, and whether the provider knows it is over."""
+        async with self._store.place.locked():
+            login = await self.stored()
+            if login is None:
+                return False, False
+            await unbroken(self._store.forget(self._issuer, self._clock.now()))
+        return True, await self._issuer.revoke(login)
 
-async def confirmed(issuer: Issuer, asked: Asked, clock: Clock) -> Login:
-    """Wait until the code has been confirmed; LoginFailed when it was refused or has expired.
+    async def _confirmed(self, asked: Asked) -> Login:
+        pause_s = max(asked.interval_s, _SHORTEST_S)
+        while self._clock.now() < asked.shown.expires_at:
+            await self._clock.sleep(pause_s)
+            try:
+                found = await self._issuer.poll(asked)
+            except LoginUnavailable:
+                found = Wait.SLOWER
+            if isinstance(found, Login):
+                return found
+            if found is Wait.SLOWER:
+                pause_s = min(pause_s + SLOWER_S, _LONGEST_S)
+        raise LoginFailed("The code has expired before anybody confirmed it: begin anew")
 
-    A provider that cannot be asked for a while is asked again until the code ends.
-    """
-    pause_s = max(asked.interval_s, _SHORTEST_S)
-    while clock.now() < asked.shown.expires_at:
-        await clock.sleep(pause_s)
-        try:
-            found = await issuer.poll(asked)
-        except LoginUnavailable:
-            found = Wait.SLOWER
-        if isinstance(found, Login):
-            return found
-        if found is Wait.SLOWER:
-            pause_s = min(pause_s + SLOWER_S, _LONGEST_S)
-    raise LoginFailed("The code has expired before anybody confirmed it: begin anew")
+    async def _put(self, login: Login) -> Login | None:
+        """Keep a login; returns the one before it."""
+        async with self._store.place.locked():
+            before = await self.stored()
+            await unbroken(self._store.keep(self._issuer, login, self._clock.now()))
+        return before
 
-
-async def keep(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login:
-    """Keep a login in place of any before it, which is of no use afterwards.
-
-    A place that is away for a moment is waited for: nobody likes to confirm a second code.
-    """
-    before = await _patiently(partial(_put, issuer, login, store, clock), clock)
-    if before is not None and before.refresh != login.refresh:
-        await issuer.revoke(before)
-    return login
-
-
-async def _patiently(keeping: Callable[[], Awaitable[_T]], clock: Clock) -> _T:
-    for _ in range(KEEP_TRIES - 1):
-        try:
-            return await keeping()
-        except HermesError as error:
-            _log.warning("a login is not stored yet: %s", error)
-            await clock.sleep(KEEP_WAIT_S)
-    return await keeping()
-
-
-async def _put(issuer: Issuer, login: Login, store: LoginStore, clock: Clock) -> Login | None:
-    """Keep a login; returns the one before it."""
-    async with store.place.locked():
-        before = await store.read(issuer)
-        await unbroken(store.keep(issuer, login, clock.now()))
-    return before
-
-
-async def forget(issuer: Issuer, store: LoginStore, clock: Clock) -> tuple[bool, bool]:
-    """Forget the login: whether there was one, and whether the provider knows that it is over."""
-    async with store.place.locked():
-        login = await store.read(issuer)
-        if login is None:
-            return False, False
-        await unbroken(store.forget(issuer, clock.now()))
-    return True, await issuer.revoke(login)
+    async def _patiently(self, keeping: Callable[[], Awaitable[_T]]) -> _T:
+        for _ in range(KEEP_TRIES - 1):
+            try:
+                return await keeping()
+            except HermesError as error:
+                _log.warning("a login is not stored yet: %s", error)
+                await self._clock.sleep(KEEP_WAIT_S)
+        return await keeping()

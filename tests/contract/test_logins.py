@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials, confirmed, forget, keep
+from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.nous import MODELS_URL, NousPortal
@@ -72,8 +72,7 @@ class Parts:
 
     async def log_in(self) -> Login:
         asked = await self.issuer.begin()
-        login = await confirmed(self.issuer, asked, self.clock)
-        return await keep(self.issuer, login, self.store, self.clock)
+        return await self.credentials.log_in(asked)
 
 
 def issuer_of(name: str, clock: HastyClock, url: str) -> Issuer:
@@ -100,8 +99,7 @@ async def test_a_code_that_is_confirmed_becomes_a_login_for_the_owner_alone(part
     asked = await parts.issuer.begin()
     assert asked.shown.user_code == USER_CODE
     assert asked.shown.url.startswith(parts.server.url)
-    login = await confirmed(parts.issuer, asked, parts.clock)
-    await keep(parts.issuer, login, parts.store, parts.clock)
+    login = await parts.credentials.log_in(asked)
     assert parts.clock.slept == [1, 1, 1]
     assert await parts.mode() == 0o600
     assert await parts.credentials.current() == login
@@ -148,7 +146,7 @@ async def test_all_else_in_the_file_stays(parts: Parts) -> None:
     assert found["providers"][parts.issuer.entry]["label"] == "mine"
     assert found["providers"][parts.issuer.entry]["tokens"]["id_token"] == "kept"
     assert await parts.mode() == 0o600
-    await forget(parts.issuer, parts.store, parts.clock)
+    await parts.credentials.forget()
     left = await parts.document()
     assert left["providers"] == {"other": {"api_key": "theirs"}}
     expected = None if parts.issuer.entry == "openai-codex" else "openai-codex"
@@ -205,8 +203,7 @@ async def test_processes_that_renew_at_once_do_it_once(name: str, tmp_path: Path
         path = tmp_path / "auth.json"
         store = LoginStore(LoginFile(path))
         issuer = issuer_of(name, clock, server.url)
-        login = await confirmed(issuer, await issuer.begin(), clock)
-        await keep(issuer, login, store, clock)
+        await Credentials(issuer, store, clock).log_in(await issuer.begin())
         server.token_s = 3600
         command = (sys.executable, "-c", RENEW, name, server.url, str(path))
         running = [
@@ -271,13 +268,13 @@ async def test_no_token_is_in_what_is_raised_or_shown(
 
 async def test_logging_out_forgets_the_login(parts: Parts) -> None:
     login = await parts.log_in()
-    found = await forget(parts.issuer, parts.store, parts.clock)
+    found = await parts.credentials.forget()
     is_codex = parts.issuer.name == "codex"
     assert found == (True, is_codex)
     assert parts.server.revoked == ([login.refresh.get_secret_value()] if is_codex else [])
     with pytest.raises(LoginNeeded, match="There is no login"):
         await parts.credentials.current()
-    assert await forget(parts.issuer, parts.store, parts.clock) == (False, False)
+    assert await parts.credentials.forget() == (False, False)
     left = await parts.text()
     assert [secret for secret in parts.server.issued if secret in left] == []
 

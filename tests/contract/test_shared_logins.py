@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from pydantic import SecretStr
 
 from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials, confirmed, forget, keep
+from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.store import LoginStore
 from agent_service.storage.logins import LoginRows
@@ -43,9 +43,9 @@ class Parts:
         return Credentials(self.issuer, self.store(number), SystemClock())
 
     async def log_in(self, token_s: float) -> None:
-        self.server.token_s, clock = token_s, HastyClock()
-        login = await confirmed(self.issuer, await self.issuer.begin(), clock)
-        await keep(self.issuer, login, self.store(0), clock)
+        self.server.token_s = token_s
+        credentials = Credentials(self.issuer, self.store(0), HastyClock())
+        await credentials.log_in(await self.issuer.begin())
         self.server.token_s = 3600
 
     async def sealed(self) -> list[tuple[str, bytes]]:
@@ -107,5 +107,5 @@ async def test_who_comes_too_late_writes_nothing(parts: Parts) -> None:
 
 async def test_logging_out_is_for_all_of_them(parts: Parts) -> None:
     await parts.log_in(token_s=3600)
-    assert await forget(parts.issuer, parts.store(2), SystemClock()) == (True, True)
+    assert await parts.credentials(2).forget() == (True, True)
     assert await parts.store(1).read(parts.issuer) is None
