@@ -203,6 +203,25 @@ async def test_files_that_an_answer_names_go_to_its_chat(tmp_path: Path) -> None
         assert {"role": "assistant", "content": ANSWER["text"]} in on.model.bodies[-1]["messages"]
 
 
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_killed_agent_sends_its_file_once(tmp_path: Path, stored: bool) -> None:
+    """What was taken is not taken again, though the file says something else by then."""
+    async with stage(tmp_path, shell("echo one >b.txt"), sends("hi\nMEDIA:b.txt")) as on:
+        on.deliveries.unreachable, on.deliveries.lost_answers = not stored, 10**6
+        async with AgentProcess(on.place, "only") as first, first.client() as client:
+            turn = await client.start("send", origin=CHAT)
+            await on.model.until(lambda: len(on.model.requests) == 2)
+            while stored and not on.deliveries.calls:  # noqa: ASYNC110 - it tells of what it stores only
+                await asyncio.sleep(0.02)
+        await on.change("b.txt", b"two\n")
+        on.deliveries.unreachable, on.deliveries.lost_answers = False, 0
+        async with AgentProcess(on.place, "only") as second, second.client() as client:
+            assert answer(await client.watch(turn.turn_id)) == "done"
+        assert on.sent == [("hi", {"b.txt": b"one\n" if stored else b"two\n"})]
+        assert on.deliveries.conflicts == []
+        assert "on its way" in told(on.model)
+
+
 async def test_an_answer_says_which_files_it_lacks(tmp_path: Path) -> None:
     async with (
         stage(tmp_path, {"text": "Here it is:\nMEDIA:none.txt"}) as on,
