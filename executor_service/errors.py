@@ -13,8 +13,9 @@ ExecutorError
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
 ├── BoxPoisoned               the box's supervisor broke the protocol; only that box is given up
-├── StartRefused              the box could not start a command, which therefore never ran
-├── FileRefused               the box could not do what was asked with a file
+├── BoxRefused                the box could not do what was asked; the code says why
+│   ├── StartRefused          it could not start a command, which therefore never ran
+│   └── FileRefused           it could not do what was asked with a file
 ├── ProxyRefused          the box could not open a way to the network
 ├── EgressRefused         a command may not connect to where it wants, or it cannot be reached
 ├── NetworkUnusable *     a sandbox's commands cannot be given the network that was asked for
@@ -98,22 +99,20 @@ class BoxPoisoned(ExecutorError):
     """The box's supervisor broke the protocol, so nothing it says is believed any more."""
 
 
-class StartRefused(ExecutorError):
+class BoxRefused(ExecutorError):
+    """The box could not do what was asked; code is NOT_FOUND, PERMISSION_DENIED and the like."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StartRefused(BoxRefused):
     """The box could not start a command, which therefore never ran."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        """NOT_FOUND, PERMISSION_DENIED, NOT_EXECUTABLE, CONFLICT and the like."""
 
-
-class FileRefused(ExecutorError):
+class FileRefused(BoxRefused):
     """The box could not do what was asked with a file."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        """NOT_FOUND, NOT_A_FILE, NO_SPACE, DIGEST_MISMATCH and the like."""
 
 
 class ProxyRefused(ExecutorError):

@@ -57,7 +57,6 @@ class _Starting(Struct, frozen=True):
 
     request: StartCommand
     adopt: Adopt
-    answer: asyncio.Future[RemoteCommand]
 
 
 class SupervisorLink:
@@ -81,7 +80,6 @@ class SupervisorLink:
         self._caught_up = asyncio.Event()
         self._by_ident: dict[int, RemoteCommand] = {}
         self._starting: dict[int, _Starting] = {}
-        self._pings: dict[int, asyncio.Event] = {}
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
             frames.READY: self._on_ready,
             frames.DENIED: self._on_denied,
@@ -91,7 +89,7 @@ class SupervisorLink:
             frames.STDIN_ACK: lambda ident, payload: self._command(ident).on_stdin_ack(payload),
             frames.HEARTBEAT: lambda ident, payload: self._command(ident).on_heartbeat(payload),
             frames.EXITED: self._on_exited,
-            frames.PONG: self._on_pong,
+            frames.PONG: lambda ident, _: self._outgoing.answered(frames.PING, ident, None),
             frames.FILE_BYTES: self.files.on_bytes,
             frames.FILE_DONE: self.files.on_done,
             frames.FILE_FAILED: self.files.on_failed,
@@ -116,8 +114,9 @@ class SupervisorLink:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + _START_WITHIN_S
         while True:
-            ident, answer = self._outgoing.new_ident(), loop.create_future()
-            self._starting[ident] = _Starting(request, adopt, answer)
+            ident = self._outgoing.new_ident()
+            answer = self._outgoing.expect(frames.START, ident)
+            self._starting[ident] = _Starting(request, adopt)
             self._outgoing.send_json(frames.START, ident, message)
             try:
                 return await answer
@@ -126,20 +125,14 @@ class SupervisorLink:
                     raise
             # The box is full of processes, and ends the command with the most of them before long.
             await asyncio.sleep(_START_RETRY_S)
-            if self.error is not None:
-                raise self.error
 
     async def ping(self, timeout_s: float) -> None:
         """Ask for a sign of life; TimeoutError without one, or how the link ended."""
-        if self.error is not None:
-            raise self.error
         ident = self._outgoing.new_ident()
-        answered = self._pings[ident] = asyncio.Event()
+        answer = self._outgoing.expect(frames.PING, ident)
         self._outgoing.send(frames.PING, ident)
         async with asyncio.timeout(timeout_s):
-            await answered.wait()
-        if self.error is not None:
-            raise self.error
+            await answer
 
     async def wait_ended(self) -> ExecutorError:
         """Wait until the link has ended, and how."""
@@ -211,13 +204,8 @@ class SupervisorLink:
         self._outgoing.end(error)
         for command in list(self._by_ident.values()):
             command.on_link_ended(error)
-        for starting in self._starting.values():
-            if not starting.answer.done():
-                starting.answer.set_exception(error)
         self.files.on_link_ended(error)
         self.streams.on_link_ended(error)
-        for answered in self._pings.values():
-            answered.set()
         self._caught_up.set()
         self._ended.set()
 
@@ -243,8 +231,8 @@ class SupervisorLink:
         command.sink = adopt(command)
         if command.sink is None:
             command.cancel(grace_s=0)
-        if starting is not None and not starting.answer.done():
-            starting.answer.set_result(command)
+        if starting is not None:
+            self._outgoing.answered(frames.START, ident, command)
 
     def _check_resumed(self, command: RemoteCommand) -> None:
         state = command.state
@@ -270,11 +258,9 @@ class SupervisorLink:
     def _on_start_failed(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
         error = StartRefused(words(message, "code"), words(message, "message"))
-        starting = self._starting.pop(ident, None)
-        if starting is None:
+        if self._starting.pop(ident, None) is None:
             raise FrameError("a start that failed for nobody")
-        if not starting.answer.done():
-            starting.answer.set_exception(error)
+        self._outgoing.answered(frames.START, ident, error)
 
     def _on_exited(self, ident: int, payload: memoryview) -> None:
         self._command(ident).on_exited(payload)
@@ -284,12 +270,6 @@ class SupervisorLink:
     def _check_caught_up(self) -> None:
         if not self._unheard:
             self._caught_up.set()
-
-    def _on_pong(self, ident: int, _payload: memoryview) -> None:
-        answered = self._pings.pop(ident, None)
-        if answered is None:
-            raise FrameError("answer to no ping")
-        answered.set()
 
     def _on_forgotten(self, command: RemoteCommand) -> None:
         self._by_ident.pop(command.ident, None)

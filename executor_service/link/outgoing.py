@@ -26,6 +26,21 @@ class Outgoing:
         self._room.set()
         self._error: ExecutorError | None = None
         self.last_ident = 0
+        self._expected: dict[tuple[int, int], asyncio.Future[Any]] = {}
+
+    def expect(self, kind: int, ident: int) -> asyncio.Future[Any]:
+        """What the box will answer to a request; fails how the link ended, if it does before."""
+        if self._error is not None:
+            raise self._error
+        answer = self._expected[kind, ident] = asyncio.get_running_loop().create_future()
+        return answer
+
+    def answered(self, kind: int, ident: int, said: object) -> None:
+        """The box has answered with this, or with an error; FrameError if nothing was asked."""
+        answer = self._expected.pop((kind, ident), None)
+        if answer is None:
+            raise FrameError("answer to nothing")
+        _settle(answer, said)
 
     def new_ident(self) -> int:
         """The number of a command, an operation or a question that nothing else has."""
@@ -76,6 +91,19 @@ class Outgoing:
     def end(self, error: ExecutorError) -> None:
         """The link has ended: drop what waits and wake everyone."""
         self._error = error
+        for answer in self._expected.values():
+            _settle(answer, error)
         self._waiting.clear()
         self._more.set()
         self._room.set()
+
+
+def _settle(answer: asyncio.Future[Any], said: object) -> None:
+    """Nothing where whoever asked has left."""
+    if not answer.done():
+        if isinstance(said, ExecutorError):
+            answer.set_exception(said)
+            # It may be that nobody looks for it any more.
+            answer.exception()
+        else:
+            answer.set_result(said)

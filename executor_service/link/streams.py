@@ -141,8 +141,6 @@ class RemoteStreams:
         self._on_stream: Callable[[BoxStream], None] | None = None
         self._streams: dict[int, BoxStream] = {}
         self._last_ident = 0
-        self._answers: dict[int, asyncio.Future[None]] = {}
-        self._error: ExecutorError | None = None
         self.handlers: Mapping[int, Callable[[int, memoryview], None]] = {
             frames.PROXY_SET: self._on_proxy_set,
             frames.STREAM_OPENED: self._on_opened,
@@ -174,11 +172,8 @@ class RemoteStreams:
         await self._set({"port": 0})
 
     async def _set(self, message: dict[str, object]) -> None:
-        if self._error is not None:
-            raise self._error
         ident = self._outgoing.new_ident()
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._answers[ident] = answer
+        answer = self._outgoing.expect(frames.PROXY, ident)
         self._outgoing.send_json(frames.PROXY, ident, message)
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
@@ -190,10 +185,6 @@ class RemoteStreams:
 
     def on_link_ended(self, error: ExecutorError) -> None:
         """Nothing more will come."""
-        self._error = error
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(error)
         for stream in self._streams.values():
             stream.on_gone(error)
         self._streams.clear()
@@ -201,15 +192,9 @@ class RemoteStreams:
     def _on_proxy_set(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
         port, refusal = number(message, "port"), message.get("error")
-        answer = self._answers.pop(ident, None)
-        if answer is None:
-            raise FrameError("answer to nothing")
-        if answer.done():
-            return
-        if refusal is None and port < 1 << 16:
-            answer.set_result(None)
-        else:
-            answer.set_exception(ProxyRefused(words(message, "error")))
+        is_set = refusal is None and port < 1 << 16
+        said = None if is_set else ProxyRefused(words(message, "error"))
+        self._outgoing.answered(frames.PROXY, ident, said)
 
     def _on_opened(self, ident: int, _payload: memoryview) -> None:
         if ident <= self._last_ident or len(self._streams) >= frames.MAX_STREAMS:

@@ -17,6 +17,7 @@ import stat
 from contextlib import suppress
 from typing import Any
 
+from executor_service.supervisor.files import FileError
 from executor_service.supervisor.keeper import users_of
 from executor_service.supervisor.paths import closing
 from executor_service.supervisor.syscalls import die_with_parent
@@ -50,19 +51,11 @@ _PATIENCE = 10
 """Commands in sandboxes come first."""
 
 
-class CopyRefused(Exception):
-    """What was asked for cannot be done; code is one of a fixed set of words."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def copy(root: str, name: str, target: str, most_bytes: int) -> dict[str, Any]:
     """Copy a folder of root beside itself: all of it under the new name, or nothing."""
     part = os.path.join(root, PART + target)
     if os.path.lexists(os.path.join(root, target)):
-        raise CopyRefused("EXISTS", f"there is a {target} already")
+        raise FileError("EXISTS", f"there is a {target} already")
     clear(root, PART + target)
     os.mkdir(part, 0o700)
     try:
@@ -79,7 +72,7 @@ def fill(source: str, target: str, most_bytes: int) -> dict[str, Any]:
     try:
         from_fd = os.open(source, READ_FOLDER)
     except FileNotFoundError:
-        raise CopyRefused("MISSING", "the folder is not there") from None
+        raise FileError("MISSING", "the folder is not there") from None
     with closing(from_fd), closing(os.open(target, READ_FOLDER)) as to_fd:
         copying = _Copying(from_fd, to_fd, most_bytes)
         copying.folder(from_fd, to_fd, "", 0)
@@ -101,7 +94,7 @@ class _Copying:
     def folder(self, source: int, target: int, path: str, depth: int) -> None:
         """Everything in one folder, then what the folder itself is."""
         if depth > MAX_DEPTH:
-            raise CopyRefused("TOO_DEEP", f"more than {MAX_DEPTH} folders inside each other")
+            raise FileError("TOO_DEEP", f"more than {MAX_DEPTH} folders inside each other")
         for entry in entries(source):
             self._count(BYTES_OF_AN_ENTRY)
             try:
@@ -183,7 +176,7 @@ class _Copying:
     def _count(self, number: int) -> None:
         self.used += number
         if self.used > self._most_bytes:
-            raise CopyRefused("TOO_LARGE", f"it is larger than {self._most_bytes} bytes")
+            raise FileError("TOO_LARGE", f"it is larger than {self._most_bytes} bytes")
 
 
 def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:
@@ -221,7 +214,7 @@ def main(argv: list[str]) -> int:
         os.nice(_PATIENCE)
     try:
         answer = answered(request)
-    except CopyRefused as error:
+    except FileError as error:
         answer = {"error": str(error), "code": error.code}
     except OSError as error:
         where = ascii(error.filename)[:200] if error.filename else ""
@@ -235,7 +228,7 @@ def main(argv: list[str]) -> int:
 
 
 def answered(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request; CopyRefused or OSError says why there is none."""
+    """The answer to one request; FileError or OSError says why there is none."""
     do, root = request["do"], request["root"]
     os.makedirs(root, mode=0o700, exist_ok=True)
     if do == "list":
@@ -258,13 +251,13 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
     if do == "remove":
         # Boxes that are kept beside their workspaces may be those of other executors as well.
         if users_of(os.path.dirname(root), os.path.join(root, name)):
-            raise CopyRefused("IN_USE", "a sandbox is over it")
+            raise FileError("IN_USE", "a sandbox is over it")
         remove(root, name)
         return {}
-    raise CopyRefused("UNKNOWN", f"the request is not known: {do}")
+    raise FileError("UNKNOWN", f"the request is not known: {do}")
 
 
 def _checked(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise CopyRefused("INVALID", f"{name!r} cannot be the name of a workspace")
+        raise FileError("INVALID", f"{name!r} cannot be the name of a workspace")
     return name

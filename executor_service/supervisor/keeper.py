@@ -29,7 +29,7 @@ from executor_service.supervisor.processes import (
     read_process,
     send_signal,
 )
-from executor_service.supervisor.trees import clear
+from executor_service.supervisor.trees import NAME, clear
 
 ANSWER = "hermes-keeper:"
 """Begins the line that is the answer: a login shell may have said something before."""
@@ -40,7 +40,6 @@ _END_TIMEOUT_S = 5.0
 _UNFINISHED_AFTER_S = 120.0
 _BACKLOG = 8
 _KEY = re.compile("[a-z0-9_]{1,64}")
-_WORKSPACE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 _RECORD, _SOCKET, _ERRORS, _TMP = "box.json", "socket", "stderr", "tmp"
 
 
@@ -86,7 +85,7 @@ class Keeper:
         if os.path.isabs(folder):
             if not os.path.isdir(folder):
                 raise KeeperError(f"the workspace {folder} is not a folder")
-        elif folder and not _WORKSPACE_NAME.fullmatch(folder):
+        elif folder and not NAME.fullmatch(folder):
             raise KeeperError(f"{folder!r} cannot be the name of a workspace")
         place = os.path.join(self._boxes, key)
         os.makedirs(self._boxes, mode=0o700, exist_ok=True)
