@@ -5,19 +5,17 @@ it again to the next executor, before anybody can ask that one. So no box is end
 """
 
 import asyncio
-import logging
+from functools import partial
 
 from msgspec.structs import replace
 
 from executor_service.commands.command import Command
 from executor_service.journal import Journal
+from executor_service.output.spool import insist
 from executor_service.records import CommandRecord
 from services.errors import DatabaseUnavailable
 
-_RETRY_S = 1.0
 _GATHER_S = 0.01
-
-_log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -51,24 +49,12 @@ class Recorder:
             self._wake.clear()
             commands, self._waiting, noted = list(self._waiting), {}, self._latest
             records = [await _final(command) for command in commands]
-            await self._put(records)
+            why = f"the ends of {len(records)} commands wait"
+            await insist(partial(self._journal.put_commands, records), DatabaseUnavailable, why)
             for command, record in zip(commands, records, strict=True):
                 if record.exit is not None:
                     command.noted()
             noted.set()
-
-    async def _put(self, records: list[CommandRecord]) -> None:
-        told = False
-        while True:
-            try:
-                await self._journal.put_commands(records)
-            except DatabaseUnavailable as error:
-                if not told:
-                    _log.warning("the ends of %d commands wait: %s", len(records), error)
-                told = True
-            else:
-                return
-            await asyncio.sleep(_RETRY_S)
 
 
 async def _final(command: Command) -> CommandRecord:

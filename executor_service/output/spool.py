@@ -8,7 +8,7 @@ was acknowledged survives the death of this process.
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -234,17 +234,8 @@ class Spool:
                 spool.written()
 
     async def _write(self, writes: list[Write]) -> None:
-        told = False
-        while True:
-            try:
-                await self.do(lambda: write(writes))
-            except OSError as error:
-                if not told:
-                    _log.warning("output cannot be written, so its commands wait: %s", error)
-                told = True
-            else:
-                return
-            await asyncio.sleep(_RETRY_S)
+        why = "output cannot be written, so its commands wait"
+        await insist(lambda: self.do(lambda: write(writes)), OSError, why)
 
     # ---- for the spools of commands
 
@@ -266,3 +257,18 @@ class Spool:
         """Where the files of a command are."""
         # An exec id may be `.` or `..`.
         return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"
+
+
+async def insist(work: Callable[[], Awaitable[object]], failure: type[Exception], why: str) -> None:
+    """Does something as often as it takes, and says once what has to wait for it."""
+    told = False
+    while True:
+        try:
+            await work()
+        except failure as error:
+            if not told:
+                _log.warning("%s: %s", why, error)
+            told = True
+        else:
+            return
+        await asyncio.sleep(_RETRY_S)
