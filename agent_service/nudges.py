@@ -5,17 +5,84 @@ happens once, whoever drives the turn and however often its drivers are lost.
 """
 
 from collections.abc import Set
+from typing import Any
 
+import sqlalchemy as sa
+from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam
 
 from agent_service.config.sessions import LearningConfig
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
 from agent_service.requests import Switched, TurnRequest
-from agent_service.storage import nudges, reviews
-from agent_service.storage.nudges import Counts
+from agent_service.storage import reviews
+from agent_service.storage.schema import session_state, step
+from agent_service.storage.sessions import put_state
+from agent_service.tools.taint import MEMORY_KEPT, SKILL_KEPT
 from agent_service.transition import Transition
+from services.database import Prepared, is_one_of
+
+COUNTS = "nudges"
+"""Name of the session's value: its counts."""
+
+_KEPT = Prepared(
+    sa.select(session_state.c.name, session_state.c.value).where(
+        session_state.c.session_id == bindparam("session_id"),
+        is_one_of(session_state.c.name, (COUNTS, MEMORY_KEPT, SKILL_KEPT)),
+    )
+)
+_before = step.alias("before")
+_ITERATIONS = Prepared(
+    sa.select(sa.func.count()).where(
+        step.c.turn_id == bindparam("turn_id"),
+        step.c.sequence > bindparam("after"),
+        step.c.kind == sa.literal_column("'TOOL'"),
+        sa.exists().where(
+            _before.c.turn_id == step.c.turn_id,
+            _before.c.sequence == step.c.sequence - 1,
+            _before.c.kind == sa.literal_column("'MODEL'"),
+        ),
+    )
+)
+"""Messages of the model that have called tools: of each of them its first call."""
+
+
+class Counts(Struct, frozen=True):
+    """What has been since."""
+
+    turns: int = 0
+    """Turns of the user, since the model last wrote into memory or a review of it began."""
+    iterations: int = 0
+    """Messages of the model that have called tools, since it last wrote a skill, or likewise."""
+
+
+def counted(conn: Connection, session_id: str, turn_id: str) -> Counts:
+    """The counts at the end of a turn of the user, all of whose steps are stored."""
+    rows = _KEPT.rows(conn, {"session_id": session_id}).all()
+    kept: dict[str, Any] = {row.name: row.value for row in rows}
+    before = Counts(**kept.get(COUNTS, {}))
+    remembers = _step_of(kept.get(MEMORY_KEPT), turn_id) is not None
+    learned = _step_of(kept.get(SKILL_KEPT), turn_id)
+    since = {"turn_id": turn_id, "after": learned or 0}
+    iterations: int = _ITERATIONS.rows(conn, since).scalar_one()
+    return Counts(
+        turns=0 if remembers else before.turns + 1,
+        iterations=iterations + (before.iterations if learned is None else 0),
+    )
+
+
+def keep(conn: Connection, session_id: str, counts: Counts) -> None:
+    """Keep the counts with the session."""
+    value = {"turns": counts.turns, "iterations": counts.iterations}
+    put_state(conn, session_id, COUNTS, value)
+
+
+def _step_of(key: str | None, turn_id: str) -> int | None:
+    """The number of a call's step, where it was of this turn."""
+    of_turn, _, number = (key or "").rpartition(":")
+    return int(number) if of_turn == turn_id and number.isdecimal() else None
+
 
 USER = "user"
 """The kind of turns that count."""
@@ -36,7 +103,7 @@ class Nudges:
         memory, skills = self._asked_of(turn)
         if ended is None or turn.kind != USER or not (memory or skills):
             return
-        counts = nudges.counted(conn, turn.session_id, turn.id)
+        counts = counted(conn, turn.session_id, turn.id)
         memory = memory and counts.turns >= self._config.memory_nudge_interval
         skills = skills and counts.iterations >= self._config.skill_nudge_interval
         if (memory or skills) and _has_come_through(turn, ended.outcome):
@@ -46,7 +113,7 @@ class Nudges:
             counts = Counts(
                 turns=0 if memory else counts.turns, iterations=0 if skills else counts.iterations
             )
-        nudges.keep(conn, turn.session_id, counts)
+        keep(conn, turn.session_id, counts)
 
     def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
         """Whether memory and skills are looked back for, and can be used in the turn."""
