@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Self
 
 import grpc.aio
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.answer_files import AnswerFiles
@@ -158,16 +157,7 @@ def build(
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
     beside = (left.run, histories.run, watches.run, reviews.run, readings.run, upkeep.run)
-    return AgentService(database, models, turns, Chores(first, beside), workers, servicers)
-
-
-class Chores(Struct, frozen=True):
-    """What is to be done beside the turns."""
-
-    first: Sequence[Callable[[], Awaitable[None]]]
-    """Before anybody is served."""
-    beside: Sequence[Callable[[], Coroutine[None, None, None]]]
-    """While turns run."""
+    return AgentService(database, models, turns, first, beside, workers, servicers)
 
 
 class AgentService:
@@ -181,14 +171,16 @@ class AgentService:
         database: Database,
         models: ModelParts,
         turns: Turns,
-        chores: Chores,
+        first: Sequence[Callable[[], Awaitable[None]]],
+        beside: Sequence[Callable[[], Coroutine[None, None, None]]],
         workers: Workers,
         servicers: Sequence[object],
     ) -> None:
+        """`first` is done before anybody is served, `beside` while turns run."""
         self._database = database
         self._models = models
         self._turns = turns
-        self._chores = chores
+        self._first, self._beside = first, beside
         self._workers = workers
         self._servicers = servicers
         self._opened = AsyncExitStack()
@@ -200,7 +192,7 @@ class AgentService:
             await self._models.catalog.open()
             await stack.enter_async_context(self._models.routed)
             await stack.enter_async_context(self._workers)
-            for chore in self._chores.first:
+            for chore in self._first:
                 await chore()
             await self._turns.recover()
             self._opened = stack.pop_all()
@@ -220,7 +212,7 @@ class AgentService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
-            for chore in self._chores.beside:
+            for chore in self._beside:
                 group.create_task(chore())
 
     async def drain(self) -> None:
