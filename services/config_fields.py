@@ -192,12 +192,12 @@ def declared_fields(model: type[ConfigModel]) -> Iterator[Declared]:
 def _declared(model: type[ConfigModel], outer: tuple[str, ...]) -> Iterator[Declared]:
     for name, info in model.model_fields.items():
         location = (*outer, name)
-        if is_config_model(info.annotation):
-            yield from _declared(info.annotation, location)
-            continue
         yaml = next((m.paths for m in info.metadata if isinstance(m, Yaml)), None)
         env = next((m.names for m in info.metadata if isinstance(m, Env)), None)
         flag = next((m for m in info.metadata if isinstance(m, Flag)), None)
+        if yaml is env is flag is None and is_config_model(info.annotation):
+            yield from _declared(info.annotation, location)
+            continue
         if yaml is None:
             has_path = model.section and not _is_secret(info)
             yaml = (f"{model.section}.{name}",) if has_path else ()
