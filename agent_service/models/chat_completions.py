@@ -59,7 +59,7 @@ class Assembly:
             if choice.get("index"):
                 continue  # one answer was asked for
             self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
-            delta = choice.get("delta")
+            delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
                 found = cast("Json", delta)
                 text += self._add_text(found)

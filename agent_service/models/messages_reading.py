@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from agent_service.models.base import ModelMessage, ToolCall, Usage
 from agent_service.models.chat_completions import well_formed
@@ -87,6 +87,8 @@ class MessagesReading:
                 self._count(object_of(chunk.get("usage")))
             case "message_stop":
                 self._ended = True
+            case "message":
+                return self._whole(chunk)  # a server that does not stream
             case _:
                 pass  # pings, and what may come to be
         return "", ""
@@ -129,6 +131,16 @@ class MessagesReading:
         if piece:
             self._pieces.setdefault((index, field), []).append(piece)
         return piece if field == "text" else "", piece if field == "thinking" else ""
+
+    def _whole(self, message: Json) -> tuple[str, str]:
+        self._begin(message)
+        content = message.get("content")
+        added = [
+            self._begin_block(index, dict(object_of(block)))
+            for index, block in enumerate(cast("list[object]", content or []))
+        ]
+        self._stop(message.get("stop_reason"))
+        return "".join(text for text, _ in added), "".join(thought for _, thought in added)
 
     def _stop(self, reason: object) -> None:
         if isinstance(reason, str) and reason:

@@ -191,8 +191,8 @@ async def _chunks(answer: Answer, call: _Call, reading: Reading) -> AsyncGenerat
     if answer.content_type.startswith("text/html"):
         raise not_a_stream_failure(call.endpoint, answer.content_type)
     if answer.content_type.startswith("application/json"):
-        _parsed(await answer.read(), call, reading)  # which raises the error that it tells
-        raise not_a_stream_failure(call.endpoint, answer.content_type)
+        yield [_parsed(await answer.read(), call, reading)]  # a server that does not stream
+        return
     decoder = SSEDecoder()
     async for data in answer.chunks:
         try:

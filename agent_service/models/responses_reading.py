@@ -79,7 +79,9 @@ class ResponsesReading:
         elif kind == "response.output_item.done":
             return self._done(index, object_of(chunk.get("item")))
         elif kind in _ENDS:
-            self._end(object_of(chunk.get("response")))
+            return self._end(object_of(chunk.get("response")))
+        elif chunk.get("object") == "response":
+            return self._end(chunk)  # a server that does not stream
         return "", ""
 
     def message(self, model: str, provider: str) -> ModelMessage:
@@ -127,16 +129,22 @@ class ResponsesReading:
                 reasoning = separate + reasoning
         return text, reasoning
 
-    def _end(self, response: Json) -> None:
+    def _end(self, response: Json) -> tuple[str, str]:
         self._model = text_of(response.get("model"))
         usage = response.get("usage")
         if isinstance(usage, dict):
             self._usage = _usage(cast("Json", usage))
+        added: list[tuple[str, str]] = []
+        output = response.get("output")
+        if isinstance(output, list) and not self._items:
+            items = enumerate(cast("list[object]", output))
+            added = [self._done(index, object_of(item)) for index, item in items]
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if response.get("status") == "incomplete":
             self.finish_reason = _INCOMPLETE.get(reason, reason or "length")
         else:
             self.finish_reason = "stop"
+        return "".join(text for text, _ in added), "".join(thought for _, thought in added)
 
     def _kind(self, index: int) -> str:
         return text_of(self._items[index].get("type"))

@@ -221,6 +221,13 @@ async def test_a_broken_stream_is_a_cut_one(lines: list[str]) -> None:
         assert (await failure(model)).kind is ModelErrorKind.CUT_STREAM
 
 
+async def test_an_answer_that_is_not_streamed_is_read() -> None:
+    content = [{"type": "text", "text": "Hi"}]
+    body = {"type": "message", "model": "m", "content": content, "stop_reason": "end_turn"}
+    async with scripted(messages, answers({"error": body})) as (model, _):
+        assert (await answer(model)).text == "Hi"
+
+
 async def test_marks_move_and_nothing_else_does() -> None:
     """Each request begins with the last one's bytes, its marks aside, and has at most four."""
     said: list[dict[str, Any]] = [SYSTEM]

@@ -27,6 +27,7 @@ from tests.contract.models import (
     endpoint_at,
     failure,
     scripted,
+    text_of,
 )
 from tests.fakes.model import answers, fake_model
 
@@ -182,6 +183,16 @@ async def test_a_web_page_is_no_answer(connect: Connect) -> None:
         failed = await failure(model)
     assert failed.kind is ModelErrorKind.BAD_REQUEST
     assert "check the base URL" in str(failed)
+
+
+@ONLY_CHAT
+async def test_an_answer_that_is_not_streamed_is_read(connect: Connect) -> None:
+    message = {"role": "assistant", "content": "Hi"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    async with scripted(connect, answers({"error": body})) as (model, _):
+        *deltas, last = await ask(model)
+    assert text_of(deltas) == "Hi"
+    assert isinstance(last, ModelMessage)
 
 
 async def test_an_empty_answer_is_an_error(connect: Connect) -> None:

@@ -11,6 +11,7 @@ from agent_service.models.base import (
     ModelMessage,
     ReasoningDelta,
     TextDelta,
+    ToolCall,
     Usage,
     assistant_message,
 )
@@ -237,6 +238,16 @@ BEGUN = item(0, "output_item.added", type="message", content=[])
 async def test_a_broken_stream_is_a_cut_one(lines: list[str]) -> None:
     async with scripted(responses, answers({"raw": lines})) as (model, _):
         assert (await failure(model)).kind is ModelErrorKind.CUT_STREAM
+
+
+async def test_an_answer_that_is_not_streamed_is_read() -> None:
+    call = {"type": "function_call", "call_id": "a", "name": "terminal", "arguments": '{ "n":1 }'}
+    told = {"object": "response", "model": "m", "status": "completed", "error": None}
+    body = {**told, "output": [said(0, "Hi"), call]}
+    async with scripted(responses, answers({"error": body})) as (model, _):
+        message = await answer(model)
+    assert (message.text, message.model, message.finish_reason) == ("Hi", "m", "tool_calls")
+    assert message.tool_calls == (ToolCall("a", "terminal", '{ "n":1 }'),)
 
 
 async def test_a_longer_conversation_begins_with_the_same_bytes() -> None:

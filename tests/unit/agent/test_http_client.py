@@ -20,8 +20,9 @@ from agent_service.models.transport import Timeouts
 
 Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
-_CHUNK = {"choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}]}
-_ANSWER = f"data: {json.dumps(_CHUNK)}\n\ndata: [DONE]\n\n".encode()
+_ANSWER = json.dumps(
+    {"choices": [{"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}]}
+).encode()
 
 
 async def test_a_connection_that_the_server_has_closed_is_not_taken_again() -> None:
@@ -180,5 +181,5 @@ async def _request(reader: StreamReader) -> tuple[bytes, bytes]:
 
 
 def _answer(writer: StreamWriter) -> None:
-    head = ("HTTP/1.1 200 OK", "Content-Type: text/event-stream", f"Content-Length: {len(_ANSWER)}")
+    head = ("HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {len(_ANSWER)}")
     writer.write("\r\n".join([*head, "", ""]).encode() + _ANSWER)
