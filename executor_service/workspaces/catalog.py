@@ -54,10 +54,13 @@ class Catalog:
         """One by its id."""
         return self._known.get(workspace_id)
 
-    async def put(self, *workspaces: Workspace, synced: bool = True) -> None:
-        """Writes some down as they are now."""
+    async def put(self, workspace: Workspace) -> None:
+        """Writes one down as it is now, with the sessions that it is known to have; synced."""
         async with self._writing:
-            await self._put(workspaces, synced)
+            if known := self._known.get(workspace.workspace_id):
+                # They may have changed since the caller looked, and only `give` changes them.
+                workspace = replace(workspace, session_ids=known.session_ids)
+            await self._put([workspace], synced=True)
 
     async def change(self, workspace_id: str, **changes: object) -> None:
         """Changes what is known of one, if it is there still; nothing depends on it, so it is not

@@ -121,9 +121,12 @@ class Collector:
     async def _remove_old(self) -> None:
         before = self._clock.now().timestamp() - self._retention_days * _DAY_S
         places = self._custody.keeping.stores().keys()
-        old = [one for one in self._catalog if one.used_at < before and one.place in places]
-        for workspace in self._custody.unused(old):
-            if workspace.state is WorkspaceState.READY:
+        for one in self._catalog:
+            # As it is now: those before it may have taken long, and somebody has used it since.
+            workspace = self._catalog.get(one.workspace_id)
+            if workspace is None or workspace.used_at >= before or workspace.place not in places:
+                continue
+            if workspace.state is WorkspaceState.READY and self._custody.unused([workspace]):
                 _log.info("workspace %s was not used for too long", workspace.workspace_id)
                 await self._attempt(self._custody.remove(workspace, RemovalReason.RETENTION))
 

@@ -26,6 +26,7 @@ from executor_service.workspaces.workspace import (
     WorkspaceKind,
     WorkspaceState,
 )
+from tests.replacement import replaced
 from tests.unit.executor.core import Core, open_core
 
 MANY = 101
@@ -89,6 +90,21 @@ async def test_what_is_too_old_goes_where_nobody_has_it(tmp_path: Path) -> None:
         assert [one.workspace_id for one in core.catalog] == ["wsp_far", "wsp_held", "wsp_new"]
 
 
+async def test_what_is_used_while_others_go_stays(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        await put(core, "wsp_first", "here", unused_s=4 * DAY_S)
+        await put(core, "wsp_later", "here", unused_s=3 * DAY_S)
+        remove, now = Custody.remove, core.clock.now().timestamp()
+
+        async def slowly(custody: Custody, workspace: Workspace, reason: RemovalReason) -> None:
+            await core.catalog.change("wsp_later", used_at=now)
+            await remove(custody, workspace, reason)
+
+        with replaced(Custody, "remove", slowly):
+            await collect(core, retention_days=2)
+        assert [one.workspace_id for one in core.catalog] == ["wsp_later"]
+
+
 @asynccontextmanager
 async def used_by_another(core: Core, workspace_id: str) -> AsyncGenerator[None]:
     """A box that this executor knows nothing of is over a workspace, for the time of the block."""
@@ -124,6 +140,21 @@ async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path)
         await custody.remove(used, RemovalReason.ASKED)
         assert core.catalog.get("wsp_used") is None
         assert core.catalog.of_session("default", "s", "here") is None
+
+
+async def test_a_session_keeps_its_new_workspace_when_the_old_one_cannot_go(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        old, new = await put(core, "wsp_old", "here"), await put(core, "wsp_new", "here")
+        await core.catalog.give(old, "s")
+        going = core.catalog.get("wsp_old")
+        assert going is not None
+        await core.catalog.give(new, "s")
+        await core.catalog.put(going.going(RemovalReason.ASKED))
+        for catalog in (core.catalog, Catalog(core.journal, core.catalog.folder, 0)):
+            await catalog.load()
+            found = catalog.of_session("default", "s", "here")
+            assert found is not None
+            assert found.workspace_id == "wsp_new"
 
 
 async def test_a_copy_that_was_never_whole_does_not_come_back(tmp_path: Path) -> None:
