@@ -121,11 +121,14 @@ class WorkspaceWatch:
     async def check_room(self, sandbox: Sandbox, path: str, length: int) -> None:
         """Fails with LimitExceeded when there is no room for what is to be written from outside."""
         limit = self._limit_of(sandbox)
-        if limit is None or (path.startswith("/") and not f"{path}/".startswith("/workspace/")):
+        if limit is None:
             return
         most_bytes, store = limit
         ident = sandbox.claim.sandbox_id
+        # Whatever the path: a link may lead into the workspace.
         self._written.add(ident)
+        if path.startswith("/") and not f"{path}/".startswith("/workspace/"):
+            return
         if length > most_bytes:
             raise _full(most_bytes)
         # One elsewhere is asked about only if it was full.
