@@ -48,7 +48,7 @@ class Journal:
         self._owner = ""
         self._key = b""
         self.boot_id = ""
-        """Names this run of the machine, for which its monotonic clock goes on."""
+        """Names this run of the machine, for which its monotonic clock goes on; may be unknown."""
 
     @property
     def owner(self) -> str:
@@ -167,7 +167,8 @@ class Journal:
     def _open(self) -> tuple[str, bytes]:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
-        self.boot_id = boot_id()
+        with contextlib.suppress(OSError):  # not every system tells
+            self.boot_id = boot_id()
         self._connection = sqlite3.connect(
             self._path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )

@@ -60,7 +60,7 @@ class Adoption(Struct, frozen=True):
     def _as_of_now(self, claim: Claim) -> Claim:
         """A claim as the clock of this run of the machine counts; only the wall clock tells how old
         one of another run is, or of another machine."""
-        if claim.boot_id == self.journal.boot_id:
+        if claim.boot_id and claim.boot_id == self.journal.boot_id:
             return claim
         age_s = max(0.0, self.clock.now().timestamp() - claim.claimed_at)
         begun_s = self.clock.monotonic() - age_s
