@@ -205,8 +205,9 @@ class Leases:
             live.retire(reason)
         # Whether or not somebody waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
-        await self._lending.ended(claim.workspace_id, now)
+        # First, so that it is written down also if whoever asked for it leaves.
         await self._journal.put_claim(sandbox.claim)
+        await self._lending.ended(claim.workspace_id, now)
         await asyncio.shield(gone)
 
     async def _leave(self, sandbox: Sandbox, live: LiveBox | None) -> None:

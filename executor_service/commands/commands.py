@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -149,6 +150,8 @@ class CommandTable:
         await self._stores.journal.forget_command(self.sandbox_id, record.exec_id)
         del self.ended_records[record.exec_id]
         self._commands.pop(record.exec_id, None)
+        with suppress(ValueError):  # the id may be used again
+            self._recent.remove(record.exec_id)
 
     async def forget_output(self, record: CommandRecord) -> None:
         """Forgets what a command has written that has ended."""
