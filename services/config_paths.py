@@ -48,9 +48,11 @@ class Place(Struct):
     def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "Place"]]:
         """All settings inside that have names of their own, with their paths."""
         for name, place in self.inside.items():
+            if name == _ANY_NAME:
+                continue
             if place.inside:
                 yield from place.settings((*above, name))
-            elif name != _ANY_NAME:
+            else:
                 yield (*above, name), place
 
     def paths(self, like: YamlPath) -> Iterator[YamlPath]:
