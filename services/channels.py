@@ -226,7 +226,7 @@ class _Method:
             ),
             **options,
         )
-        if self._kind.startswith("stream"):
+        if self._kind.startswith("stream") and not isinstance(connection, InProcessChannel):
             call = SentStream(call)
         call.add_done_callback(_finishing(span, extras.observer, self._method))
         return call

@@ -62,35 +62,25 @@ async def resume(
     """
     cuts, cut_at = 0, 0.0
     while True:
-        causes = list[grpc.aio.AioRpcError]()
-        async with _attempt(open_call, passes, causes) as call:
+        cause, call = None, open_call()
+        try:
             async for message in call:
                 cuts = 0
                 yield message
                 if is_last(message):
                     return
+        except grpc.aio.AioRpcError as error:
+            if not passes(error):
+                raise
+            cause = error
+        finally:
+            call.cancel()
         cut_at = cut_at if cuts else monotonic()
         wait_s = _wait_s(cuts)
         if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
-            raise next(iter(causes), ServiceUnavailable("the stream ended before its last message"))
+            raise cause or ServiceUnavailable("the stream ended before its last message")
         await asyncio.sleep(wait_s)
         cuts += 1
-
-
-@asynccontextmanager
-async def _attempt(
-    open_call: Callable[[], Stream[_Message]],
-    passes: Callable[[grpc.aio.AioRpcError], bool],
-    causes: list[grpc.aio.AioRpcError],
-) -> AsyncGenerator[Stream[_Message], None]:
-    """One opening of a stream; what cuts it is added to the causes, if that passes."""
-    try:
-        async with open_stream(open_call()) as call:
-            yield call
-    except grpc.aio.AioRpcError as error:
-        if not passes(error):
-            raise
-        causes.append(error)
 
 
 class Requests(Generic[_Message]):
@@ -155,14 +145,6 @@ class SentStream:
         if self._answers is None:
             self._answers = aiter(self._call)
         return await self._meant(anext(self._answers))
-
-    async def read(self) -> Any:
-        """Return the next answer, or `grpc.aio.EOF` after the last one."""
-        return await self._meant(self._call.read())
-
-    async def write(self, message: Any) -> None:
-        """Send one more request."""
-        await self._meant(self._call.write(message))
 
     # ---- how it ended
 

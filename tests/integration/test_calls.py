@@ -26,7 +26,6 @@ from tests.executors import until
 from tests.fakes.component import Running, Sample, running, turns
 
 TOKEN = (("authorization", "Bearer secret"),)
-EOF: object = cast("Any", grpc.aio).EOF
 TRANSPORTS = pytest.mark.parametrize("transport", ["socket", "in process"])
 
 
@@ -203,7 +202,7 @@ async def test_a_probe_needs_no_identity_but_a_watcher_does(served: Running) -> 
     async with served.channels(Identity.EXECUTOR) as channels:
         health = health_pb2_grpc.HealthStub(channels.to("agent"))
         async with open_stream(health.Watch(health_pb2.HealthCheckRequest())) as watch:
-            assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+            assert (await anext(aiter(watch))).status == health_pb2.HealthCheckResponse.SERVING
 
 
 async def test_a_unary_call_has_the_default_deadline_of_its_channel(served: Running) -> None:
