@@ -102,7 +102,10 @@ async def reach(settings: Settings, services: Sequence[str]) -> None:
 
 async def unanswered(settings: Settings, services: Sequence[str]) -> dict[str, str]:
     """Those of the services elsewhere that do not answer now, and what to do about each."""
-    addresses = elsewhere(settings, services)
+    return await _silent(settings, elsewhere(settings, services))
+
+
+async def _silent(settings: Settings, addresses: Mapping[str, Address]) -> dict[str, str]:
     async with await _client(settings, addresses) as client:
         return await _unanswered(client, addresses)
 
@@ -175,28 +178,16 @@ async def _join(
                 # When no other command is using the services, and none can begin.
                 stack.push_async_callback(asyncio.to_thread, fcntl.flock, clients, fcntl.LOCK_EX)
                 return channels
-        elif await _serves(settings, addresses):
+        elif not await _silent(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
         elif attempt == 0:
+            # It runs only the services that it needs itself.
             complain("another command is using this home; waiting for it to end")
         # Who waits for the last client to end is not to wait for this one.
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)
         await asyncio.to_thread(fcntl.flock, clients, fcntl.LOCK_SH)
     raise AssertionError("unreachable")
-
-
-async def _serves(settings: Settings, addresses: Mapping[str, Address]) -> bool:
-    """Whether whoever listens has all the services: a command runs only those that it needs."""
-    async with await _client(settings, addresses) as client:
-        try:
-            for name in addresses:
-                await _check(client.to(name), name)
-        except grpc.aio.AioRpcError as error:
-            if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAVAILABLE):
-                return False
-            raise
-    return True
 
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:
