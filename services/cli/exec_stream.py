@@ -12,7 +12,7 @@ import grpc.aio
 from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import is_passing
-from services.streams import Stream, resume
+from services.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
 ACK_BYTES = 1024 * 1024
@@ -40,8 +40,10 @@ class ExecStream:
         self._stub = ExecServiceStub(channel)
         self._named = named
         self._opening = opening
+        self._requests = Requests[exec_pb2.AttachExecRequest]()
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
         """How far its output was read."""
+        self._acknowledged = sum(self._offsets)
         self._input = bytearray()
         """What has not reached the command, as far as is known."""
         self._arrived: int | None = None
@@ -52,8 +54,6 @@ class ExecStream:
         self._size: exec_pb2.TerminalSize | None = None
         self._takes_input = False
         """Whether the present call has said from where on it wants input."""
-        self._changed = asyncio.Event()
-        """There may be something to send over the present call; each has its own."""
 
     @property
     def exec_id(self) -> str:
@@ -63,20 +63,21 @@ class ExecStream:
     async def write(self, data: bytes) -> None:
         """Give the command input; waits while much of it has not arrived."""
         await self._has_room.wait()
+        start = len(self._input)
         self._input += data
         if len(self._input) >= WAITING_BYTES:
             self._has_room.clear()
-        self._changed.set()
+        self._send_input(start)
 
     def end_input(self) -> None:
         """No more input follows."""
         self._ends = True
-        self._changed.set()
+        self._send(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
 
     def resize(self, size: exec_pb2.TerminalSize) -> None:
         """The terminal has this size from now on."""
         self._size = size
-        self._changed.set()
+        self._send(resize=size)
 
     async def happenings(self) -> AsyncGenerator[Happened]:
         """What the command writes, and last how it ended, across reconnects."""
@@ -95,47 +96,13 @@ class ExecStream:
                     elif message.HasField("exited"):
                         yield message.exited
         finally:
-            self._end_call()
+            self._requests.end()
 
     def _connect(self) -> Stream[exec_pb2.AttachExecResponse]:
-        self._end_call()
-        return self._stub.AttachExec(self._requests(self._changed))
-
-    def _end_call(self) -> None:
-        """Let the last call have no more requests; gRPC waits for it even when it has ended."""
-        ended, self._changed, self._takes_input = self._changed, asyncio.Event(), False
-        ended.set()
-
-    async def _requests(self, changed: asyncio.Event) -> AsyncGenerator[exec_pb2.AttachExecRequest]:
-        """The requests of one call."""
-        yield self._opening
-        acknowledged, sent, has_ended = sum(self._offsets), 0, False
-        size: exec_pb2.TerminalSize | None = None
-        while changed is self._changed:
-            if sum(self._offsets) - acknowledged >= ACK_BYTES:
-                acknowledged = sum(self._offsets)
-                stdout, stderr = self._offsets
-                ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
-                yield exec_pb2.AttachExecRequest(ack=ack)
-            if self._takes_input and self._size is not size:
-                size = self._size
-                yield exec_pb2.AttachExecRequest(resize=size)
-            if self._takes_input and (piece := self._piece(sent)) is not None:
-                sent = piece.offset + len(piece.data)
-                yield exec_pb2.AttachExecRequest(stdin=piece)
-                continue
-            if self._takes_input and self._ends and not has_ended:
-                has_ended = True
-                yield exec_pb2.AttachExecRequest(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
-            await changed.wait()
-            changed.clear()
-
-    def _piece(self, sent: int) -> exec_pb2.AttachExecRequest.Stdin | None:
-        """What follows the input that a call has sent so far; None when that is all."""
-        arrived = self._arrived or 0
-        start = max(sent - arrived, 0)
-        data = bytes(self._input[start : start + PIECE_BYTES])
-        return exec_pb2.AttachExecRequest.Stdin(offset=arrived + start, data=data) if data else None
+        self._requests.end()
+        self._requests, self._takes_input = Requests([self._opening]), False
+        self._acknowledged = sum(self._offsets)
+        return self._stub.AttachExec(self._requests)
 
     def _follow(self, message: exec_pb2.AttachExecResponse) -> None:
         match message.WhichOneof("kind"):
@@ -149,11 +116,13 @@ class ExecStream:
                 pass
         # After a cut the stream goes on where it was.
         stdout, stderr = self._offsets
-        opened = exec_pb2.AttachExecRequest.Open(
-            **self._named, exec_id=self.exec_id, stdout_offset=stdout, stderr_offset=stderr
-        )
+        offsets: dict[str, Any] = {"stdout_offset": stdout, "stderr_offset": stderr}
+        opened = exec_pb2.AttachExecRequest.Open(**self._named, exec_id=self.exec_id, **offsets)
         self._opening = exec_pb2.AttachExecRequest(open=opened)
-        self._changed.set()
+        if stdout + stderr - self._acknowledged >= ACK_BYTES:
+            self._acknowledged = stdout + stderr
+            ack = exec_pb2.AttachExecRequest.Ack(**offsets)
+            self._requests.send(exec_pb2.AttachExecRequest(ack=ack))
 
     def _advance_input(self, offset: int) -> None:
         """All input before an offset has arrived."""
@@ -161,6 +130,23 @@ class ExecStream:
             self._arrived = offset  # others may have given it input before
         del self._input[: max(0, offset - self._arrived)]
         self._arrived = max(self._arrived, offset)
-        self._takes_input = True
         if len(self._input) < WAITING_BYTES:
             self._has_room.set()
+        if not self._takes_input:
+            self._takes_input = True
+            if self._size is not None:
+                self._send(resize=self._size)
+            self._send_input(0)
+            if self._ends:
+                self.end_input()
+
+    def _send_input(self, start: int) -> None:
+        """Send what has not arrived, from a place in it on."""
+        for at in range(start, len(self._input), PIECE_BYTES):
+            offset, data = (self._arrived or 0) + at, bytes(self._input[at : at + PIECE_BYTES])
+            self._send(stdin=exec_pb2.AttachExecRequest.Stdin(offset=offset, data=data))
+
+    def _send(self, **request: Any) -> None:
+        """Send what concerns input, once the present call takes some."""
+        if self._takes_input:
+            self._requests.send(exec_pb2.AttachExecRequest(**request))
