@@ -1,8 +1,8 @@
 """Commands of a session's sandbox, over the executor's ExecService."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
@@ -26,7 +26,8 @@ from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import Reason, message_of, reason_of
 from services.messages import record_of
-from services.streams import open_stream
+from services.streams import Requests, open_stream
+from services.streams import Stream as AnswerStream
 
 ACK_BYTES = 1024 * 1024
 """Output is acknowledged whenever so much of it was read."""
@@ -45,8 +46,9 @@ _WIRE_STREAMS = {stream: number for number, stream in _STREAMS.items()}
 
 CHUNK_BYTES = 32 * 1024
 
-if TYPE_CHECKING:
-    AttachCall = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
+Answers = AnswerStream[exec_pb2.AttachExecResponse]
+Sent = Requests[exec_pb2.AttachExecRequest]
+Attached = tuple[Answers, Sent]
 
 _T = TypeVar("_T")
 
@@ -136,9 +138,8 @@ class SessionCommands:
         """Give the command input, and end it when `eof` is set."""
 
         async def feed(held: Held) -> None:
-            async with open_stream(_attach(held)) as call:
-                await call.write(self._open(held, key, _Progress(may_run=True)))
-                await _feed(call, data, at, eof=eof)
+            async with _attached(held, self._open(held, key, _Progress(may_run=True))) as opened:
+                await _feed(*opened, data, at, eof=eof)
 
         await self._held(key, feed)
 
@@ -149,8 +150,7 @@ class SessionCommands:
         patience = Patience(held.patience_s)
         while True:
             try:
-                if (seen := await self._follow(held, command, progress, on_output)) is not None:
-                    return seen
+                return await self._follow(held, command, progress, on_output)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not progress.may_run and not is_second:
                     await self._sandbox.left(held, error)
@@ -187,18 +187,16 @@ class SessionCommands:
 
     async def _follow(
         self, held: Held, command: Command, progress: _Progress, on_output: OnOutput | None
-    ) -> CommandStatus | None:
+    ) -> CommandStatus:
         """Start the command, unless it is known to have started, and read what it says.
 
-        Returns how it stands once it has ended, or has started and nobody takes its output; None
-        when the stream was cut.
+        Returns how it stands once it has ended, or has started and nobody takes its output.
         """
         if progress.has_started:
             first = self._open(held, command.key, progress)
         else:
             first = exec_pb2.AttachExecRequest(start=self._start_request(held, command))
-        async with open_stream(_attach(held)) as call:
-            await call.write(first)
+        async with _attached(held, first) as (call, requests):
             opened = exec_pb2.Exec()
             async for message in call:
                 match message.WhichOneof("kind"):
@@ -210,8 +208,8 @@ class SessionCommands:
                     case "output" if on_output is not None:
                         progress.advance(message.output)
                         on_output(_STREAMS[message.output.stream], message.output.data)
-                        if (ack := progress.ack()) is not None and not await _sent(call, ack):
-                            return None
+                        if (ack := progress.ack()) is not None:
+                            requests.send(ack)
                     case "exited":
                         opened.exit.CopyFrom(message.exited)
                         return status(opened)
@@ -278,22 +276,18 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
     )
 
 
-def _attach(held: Held) -> "AttachCall":
-    # Without an iterator of requests, which the stubs ask for, the call is written to.
-    attach = cast("Callable[[], AttachCall]", ExecServiceStub(held.channel).AttachExec)
-    return attach()
-
-
-async def _sent(call: "AttachCall", request: exec_pb2.AttachExecRequest) -> bool:
-    """Send a request; False when the stream has ended, which it says in its own words."""
+@asynccontextmanager
+async def _attached(held: Held, first: exec_pb2.AttachExecRequest) -> AsyncGenerator[Attached]:
+    """A stream of a command, and what is sent over it after the first request."""
+    requests = Requests([first])
     try:
-        await call.write(request)
-    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        return False
-    return True
+        async with open_stream(ExecServiceStub(held.channel).AttachExec(requests)) as call:
+            yield call, requests
+    finally:
+        requests.end()
 
 
-async def _feed(call: "AttachCall", data: bytes, at: int | None, *, eof: bool) -> None:
+async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, eof: bool) -> None:
     """Send input after what the command has already, and wait until it has arrived."""
     first = wanted = None
     async for message in call:
@@ -306,10 +300,10 @@ async def _feed(call: "AttachCall", data: bytes, at: int | None, *, eof: bool) -
                 for start in range(0, len(data), CHUNK_BYTES):
                     chunk = data[start : start + CHUNK_BYTES]
                     stdin = exec_pb2.AttachExecRequest.Stdin(offset=first + start, data=chunk)
-                    await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+                    requests.send(exec_pb2.AttachExecRequest(stdin=stdin))
                 if eof:
                     end = exec_pb2.AttachExecRequest.StdinEof()
-                    await call.write(exec_pb2.AttachExecRequest(stdin_eof=end))
+                    requests.send(exec_pb2.AttachExecRequest(stdin_eof=end))
                 if not data:
                     return
             case "stdin_ack_offset" if message.stdin_ack_offset == wanted:
