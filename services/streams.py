@@ -121,19 +121,20 @@ _LOOKS, _LOOK_AFTER_S = 100, 0.01
 
 
 class SentStream:
-    """A call of a method with a stream of requests, and with one answer or a stream of them."""
+    """A call of a method with a stream of requests, and with one answer or a stream of them.
+
+    It fails with what the server has said, which gRPC may have put aside for an error of its own:
+    of two statuses, callbacks hear of the first, and the last one stays.
+    """
 
     def __init__(self, call: Any) -> None:
         self._call = call
         self._answers: AsyncIterator[Any] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[grpc.aio.AioRpcError] = self._loop.create_future()
-        call.add_done_callback(self._look)
+        self._first: grpc.aio.AioRpcError | None = None
+        call.add_done_callback(self._note)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._call, name)
-
-    # ---- what it answers
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._meant(self._call).__await__()
@@ -146,34 +147,25 @@ class SentStream:
             self._answers = aiter(self._call)
         return await self._meant(anext(self._answers))
 
-    # ---- how it ended
+    def _note(self, _: object) -> None:
+        self._first = self._status()
 
-    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        """Have a function called when it is known how the call has ended."""
-        self._ended.add_done_callback(lambda _: callback(self))
-
-    async def code(self) -> grpc.StatusCode:
-        """Return its status, once it has one."""
-        return (await asyncio.shield(self._ended)).code()
-
-    def _look(self, _: object, looks: int = _LOOKS) -> None:
+    def _status(self) -> grpc.aio.AioRpcError:
         call, metadata = self._call, grpc.aio.Metadata()
-        details = at_once(call.details())
-        if details == WRITTEN_TOO_LATE and looks:
-            # Of two statuses, nobody is told of the second.
-            self._loop.call_later(_LOOK_AFTER_S, self._look, call, looks - 1)
-            return
         code, trailing = at_once(call.code()), at_once(call.trailing_metadata())
-        self._ended.set_result(grpc.aio.AioRpcError(code, metadata, trailing, details, None))
+        return grpc.aio.AioRpcError(code, metadata, trailing, at_once(call.details()), None)
 
     async def _meant(self, answer: Any) -> Any:
         try:
             return await answer
         except grpc.aio.AioRpcError as error:
-            if error.details() != WRITTEN_TOO_LATE:
-                raise
-            ended = await asyncio.shield(self._ended)
-            if ended.code() is grpc.StatusCode.OK:
+            ended = self._first if error.details() == WRITTEN_TOO_LATE else error
+            for _ in range(_LOOKS):
+                if ended is not None and ended.details() != WRITTEN_TOO_LATE:
+                    break
+                await asyncio.sleep(_LOOK_AFTER_S)
+                ended = self._status()
+            if ended is None or ended.code() is grpc.StatusCode.OK:
                 raise  # what was still to be read is lost
         raise ended
 

@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from services.errors import WRITTEN_TOO_LATE
-from services.streams import SentStream, at_once
+from services.streams import SentStream
 
 REFUSED = (grpc.StatusCode.RESOURCE_EXHAUSTED, "no room", (("why", b"full"),))
 OWN = (grpc.StatusCode.INTERNAL, WRITTEN_TOO_LATE, ())
@@ -80,14 +80,6 @@ async def test_what_the_server_says_later_is_waited_for() -> None:
 async def test_a_server_that_says_nothing_is_not_waited_for_long() -> None:
     async with asyncio.timeout(10):
         assert (await refusal(OWN)).details() == WRITTEN_TOO_LATE
-
-
-async def test_the_servers_status_is_what_is_counted() -> None:
-    raced, counted = RacedCall(), asyncio.get_running_loop().create_future()
-    SentStream(raced).add_done_callback(lambda call: counted.set_result(at_once(call.code())))
-    raced.end(OWN)
-    raced.end(REFUSED)
-    assert await counted is REFUSED[0]
 
 
 async def test_what_was_still_to_be_read_of_a_call_that_went_well_is_said_to_be_lost() -> None:
