@@ -8,7 +8,6 @@ misses nothing; one who is slower still holds no command up for longer than that
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Protocol
 
 FAR_BEHIND_BYTES = 1024 * 1024
 HOLD_S = 0.02
@@ -16,15 +15,8 @@ HOLD_S = 0.02
 
 Send = Callable[[int, int], None]
 """Tells the box up to where a stream is stored."""
-
-
-class Reader(Protocol):
-    """Somebody who reads a command's output."""
-
-    @property
-    def behind_bytes(self) -> int:
-        """How much of what there is has not been sent to the reader."""
-        ...
+Behind = Callable[[], int]
+"""How many bytes of what there is have not been sent to a reader."""
 
 
 class Pacing:
@@ -36,12 +28,12 @@ class Pacing:
         self._send = send
         self._far_bytes = far_bytes
         self._hold_s = hold_s
-        self._readers: set[Reader] = set()
+        self._readers: set[Behind] = set()
         self._held: dict[int, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def reading(self, reader: Reader) -> Generator[None]:
+    def reading(self, reader: Behind) -> Generator[None]:
         """Somebody reads for the time of the block."""
         self._readers.add(reader)
         try:
@@ -72,8 +64,7 @@ class Pacing:
 
     @property
     def _is_late(self) -> bool:
-        behind = (reader.behind_bytes for reader in self._readers)
-        return min(behind, default=0) > self._far_bytes
+        return min((behind() for behind in self._readers), default=0) > self._far_bytes
 
     def _release(self) -> None:
         if self._timer is not None:

@@ -1,19 +1,5 @@
 """The end of one output stream that is not in a file yet."""
 
-from collections import deque
-from typing import NamedTuple
-
-
-class _Run(NamedTuple):
-    """Bytes that follow one another."""
-
-    start: int
-    data: memoryview
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.data)
-
 
 class StreamBuffer:
     """Bytes that arrive, are taken to be written, and are let go of once they are."""
@@ -21,10 +7,13 @@ class StreamBuffer:
     def __init__(self, end: int) -> None:
         self.written = end
         """Up to here it is in files, and from here on in memory."""
-        self.end = end
-        """Up to here it has arrived."""
         self._taken = end
-        self._runs: deque[_Run] = deque()
+        self._bytes = bytearray()
+
+    @property
+    def end(self) -> int:
+        """Up to here it has arrived."""
+        return self.written + len(self._bytes)
 
     @property
     def is_waiting(self) -> bool:
@@ -34,11 +23,10 @@ class StreamBuffer:
     def append(self, offset: int, data: memoryview) -> None:
         """Takes what arrives; ValueError for a gap before it while something is not written."""
         if offset != self.end:
-            if self.written != self.end:
+            if self._bytes:
                 raise ValueError(f"output at {offset} follows {self.end} bytes that still wait")
-            self.written = self._taken = self.end = offset
-        self._runs.append(_Run(offset, data))
-        self.end += len(data)
+            self.written = self._taken = offset
+        self._bytes += data
 
     def take(self) -> tuple[int, memoryview]:
         """Everything that waits, to be written, and where it begins."""
@@ -49,20 +37,10 @@ class StreamBuffer:
         """What was taken is in files; returns how much that is."""
         done = self._taken - self.written
         self.written = self._taken
-        while self._runs and self._runs[0].start < self.written:
-            self._runs.popleft()
+        del self._bytes[:done]
         return done
 
     def cut(self, offset: int, limit: int) -> bytes:
         """Up to `limit` of the bytes in memory, from an offset on."""
-        chosen: list[memoryview] = []
-        for run in self._runs:
-            if limit <= 0:
-                break
-            if offset < run.end:
-                skip = offset - run.start
-                piece = run.data[skip : skip + limit]
-                chosen.append(piece)
-                offset += len(piece)
-                limit -= len(piece)
-        return b"".join(chosen)
+        begin = offset - self.written
+        return bytes(self._bytes[begin : begin + limit])

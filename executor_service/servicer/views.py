@@ -16,6 +16,7 @@ from executor_service.records import Exit
 from executor_service.servicer.fields import duration
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, Unavailable
+from services.messages import message_of
 
 PIECE_BYTES = 256 * 1024
 """In one message, of which each costs as much as copying so many bytes."""
@@ -69,7 +70,7 @@ class CommandView:
         """Yields what happens, the exit last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
         pacing = self._command.pacing
-        with self._command.watched() as self._changed, pacing.reading(self):
+        with self._command.watched() as self._changed, pacing.reading(self._behind_bytes):
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()
@@ -99,8 +100,7 @@ class CommandView:
             happened.append(self._heartbeat())
         return happened
 
-    @property
-    def behind_bytes(self) -> int:
+    def _behind_bytes(self) -> int:
         """How much of what there is has not been sent to the watcher."""
         return sum(self._command.spool.ends) - sum(self._sent.values())
 
@@ -164,13 +164,11 @@ class CommandView:
 
 def exit_to_wire(ended: Exit) -> exec_pb2.Exit:
     """How a command ended."""
-    return exec_pb2.Exit(
-        reason=exec_pb2.ExitReason.Value(f"EXIT_REASON_{ended.reason}"),
-        code=ended.code,
-        signal=ended.signal or 0,
+    return message_of(
+        ended,
+        exec_pb2.Exit,
         stdout_bytes=ended.totals[0],
         stderr_bytes=ended.totals[1],
-        truncated=ended.truncated,
         survivor_count=ended.survivors,
         duration=duration(ended.duration_ms / 1000),
     )

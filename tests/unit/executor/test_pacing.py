@@ -1,17 +1,11 @@
 """A command is held back for a reader who is about to miss output, but not for long."""
 
 import asyncio
-from dataclasses import dataclass
 
 from executor_service.output.pacing import Pacing
 
 FAR = 100
 LONG_S = 60.0
-
-
-@dataclass(eq=False)
-class Reader:
-    behind_bytes: int = 0
 
 
 def paced(hold_s: float) -> tuple[Pacing, list[tuple[int, int]]]:
@@ -22,29 +16,29 @@ def paced(hold_s: float) -> tuple[Pacing, list[tuple[int, int]]]:
 async def test_without_a_reader_who_is_far_behind_nothing_waits() -> None:
     pacing, told = paced(LONG_S)
     pacing.stored(1, 500)
-    with pacing.reading(Reader(FAR)):
+    with pacing.reading(lambda: FAR):
         pacing.stored(1, 600)
     assert told == [(1, 500), (1, 600)]
 
 
 async def test_what_is_held_goes_when_the_reader_has_caught_up() -> None:
     pacing, told = paced(LONG_S)
-    reader = Reader(FAR + 1)
-    with pacing.reading(reader):
+    behind = FAR + 1
+    with pacing.reading(lambda: behind):
         pacing.stored(1, 500)
         pacing.stored(2, 10)
         pacing.stored(1, 600)
         pacing.moved()
         assert told == []
-        reader.behind_bytes = FAR
+        behind = FAR
         pacing.moved()
         assert told == [(1, 600), (2, 10)]
 
 
 async def test_the_foremost_reader_counts_and_one_who_leaves_does_not() -> None:
     pacing, told = paced(LONG_S)
-    with pacing.reading(Reader(10 * FAR)):
-        with pacing.reading(Reader(0)):
+    with pacing.reading(lambda: 10 * FAR):
+        with pacing.reading(lambda: 0):
             pacing.stored(1, 500)
         assert told == [(1, 500)]
         pacing.stored(1, 600)
@@ -54,7 +48,7 @@ async def test_the_foremost_reader_counts_and_one_who_leaves_does_not() -> None:
 
 async def test_a_slow_reader_holds_nothing_for_long() -> None:
     pacing, told = paced(0.01)
-    with pacing.reading(Reader(10 * FAR)):
+    with pacing.reading(lambda: 10 * FAR):
         pacing.stored(1, 500)
         assert told == []
         await asyncio.sleep(0.1)
@@ -63,7 +57,7 @@ async def test_a_slow_reader_holds_nothing_for_long() -> None:
 
 async def test_what_a_lost_link_was_to_hear_is_forgotten() -> None:
     pacing, told = paced(0.01)
-    with pacing.reading(Reader(10 * FAR)):
+    with pacing.reading(lambda: 10 * FAR):
         pacing.stored(1, 500)
         pacing.forget()
         await asyncio.sleep(0.1)
