@@ -1,24 +1,33 @@
 """What the backends have in common whose boxes are processes behind a wall of this machine."""
 
 import asyncio
+import os
+import re
 import secrets
+import subprocess
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.making import made
-from executor_service.backends.process_boxes import ProcessBoxes, Start
-from executor_service.backends.process_records import Records
+from executor_service.backends.process_boxes import BOX_USER, Order, Started
+from executor_service.backends.process_records import (
+    ProcessMark,
+    Record,
+    Records,
+    end_processes,
+)
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.socket_stream import SocketStream
 from executor_service.seccomp import ProfileError, sandbox_filter
 
 _Parts = TypeVar("_Parts")
+_KEY = re.compile("[a-z0-9_]{1,64}")
 
 
 class ProcessBackend(ABC, Generic[_Parts]):
@@ -33,7 +42,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
         self._folder = folder
         self._supervisor = supervisor
         self._records = Records(folder / "boxes")
-        self._boxes = ProcessBoxes(self.name, owner, self._records, self.extra_pids)
+        self._monitors: dict[str, subprocess.Popen[bytes]] = {}
         self._settling = threading.Lock()
         self._parts: _Parts | None = None
         self._cgroups = Cgroups(())
@@ -43,8 +52,8 @@ class ProcessBackend(ABC, Generic[_Parts]):
         """What boxes are made from; BackendUnavailable says what is missing. Blocks."""
 
     @abstractmethod
-    def _start(self, parts: _Parts) -> Start:
-        """How a box is started from parts."""
+    def _start(self, order: Order, parts: _Parts) -> AbstractContextManager[Started]:
+        """Start a box that goes on after the block, in which it is to be remembered."""
 
     @abstractmethod
     def _why(self, said: str) -> str:
@@ -74,15 +83,15 @@ class ProcessBackend(ABC, Generic[_Parts]):
 
     async def destroy(self, box: Box) -> None:
         """End every process of the box and remove it, not its workspace; no error if gone."""
-        await asyncio.to_thread(self._boxes.destroy, box.key)
+        await asyncio.to_thread(self._destroy, box.key)
 
     async def list_boxes(self) -> list[Box]:
         """All living boxes of this owner, those made before this process started included."""
-        return await asyncio.to_thread(self._boxes.list)
+        return await asyncio.to_thread(self._list)
 
     async def close(self) -> None:
         """Hold nothing any more; the boxes live on."""
-        await asyncio.to_thread(self._boxes.close)
+        await asyncio.to_thread(self._forget_monitors)
 
     # ---- what follows blocks, and runs in threads
 
@@ -110,15 +119,86 @@ class ProcessBackend(ABC, Generic[_Parts]):
             limits = Limits(memory_bytes=256 * MIB, cpu_count=1)
             spec = BoxSpec(key, self._owner, "probe", Path(workspace), limits)
             self._create(spec, parts, cgroups)
-            self._boxes.destroy(key)
+            self._destroy(key)
         return parts
 
     def _settle_and_create(self, spec: BoxSpec) -> Box:
         return self._create(spec, self._settle(), self._cgroups)
 
     def _create(self, spec: BoxSpec, parts: _Parts, cgroups: Cgroups) -> Box:
-        why: Callable[[str], str] = self._why
-        return self._boxes.create(spec, self._start(parts), cgroups, why)
+        if not _KEY.fullmatch(spec.box_key):
+            raise BoxCreateFailed(f"{spec.box_key!r} cannot be the key of a box")
+        if not spec.workspace.is_dir():
+            raise BoxCreateFailed(f"the workspace {spec.workspace} is not a folder")
+        if os.geteuid() == 0 and spec.workspace.stat().st_uid == 0:
+            os.chown(spec.workspace, BOX_USER, BOX_USER)
+        try:
+            self._records.prepare(spec.box_key)
+        except FileExistsError as error:
+            raise BoxCreateFailed(f"there is a box {spec.box_key} already") from error
+        try:
+            return self._start_and_remember(spec, parts, cgroups)
+        except (OSError, BoxCreateFailed) as error:
+            said = self._records.last_error(spec.box_key)
+            self._records.forget(spec.box_key)
+            raise BoxCreateFailed(self._why(said or str(error))) from error
+
+    def _start_and_remember(self, spec: BoxSpec, parts: _Parts, cgroups: Cgroups) -> Box:
+        key = spec.box_key
+        groups = cgroups.make(key, spec.limits, self.extra_pids)
+        try:
+            with self._records.listener(key) as listener, self._records.errors(key) as errors:
+                order = Order(spec, groups, cgroups.shown(groups), listener, errors)
+                with self._start(order, parts) as started:
+                    record = self._remember(order, started)
+        except BaseException:
+            cgroups.remove(groups)
+            raise
+        self._monitors[key] = started.monitor
+        return record.to_box(self.name)
+
+    def _remember(self, order: Order, started: Started) -> Record:
+        monitor, first = ProcessMark.of(started.monitor.pid), ProcessMark.of(started.first_pid)
+        if monitor is None or first is None:
+            raise BoxCreateFailed("the box ended as soon as it had started")
+        spec = order.spec
+        place = (self._owner, spec.pool, str(spec.workspace))
+        groups = tuple(map(str, order.groups))
+        record = Record(spec.box_key, *place, monitor, first, groups)
+        self._records.store(record)
+        return record
+
+    def _destroy(self, key: str) -> None:
+        record = self._records.load(key)
+        if record is not None and record.owner != self._owner:
+            return
+        if record is not None:
+            if not end_processes(record):
+                raise BackendError(f"processes of box {key} cannot be killed")
+            Cgroups.remove([Path(group) for group in record.control_groups])
+            self._records.forget(key)
+        monitor = self._monitors.pop(key, None)
+        if monitor is not None:
+            monitor.wait()
+
+    def _list(self) -> list[Box]:
+        """The boxes that live; what is left of the others is removed."""
+        living: list[Box] = []
+        for record in self._records.all():
+            if record.owner != self._owner:
+                continue
+            if record.first.lives():
+                living.append(record.to_box(self.name))
+            else:
+                self._destroy(record.key)
+        return living
+
+    def _forget_monitors(self) -> None:
+        """Nobody here may wait for boxes that live on."""
+        for monitor in self._monitors.values():
+            if monitor.poll() is None:
+                monitor.returncode = 0
+        self._monitors.clear()
 
 
 def system_call_filter() -> bytes:

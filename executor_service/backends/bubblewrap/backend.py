@@ -7,7 +7,7 @@ executor dies.
 """
 
 from collections.abc import Callable
-from functools import partial
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from executor_service.backends.base import Capabilities, Enforcement, Isolation, LimitSupport
@@ -21,7 +21,7 @@ from executor_service.backends.bubblewrap.host import (
 from executor_service.backends.bubblewrap.start import Parts, start_box
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
-from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Start
+from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
 from executor_service.supervisor_zipapp import install_supervisor
 
 
@@ -54,8 +54,8 @@ class BubblewrapBackend(ProcessBackend[Parts]):
             and counts_processes_per_namespace(),
         )
 
-    def _start(self, parts: Parts) -> Start:
-        return partial(start_box, parts=parts)
+    def _start(self, order: Order, parts: Parts) -> AbstractContextManager[Started]:
+        return start_box(order, parts)
 
     def _why(self, said: str) -> str:
         return why_refused(said)

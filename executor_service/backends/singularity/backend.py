@@ -6,7 +6,7 @@ on when the executor dies.
 """
 
 import os
-from functools import partial
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from executor_service.backends.base import Capabilities, Enforcement, Isolation,
 from executor_service.backends.bubblewrap.host import counts_processes_per_namespace
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
-from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Start
+from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
 from executor_service.backends.singularity.probe import Found, find_program, look_at
 from executor_service.backends.singularity.start import Parts, start_box
 from executor_service.config import SingularityConfig
@@ -50,8 +50,8 @@ class SingularityBackend(ProcessBackend[Parts]):
         itself = may_count and "pids" not in cgroups.controllers
         return replace(parts, limits_processes_itself=itself)
 
-    def _start(self, parts: Parts) -> Start:
-        return partial(start_box, parts=parts)
+    def _start(self, order: Order, parts: Parts) -> AbstractContextManager[Started]:
+        return start_box(order, parts)
 
     def _why(self, said: str) -> str:
         return f"Apptainer cannot make a box here: {said}"
