@@ -5,7 +5,6 @@ it by a socket of its own. Elsewhere, and behind gVisor, it does so through a br
 the engine runs in the box and whose streams it hands on.
 """
 
-import asyncio
 import json
 import logging
 import os
@@ -34,7 +33,7 @@ from executor_service.backends.docker import probe as docker_probe
 from executor_service.backends.docker.container import Walls, check_memory
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
-from executor_service.backends.docker.sockets import BIRTH_SOCKET, Birth, BoxSockets
+from executor_service.backends.docker.sockets import BIRTH_SOCKET, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
@@ -55,8 +54,8 @@ NAME = "docker"
 _SUPERVISOR = (*PYTHON, FOLDER)
 _REMOVAL_POLL_S = 0.02
 _ANY_TIME_S = 1e6
-_BIRTH_PATIENCE_S = 2.0
-"""How long a new box may take to come for its socket before somebody looks whether it can."""
+_BIRTH_PATIENCE_S = 10.0
+"""How long a new box may take to come for its socket before it counts as one that cannot."""
 
 _log = logging.getLogger(__name__)
 
@@ -121,24 +120,9 @@ class DockerBackend:
                     self._reach_by_bridge(str(error))
                 else:
                     if not await birth.wait(_BIRTH_PATIENCE_S):
-                        await self._see_whether_it_comes(birth, box)
+                        self._reach_by_bridge(f"no box comes for a socket in {birth.folder}")
                     return box
         return await self._engine.call(lambda sdk: self._make(sdk, spec, None))
-
-    async def _see_whether_it_comes(self, birth: Birth, box: Box) -> None:
-        """Wait for a box that is slow; find out about one that cannot come for its socket."""
-        coming = asyncio.ensure_future(birth.wait(CALL_DEADLINE_S))
-        bridge = asyncio.ensure_future(self._bridge(box))
-        await asyncio.wait((coming, bridge), return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (coming, bridge):
-            waiting.cancel()
-        await asyncio.wait((coming, bridge))
-        # What else may be wrong with it, whoever connects will hear.
-        if not bridge.cancelled() and not bridge.exception():
-            await bridge.result().close()
-            # A supervisor that answers a bridge has tried to come before that.
-            if not birth.is_over:
-                self._reach_by_bridge(f"they cannot connect to a socket in {birth.folder}")
 
     def _reach_by_bridge(self, why: str) -> None:
         if self._takes_sockets:
