@@ -36,7 +36,7 @@ class Isolation(StrEnum):
 class Enforcement(StrEnum):
     """How a backend holds a box to one limit."""
 
-    ENFORCED = "enforced"
+    ENFORCED = "kernel"
     """The kernel or the engine refuses what exceeds it."""
     WATCHED = "watched"
     """Somebody looks every few seconds and acts, so it can be exceeded for a moment."""

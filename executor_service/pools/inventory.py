@@ -43,19 +43,21 @@ class PoolOptions(Struct, frozen=True):
 
 
 class PoolStats(Struct, frozen=True):
-    """A pool as it is now, in boxes and callers."""
+    """A pool as it is now, in boxes and callers, as its message has it."""
 
-    ready: int
-    claimed: int
-    making: int
-    waiting: int
+    template: str
+    backend: str
+    ready_count: int
+    claimed_count: int
+    making_count: int
+    waiting_count: int
     """Callers for whom there is no place."""
-    hits: int
+    hit_count: int
     """Callers since the start for whom a box was ready."""
-    misses: int
+    miss_count: int
     """Callers since the start for whom one had to be made."""
-    warm: int
-    most: int
+    warm_size: int
+    max_size: int
     draining: bool
 
 

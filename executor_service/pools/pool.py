@@ -73,14 +73,16 @@ class Pool:
         """How many boxes there are, and who waits for them."""
         ready, claimed = len(self._ready), self.boxes.claimed_count
         return PoolStats(
-            ready=ready,
-            claimed=claimed,
-            making=self.boxes.held + self.boxes.making - ready - claimed,
-            waiting=self._waiting_count,
-            hits=self._hits,
-            misses=self._misses,
-            warm=self._options.warm,
-            most=self._options.most,
+            template=self._options.template,
+            backend=self._options.backend,
+            ready_count=ready,
+            claimed_count=claimed,
+            making_count=self.boxes.held + self.boxes.making - ready - claimed,
+            waiting_count=self._waiting_count,
+            hit_count=self._hits,
+            miss_count=self._misses,
+            warm_size=self._options.warm,
+            max_size=self._options.most,
             draining=self._draining,
         )
 
@@ -269,9 +271,9 @@ class Pool:
         )
 
     def _count(self) -> None:
-        options, stats = self._options, self.stats
-        labels = (options.backend, options.template)
+        stats = self.stats
+        labels = (stats.backend, stats.template)
         for state in ("ready", "claimed", "making", "waiting"):
-            self._metrics.pool.labels(*labels, state).set(getattr(stats, state))
-        self._metrics.pool_size.labels(*labels, "warm").set(stats.warm)
-        self._metrics.pool_size.labels(*labels, "most").set(stats.most)
+            self._metrics.pool.labels(*labels, state).set(getattr(stats, f"{state}_count"))
+        self._metrics.pool_size.labels(*labels, "warm").set(stats.warm_size)
+        self._metrics.pool_size.labels(*labels, "most").set(stats.max_size)

@@ -17,12 +17,12 @@ from executor_service.output.segments import STREAMS
 from executor_service.records import Claim, CommandRecord
 from executor_service.servicer.attaching import Attachment, terminal
 from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp
-from executor_service.servicer.sandboxes import ISOLATION
 from executor_service.servicer.views import exit_to_wire
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.deadlines import DEFAULT_UNARY_S
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
 from services.lifecycle import Workers
+from services.messages import message_of
 from services.streams import PatientWriter
 from services.validation import check_id
 
@@ -241,17 +241,15 @@ def _check_texts(argv: Sequence[str], request: exec_pb2.StartExecRequest) -> Non
 
 def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
     """A command as it is now."""
-    wire = exec_pb2.Exec(
-        exec_id=record.exec_id,
-        sandbox_id=record.sandbox_id,
+    return message_of(
+        record,
+        exec_pb2.Exec,
         backend=claim.backend,
-        isolation=ISOLATION[claim.isolation],
-        state=exec_pb2.EXEC_STATE_EXITED if record.exit else exec_pb2.EXEC_STATE_RUNNING,
+        isolation=claim.isolation,
+        state="exited" if record.exit else "running",
         start_time=timestamp(record.started_at),
+        exit=exit_to_wire(record.exit) if record.exit else None,
     )
-    if record.exit is not None:
-        wire.exit.CopyFrom(exit_to_wire(record.exit))
-    return wire
 
 
 def _start_refused(why: StartRefused) -> HermesError:

@@ -10,6 +10,7 @@ from executor_service.pools.inventory import PoolStats
 from executor_service.pools.templates import Template, Templates
 from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
+from services.messages import message_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 _MOST_WARM = 1000
@@ -44,7 +45,7 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
         """Takes no new work."""
         await self._templates.drain()
         return pool_pb2.DrainResponse(
-            claimed_count=sum(template.pool.stats.claimed for template in self._templates),
+            claimed_count=sum(template.pool.stats.claimed_count for template in self._templates),
             running_command_count=sum(len(sandbox.running) for sandbox in self._leases),
         )
 
@@ -75,31 +76,16 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
 
 def _pool(template: Template) -> pool_pb2.PoolStats:
     """A template's pool as it is now."""
-    stats = template.pool.stats
-    return pool_pb2.PoolStats(
-        template=template.name,
-        backend=template.capabilities.name,
-        ready_count=stats.ready,
-        claimed_count=stats.claimed,
-        making_count=stats.making,
-        waiting_count=stats.waiting,
-        warm_size=stats.warm,
-        max_size=stats.most,
-        hit_count=stats.hits,
-        miss_count=stats.misses,
-        draining=stats.draining,
-    )
+    return message_of(template.pool.stats, pool_pb2.PoolStats)
 
 
 def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, int]:
     """How many boxes are to be ready and how many there may be; fails with InvalidArgument."""
-    warm = request.warm_size if request.HasField("warm_size") else now.warm
-    most = request.max_size if request.HasField("max_size") else now.most
+    warm = request.warm_size if request.HasField("warm_size") else now.warm_size
+    most = request.max_size if request.HasField("max_size") else now.max_size
     return in_range("warm_size", warm, 0, _MOST_WARM), in_range("max_size", most, 1, _MOST)
 
 
 def _orphan(box: Box) -> pool_pb2.OrphanBox:
     """A box that nobody knows."""
-    return pool_pb2.OrphanBox(
-        box_key=box.key, backend=box.backend, native_id=box.native_id, template=box.pool
-    )
+    return message_of(box, pool_pb2.OrphanBox, box_key=box.key, template=box.pool)

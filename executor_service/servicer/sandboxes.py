@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation, WorkspacePlace
+from executor_service.backends.base import Capabilities, Isolation, WorkspacePlace
 from executor_service.claims.leases import Grant, Launch, Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
@@ -16,27 +16,14 @@ from hermes.executor.v1 import network_pb2, sandbox_pb2, sandbox_pb2_grpc
 from services.auth import Identity, caller
 from services.clock import Clock
 from services.errors import HermesError, InvalidArgument, PermissionDenied
+from services.messages import enum_word, message_of
 from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
 _DEFAULT_WAIT_S = 60.0
 _LONGEST_WAIT_S = 300.0
 _LONGEST_LIFE_S = 30 * 24 * 3600.0
-ISOLATION = {
-    level: sandbox_pb2.IsolationLevel.Value(f"ISOLATION_LEVEL_{level.upper()}")
-    for level in Isolation
-}
-_WISHES = {wire: isolation for isolation, wire in ISOLATION.items()}
-_ENFORCEMENT = {
-    Enforcement.NONE: sandbox_pb2.LIMIT_ENFORCEMENT_NONE,
-    Enforcement.WATCHED: sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED,
-    Enforcement.ENFORCED: sandbox_pb2.LIMIT_ENFORCEMENT_KERNEL,
-}
 _MOST_PORTS = 32
-_MODES = {
-    mode: network_pb2.NetworkMode.Value(f"NETWORK_MODE_{mode.upper()}") for mode in NetworkMode
-}
-_MODE_WISHES = {wire: mode for mode, wire in _MODES.items()}
 
 
 class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
@@ -149,10 +136,7 @@ def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         profile=profile,
         session_id=request.session_id,
         template=request.template,
-        # Isolation that does not exist yet is stronger than any that does.
-        min_isolation=_WISHES.get(request.min_isolation, Isolation.MICROVM)
-        if request.min_isolation
-        else Isolation.NONE,
+        min_isolation=_isolation(request.min_isolation),
         workdir=request.workdir,
         workspace_id=request.workspace_id,
         earlier_workspace_id=request.earlier_workspace_id,
@@ -165,6 +149,12 @@ def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         if request.network_policy.mode
         else None,
     )
+
+
+def _isolation(level: sandbox_pb2.IsolationLevel.ValueType) -> Isolation:
+    """The least that is asked for; what does not exist yet is stronger than any that does."""
+    word = enum_word(sandbox_pb2.IsolationLevel.DESCRIPTOR, level) or Isolation.NONE
+    return Isolation(word) if word in tuple(Isolation) else Isolation.MICROVM
 
 
 def _acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse:
@@ -186,51 +176,42 @@ def _acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse
 def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
     """A sandbox as it is now."""
     claim = found.claim
-    policy = claim.network and _policy_to_wire(claim.network)
-    return sandbox_pb2.Sandbox(
-        sandbox_id=claim.sandbox_id,
-        session_id=claim.session_id,
-        backend=claim.backend,
-        isolation=ISOLATION[claim.isolation],
-        state=sandbox_pb2.SandboxState.Value(f"SANDBOX_STATE_{found.state.upper()}"),
+    return message_of(
+        claim,
+        sandbox_pb2.Sandbox,
+        state=found.state,
         create_time=timestamp(claim.claimed_at),
         running_command_count=len(found.running),
-        template=claim.template,
-        profile=claim.profile,
         expires_in=duration(found.expires_in_s),
-        workspace_id=claim.workspace_id,
-        network_policy=policy,
+        network_policy=claim.network,
     )
 
 
 def _of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
     """What a backend can do, and what a template makes of it."""
-    wire = _capabilities(template.capabilities, template.name, template.choice.reason)
-    if wire.network_modes:
-        wire.network_mode = _MODES[template.network.mode]
-    return wire
+    found = template.capabilities
+    return _capabilities(
+        found,
+        template=template.name,
+        choice_reason=template.choice.reason,
+        network_mode=template.network.mode if found.network_policies else None,
+    )
 
 
-def _capabilities(
-    found: Capabilities, template: str = "", choice_reason: str = ""
-) -> sandbox_pb2.BackendCapabilities:
-    """What a backend can do, of which a template's sandboxes are made."""
-    return sandbox_pb2.BackendCapabilities(
-        name=found.name,
-        available=found.available,
+def _capabilities(found: Capabilities, **more: str | None) -> sandbox_pb2.BackendCapabilities:
+    """What a backend can do."""
+    return message_of(
+        found,
+        sandbox_pb2.BackendCapabilities,
         detail=found.reason,
-        isolation=ISOLATION[found.isolation],
-        pty=found.pty,
-        memory_limit=_ENFORCEMENT[found.limits.memory],
-        cpu_limit=_ENFORCEMENT[found.limits.cpu],
-        pids_limit=_ENFORCEMENT[found.limits.pids],
-        disk_limit=_ENFORCEMENT[found.limits.workspace],
-        choice_reason=choice_reason,
-        template=template,
+        memory_limit=found.limits.memory,
+        cpu_limit=found.limits.cpu,
+        pids_limit=found.limits.pids,
+        disk_limit=found.limits.workspace,
         keeps_workspace=found.workspaces is not WorkspacePlace.IN_BOX,
-        account=found.account,
-        network_modes=[_MODES[mode] for mode in found.network_policies],
-        snapshot_kinds=[sandbox_pb2.SNAPSHOT_KIND_WORKSPACE_COPY] * found.copies_workspaces,
+        network_modes=found.network_policies,
+        snapshot_kinds=["workspace_copy"] * found.copies_workspaces,
+        **more,
     )
 
 
@@ -241,22 +222,13 @@ def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
 
 def _policy(field: str, wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
     """The policy that a request asks for; fails with InvalidArgument."""
-    mode = _MODE_WISHES.get(wire.mode)
+    mode = enum_word(network_pb2.NetworkMode.DESCRIPTOR, wire.mode)
     try:
-        if mode is None:
+        if mode not in tuple(NetworkMode):
             raise ValueError("a mode is wanted")  # noqa: TRY301 - a wish like the others
-        return NetworkPolicy(mode, tuple(map(_rule, wire.rules)))
+        return NetworkPolicy(NetworkMode(mode), tuple(map(_rule, wire.rules)))
     except ValueError as error:
         raise InvalidArgument(f"{field}: {error}", fields={field: str(error)}) from error
-
-
-def _policy_to_wire(found: NetworkPolicy) -> network_pb2.NetworkPolicy:
-    """A policy as it is now."""
-    return network_pb2.NetworkPolicy(
-        mode=_MODES[found.mode],
-        rules=[network_pb2.NetworkRule(host=rule.host, ports=rule.ports) for rule in found.rules],
-        generation=found.generation,
-    )
 
 
 def _rule(wire: network_pb2.NetworkRule) -> Rule:

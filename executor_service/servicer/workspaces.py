@@ -13,21 +13,16 @@ from executor_service.workspaces.workspace import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
-    WorkspaceState,
 )
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
 from services.auth import Identity, caller
 from services.errors import InvalidArgument, PermissionDenied
+from services.messages import message_of
 from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]
 _PAGE_ENTRIES = 100
 _MAX_NAME_CHARS = 200
-_STATES = {
-    WorkspaceState.MAKING: workspace_pb2.WORKSPACE_STATE_MAKING,
-    WorkspaceState.READY: workspace_pb2.WORKSPACE_STATE_READY,
-    WorkspaceState.GOING: workspace_pb2.WORKSPACE_STATE_REMOVING,
-}
 
 
 class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
@@ -138,18 +133,12 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         return page, page[-1].workspace_id if len(found) > size else ""
 
     def _one(self, found: Workspace) -> workspace_pb2.Workspace:
-        return workspace_pb2.Workspace(
-            workspace_id=found.workspace_id,
-            name=found.name,
-            state=_STATES[found.state],
-            template=found.template,
-            backend=found.backend,
-            source_id=found.source_id,
-            session_ids=found.session_ids,
+        return message_of(
+            found,
+            workspace_pb2.Workspace,
             active_session_ids=self._custody.users(found.workspace_id),
             create_time=timestamp(found.created_at),
             use_time=timestamp(found.used_at),
-            size_bytes=found.size_bytes,
             limit_bytes=self._custody.keeping.limit_bytes(found.template),
         )
 
@@ -184,13 +173,11 @@ def _orphan(path: Path) -> workspace_pb2.Workspace:
 
 def _snapshot(found: Workspace) -> workspace_pb2.Snapshot:
     """A snapshot."""
-    return workspace_pb2.Snapshot(
+    return message_of(
+        found,
+        workspace_pb2.Snapshot,
         snapshot_id=found.workspace_id,
-        name=found.name,
-        state=_STATES[found.state],
         workspace_id=found.source_id,
-        backend=found.backend,
         create_time=timestamp(found.created_at),
         use_time=timestamp(found.used_at),
-        size_bytes=found.size_bytes,
     )

@@ -59,7 +59,7 @@ class Collector:
         """Removes what goes, is empty, or was not used for too long, and measures the others."""
         self._catalog.changed.clear()
         for workspace in self._catalog:
-            if workspace.state is WorkspaceState.GOING:
+            if workspace.state is WorkspaceState.REMOVING:
                 await self._attempt(self._custody.finish(workspace))
         await self._remove_empty()
         await self.remove_stale()

@@ -172,7 +172,7 @@ class Custody:
             return None
         if (known.kind, known.source_id) != (order.kind, source_id):
             raise AlreadyExists(f"request {order.request_id} was another one")
-        if known.state is WorkspaceState.GOING:
+        if known.state is WorkspaceState.REMOVING:
             raise FailedPrecondition(f"{known.workspace_id}, which it made, is being removed")
         return known
 

@@ -21,7 +21,7 @@ class WorkspaceState(StrEnum):
     MAKING = "making"
     """It is being copied from another; what there is of it is not whole."""
     READY = "ready"
-    GOING = "going"
+    REMOVING = "removing"
     """It is being removed; no sandbox gets what is left of it."""
 
 
@@ -74,7 +74,7 @@ class Workspace(Struct, frozen=True):
 
     def going(self, reason: RemovalReason) -> Self:
         """The same on its way out."""
-        return replace(self, state=WorkspaceState.GOING, reason=reason)
+        return replace(self, state=WorkspaceState.REMOVING, reason=reason)
 
     def refused(self) -> Self:
         """The same when it cannot go yet: it stays as it was, unless it was never whole."""

@@ -364,7 +364,7 @@ async def test_an_executor_that_is_killed_in_a_removal_finishes_it(
         await process.kill()
         assert await refused(removing) is Reason.SERVICE_UNAVAILABLE
     async with written_down(tmp_path) as catalog:
-        (going,) = [one for one in catalog if one.state is WorkspaceState.GOING]
+        (going,) = [one for one in catalog if one.state is WorkspaceState.REMOVING]
         assert going.workspace_id == source
     # What was left comes back whole, as if nothing of it had been removed yet.
     await asyncio.to_thread(refill, folder)

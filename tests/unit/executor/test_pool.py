@@ -154,7 +154,7 @@ async def test_a_pool_can_be_made_larger_and_smaller(tmp_path: Path) -> None:
             return core.boxes("waiting") == 1
 
         await until(is_waiting)
-        assert core.pool.stats.waiting == 1
+        assert core.pool.stats.waiting_count == 1
         await core.pool.resize(warm=2, most=4)
         await waiting
         await until_ready(core, 2)
