@@ -71,6 +71,14 @@ _SESSION = (
     Column("created_at", source="create_time"),
     Column("usage", source=lambda it: {name: getattr(it.usage, name) for name in _COUNTS}),
 )
+_MESSAGE = (
+    *map(Column, ("sequence", "role")),
+    Column("content", source="text"),
+    Column("timestamp", source="create_time"),
+    Column("turn_id"),
+    *(Column(name, optional=True) for name in ("reasoning", "tool_call_id")),
+    Column("tool_calls"),
+)
 _HIT = (
     *map(Column, ("session_id", "title", "platform", "sequence", "role")),
     Column("timestamp", source="create_time"),
@@ -91,7 +99,8 @@ async def _show(context: Context) -> None:
     session = await find(context)
     messages = [message async for message in _messages(context, session)]
     if context.given.json:
-        print_json({**describe(session, _SESSION), "messages": list(map(_described, messages))})
+        said = [describe(message, _MESSAGE) for message in messages]
+        print_json({**describe(session, _SESSION), "messages": said})
         return
     for message in messages:
         when = local_time(message.create_time, seconds=True)
@@ -112,26 +121,6 @@ async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.
             yield message
             request.after_sequence = message.sequence
         has_more = page.has_more
-
-
-def _described(message: pb.Message) -> dict[str, object]:
-    calls = [
-        {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
-        for call in message.tool_calls
-    ]
-    optional = {
-        "reasoning": message.reasoning,
-        "tool_call_id": message.tool_call_id,
-        "tool_calls": calls,
-    }
-    return {
-        "sequence": message.sequence,
-        "role": field_value(message, "role"),
-        "content": message.text,
-        "timestamp": json_value(message.create_time),
-        "turn_id": message.turn_id,
-        **{name: value for name, value in optional.items() if value},
-    }
 
 
 async def _search(context: Context) -> None:
