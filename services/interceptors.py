@@ -8,8 +8,8 @@ once.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import aclosing, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from time import monotonic
 from typing import Any, Self, TypeAlias, cast
 
@@ -108,20 +108,17 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
             with bind(**call.ids), serving(method, call.metadata) as call.span:
                 async with call:
                     call.admit()
-                    with self._endable(call) if handler.response_streaming else nullcontext():
+                    if not handler.response_streaming:
                         return await behavior(request, context)
+                    if self.draining:
+                        raise Draining(_DRAINING)
+                    self._streams.add(call)
+                    try:
+                        return await behavior(request, context)
+                    finally:
+                        self._streams.discard(call)
 
         return make(serve, handler.request_deserializer, handler.response_serializer)
-
-    @contextmanager
-    def _endable(self, call: "_Call") -> Generator[None, None, None]:
-        if self.draining:
-            raise Draining(_DRAINING)
-        self._streams.add(call)
-        try:
-            yield
-        finally:
-            self._streams.discard(call)
 
     def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
         async def pump(request: Any, context: _Context) -> None:
