@@ -82,9 +82,7 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
     if at_home(settings, (service,)) and not await is_running(settings):
         how = start_command(settings)
         raise ServiceUnavailable(f"the {service} does not run; start it with: {how}")
-    async with await _client(settings, {service: address}) as client:
-        if silent := await _unanswered(client, {service: address}):
-            raise ServiceUnavailable("\n".join(silent.values()))
+    async with _reached(settings, {service: address}, patience_s=0) as client:
         yield client
 
 
@@ -112,14 +110,14 @@ async def _silent(settings: Settings, addresses: Mapping[str, Address]) -> dict[
 
 @asynccontextmanager
 async def _reached(
-    settings: Settings, addresses: Mapping[str, Address]
+    settings: Settings, addresses: Mapping[str, Address], patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[Channels]:
     """Channels to services, once all of them answer, as they may be about to start."""
     started, told = monotonic(), False
     async with await _client(settings, addresses) as client:
         while silent := await _unanswered(client, addresses):
             waited_s = monotonic() - started
-            if waited_s >= PATIENCE_S:
+            if waited_s >= patience_s:
                 raise ServiceUnavailable("\n".join(silent.values()))
             if waited_s >= TELL_AFTER_S and not told:
                 told = True
