@@ -155,15 +155,16 @@ class CommandTable:
 
     async def forget_output(self, record: CommandRecord) -> None:
         """Forgets what a command has written that has ended."""
-        await self._remove_output(record)
-        ended = replace(record.exit, truncated=True) if record.exit else None
-        record = replace(record, exit=ended, stored_bytes=0)
-        self.ended_records[record.exec_id] = record
-        await self._stores.journal.put_commands([record])
+        await self._stores.journal.put_commands([await self._remove_output(record)])
 
-    async def _remove_output(self, record: CommandRecord) -> None:
+    async def _remove_output(self, record: CommandRecord) -> CommandRecord:
+        """The command as it is then; nothing is accounted twice where that cannot be noted yet."""
         await self._stores.spool.remove_command(self.sandbox_id, record.exec_id)
         self._stores.spool.account(-record.stored_bytes)
+        ended = replace(record.exit, truncated=True) if record.exit else None
+        left = replace(record, exit=ended, stored_bytes=0)
+        self.ended_records[record.exec_id] = left
+        return left
 
     # ---- for the commands
 

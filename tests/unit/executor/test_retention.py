@@ -7,9 +7,9 @@ import pytest
 
 from executor_service.commands.retention import Retention
 from executor_service.link.messages import StartCommand
-from services.errors import NotFound
+from services.errors import DatabaseUnavailable, NotFound
 from tests.executors import until
-from tests.unit.executor.core import Core, open_core, start
+from tests.unit.executor.core import Core, full_disk, open_core, start
 
 KIB = 1024
 
@@ -52,6 +52,21 @@ async def test_commands_are_kept_for_a_day(tmp_path: Path) -> None:
         assert {record.exec_id for record in known} == {"runs", "late"}
         table = await grant.sandbox.commands()
         assert [record.exec_id for record in table.list()] == ["runs", "late"]
+
+
+async def test_what_cannot_be_noted_is_accounted_once(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire()
+        for name, letters in (("early", "12345"), ("late", "1")):
+            await (await start(grant, "echo", letters, exec_id=name)).ended.wait()
+            await until_noted(core, name)
+            core.clock.step_wall(13 * 3600)
+        for _ in range(2):
+            with full_disk(), pytest.raises(DatabaseUnavailable):
+                await retention(core).forget_old()
+            assert core.spool.stored_bytes == 2
+        await retention(core).forget_old()
+        assert await folders(core) == {"late"}
 
 
 async def test_sandboxes_are_kept_for_a_day_after_their_end(tmp_path: Path) -> None:
