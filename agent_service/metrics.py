@@ -9,9 +9,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from agent_service.calls import SCRIPT
 from agent_service.events import CLARIFY, Decision, TurnFinished
 from agent_service.facts import ApprovalNeeded, Compacted, Fact, ScriptReturned, ToolReturned
-from agent_service.learning import ReviewKind
 from agent_service.live_turn import LiveTurn
-from agent_service.requests import REVIEW, SUBAGENT
+from agent_service.requests import REVIEW, REVIEW_KIND, SUBAGENT
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage.activity import Waiting
 from agent_service.storage.approvals import ApprovalInfo
@@ -125,7 +124,7 @@ class AgentMetrics(Metrics, frozen=True):
                     self.turns.labels(self.platforms.of(turn.platform), outcome).inc()
                     self.turn_seconds.observe(seconds)
                     if turn.kind == REVIEW:
-                        self.reviews.labels(ReviewKind.of_origin(turn.origin), outcome).inc()
+                        self.reviews.labels(turn.origin[REVIEW_KIND], outcome).inc()
                 case _:
                     pass
 

@@ -33,6 +33,8 @@ NOTICE = "notice"
 
 REVIEW = "review"
 """The kind of a turn in which the model looks back at another session, and its platform."""
+REVIEW_KIND = "review_kind"
+"""What its origin has as what it may change: memory, skills or both."""
 
 UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 """Kinds of turns that nobody sits before."""

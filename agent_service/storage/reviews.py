@@ -13,9 +13,15 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.learning import REVIEW_KIND, ReviewKind
 from agent_service.prompt.review import review_prompt
-from agent_service.requests import PARENT_SESSION, PARENT_TURN, REVIEW, TurnRequest, Unattended
+from agent_service.requests import (
+    PARENT_SESSION,
+    PARENT_TURN,
+    REVIEW,
+    REVIEW_KIND,
+    TurnRequest,
+    Unattended,
+)
 from agent_service.storage.schema import review as review_row
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import (
@@ -89,7 +95,7 @@ def asked(
             "platform": REVIEW,
             PARENT_SESSION: last.session_id,
             PARENT_TURN: last.turn_id,
-            REVIEW_KIND: ReviewKind.of(memory=memory, skills=skills),
+            REVIEW_KIND: "both" if memory and skills else "memory" if memory else "skills",
         },
         kind=REVIEW,
         model=last.model,
