@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import grpc.aio
@@ -23,7 +23,7 @@ from agent_service.sandbox import (
     SandboxUnavailable,
 )
 from agent_service.storage import bindings, watches
-from agent_service.storage.bindings import Binding
+from agent_service.storage.bindings import NO_BINDING, Binding
 from agent_service.watched import Watched
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.database import Database
@@ -78,6 +78,31 @@ class Held(Struct):
     )
     """What was put into it beside the workspace, and by what it is known to be still that."""
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(
+        cls,
+        executors: Executors,
+        profile: str,
+        answer: sandbox_pb2.AcquireSandboxResponse,
+        workdir: str,
+        before: Binding = NO_BINDING,
+    ) -> Self:
+        """What a claim has given to a session that had the sandbox `before`."""
+        sandbox, endpoint = answer.sandbox, answer.endpoint
+        binding = Binding(sandbox.sandbox_id, endpoint, sandbox.workspace_id)
+        replaced = before.sandbox_id not in ("", binding.sandbox_id)
+        return cls(
+            profile=profile,
+            place=place_of(sandbox, workdir),
+            lease=answer.lease,
+            binding=binding,
+            channel=executors.channel(endpoint),
+            patience_s=executors.patience_s(endpoint),
+            replaced=replaced,
+            bound=before.sandbox_id == binding.sandbox_id,
+            news=_news(before, binding) if replaced else "",
+        )
 
     async def ask(
         self, request: Leased, call: Callable[[], Awaitable[_T]], patience_s: float | None = None
@@ -224,16 +249,7 @@ class SandboxLeases:
         if answer is None:
             raise CommandUnknown(bound.sandbox_id)
         await self._check_idle(session_id, owner)
-        return Held(
-            profile=profile,
-            place=place_of(answer.sandbox, wish.workdir),
-            lease=answer.lease,
-            binding=Binding(bound.sandbox_id, answer.endpoint, bound.workspace_id),
-            channel=self._executors.channel(answer.endpoint),
-            patience_s=self._executors.patience_s(answer.endpoint),
-            replaced=False,
-            bound=True,
-        )
+        return Held.of(self._executors, profile, answer, wish.workdir, bound)
 
     async def _check_idle(self, session_id: str, owner: Owner) -> None:
         """Fails with SandboxUnavailable while another replica runs a turn of the session."""
@@ -263,18 +279,7 @@ class SandboxLeases:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
         # To claim may take a minute, in which somebody else may have gone on with the turn.
         await self._check_owner(turn)
-        binding = Binding(answer.sandbox.sandbox_id, answer.endpoint, answer.sandbox.workspace_id)
-        return Held(
-            profile=turn.profile,
-            place=place_of(answer.sandbox, wish.workdir),
-            lease=answer.lease,
-            binding=binding,
-            channel=self._executors.channel(answer.endpoint),
-            patience_s=self._executors.patience_s(answer.endpoint),
-            replaced=before.sandbox_id not in ("", binding.sandbox_id),
-            bound=before.sandbox_id == binding.sandbox_id,
-            news=_news(before, binding),
-        )
+        return Held.of(self._executors, turn.profile, answer, wish.workdir, before)
 
 
 class TurnSandbox:

@@ -11,10 +11,9 @@ from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import Held
 from agent_service.prompt.context_files import NOTHING, ContextFiles, skips_context_files
 from agent_service.requests import TurnRequest
-from agent_service.sandbox import NOWHERE, SandboxUnavailable
+from agent_service.sandbox import SandboxUnavailable
 from agent_service.security.threats import Screened
 from agent_service.storage import sessions
-from agent_service.storage.bindings import Binding
 from hermes.executor.v1 import sandbox_pb2
 from services.database import Database
 from services.errors import NotFound, message_of
@@ -79,21 +78,12 @@ class _NewSandbox:
     async def hold(self, *, keyed: bool) -> Held:
         """The sandbox, claimed by the first who asks; `keyed` is for calls that may be resumed."""
         if self._held is None:
+            asked = self._request
             try:
-                answer = await self._executors.acquire(self._request, "", "")
+                answer = await self._executors.acquire(asked, "", "")
             except grpc.aio.AioRpcError as error:
                 raise SandboxUnavailable(message_of(error)) from error
-            sandbox = answer.sandbox
-            self._held = Held(
-                profile=self._request.profile,
-                place=NOWHERE,
-                lease=answer.lease,
-                binding=Binding(sandbox.sandbox_id, answer.endpoint, sandbox.workspace_id),
-                channel=self._executors.channel(answer.endpoint),
-                patience_s=self._executors.patience_s(answer.endpoint),
-                replaced=False,
-                bound=False,
-            )
+            self._held = Held.of(self._executors, asked.profile, answer, asked.workdir)
         return self._held
 
     async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:

@@ -23,6 +23,9 @@ class Binding(Struct, frozen=True):
     """What its files are known by; empty where they are those of a folder of the host."""
 
 
+NO_BINDING = Binding("", "", "")
+
+
 class Wish(Struct, frozen=True):
     """What a session's sandbox shall be."""
 
@@ -54,7 +57,7 @@ _LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
 def get(conn: Connection, session_id: str) -> Binding:
     """The session's sandbox."""
     row = conn.execute(_BINDING, {"session_id": session_id}).one_or_none()
-    return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else Binding("", "", "")
+    return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else NO_BINDING
 
 
 def wish(conn: Connection, session_id: str) -> Wish:
