@@ -112,35 +112,6 @@ class SessionRecords(Protocol):
         ...
 
 
-class NoRecords:
-    """Keeps nothing."""
-
-    async def is_allowed(self, tool: str, binding: str) -> bool:
-        """Never."""
-        return False
-
-    async def allow(self, tool: str, binding: str, given_by: str) -> None:
-        """Forget it."""
-
-    async def add_links(self, text: str) -> None:
-        """Forget them."""
-
-    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
-        """All."""
-        return list(urls)
-
-    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
-        """Refuse it."""
-        raise ToolFailed("Nobody can be told of commands here.")
-
-    async def seen(self, key: str) -> None:
-        """There is nothing to forget."""
-
-
-async def _nowhere() -> Place:
-    return Place()
-
-
 async def _nobody(*_asked: object, **_options: object) -> str:
     raise NoAnswer("there is no model that could be asked")
 
@@ -153,6 +124,10 @@ class ToolContext(Struct, frozen=True):
     commands: Commands
     files: Files
     state: SessionState
+    records: SessionRecords
+    """What calls before have left, and those that follow are told."""
+    sandbox: Callable[[], Awaitable[Place]]
+    """Where a command would run; claims the sandbox if need be."""
     decision: Decision | None
     """What a person decided about the call; None where nobody was asked yet."""
     progress: Callable[[str], None]
@@ -166,12 +141,8 @@ class ToolContext(Struct, frozen=True):
     """The binding of what the person was shown who decided."""
     answer: str = ""
     """What a person answered in words, where the decision is that they did."""
-    records: SessionRecords = field(default_factory=NoRecords)
-    """What calls before have left, and those that follow are told."""
     unattended: Unattended | None = None
     """What becomes of a question that nobody sits there to answer; None where somebody does."""
-    sandbox: Callable[[], Awaitable[Place]] = _nowhere
-    """Where a command would run; claims the sandbox if need be."""
     skills: ProfileSkills | None = None
     """Of the caller's profile."""
     subagents: Subagents | None = None

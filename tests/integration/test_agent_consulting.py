@@ -116,7 +116,7 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
     tool = VisionAnalyze(out_of_reach().web.fetcher, Route())
     files: Any = Files()
     unused: Any = None
-    context = ToolContext("1", unused, files, unused, None, print, ask=ask)
+    context = ToolContext("1", unused, files, unused, unused, unused, None, print, ask=ask)
     result = await tool.run(VisionAnalyzeArguments(image="a.png"), context)
     assert result.text == "a dot"
     assert "Describe" in asked[0][0][1]["content"][0]["text"]

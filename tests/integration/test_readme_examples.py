@@ -55,7 +55,7 @@ class Folder:
 async def test_the_tool_counts_and_says_what_it_cannot_do(tmp_path: Path) -> None:
     unused: Any = None
     files: Any = Folder(tmp_path)
-    context = ToolContext("call_1", unused, files, unused, None, print)
+    context = ToolContext("call_1", unused, files, unused, unused, unused, None, print)
 
     def made(*_: object) -> ToolContext:
         return context

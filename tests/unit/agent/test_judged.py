@@ -13,7 +13,6 @@ from agent_service.sandbox import Place
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
-    NoRecords,
     ToolArguments,
     ToolContext,
     ToolFailed,
@@ -24,6 +23,7 @@ from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import STATE as TAINT
 from agent_service.tools.typed import Typed
+from agent_service.watched import Wanted
 from services.ids import new_id
 
 MANUAL = CommandPolicy()
@@ -72,7 +72,7 @@ class State:
         self.values[name] = value
 
 
-class Records(NoRecords):
+class Records:
     """Allowances that are kept in a set, and the addresses of one page."""
 
     def __init__(self, bindings: Collection[str] = ()) -> None:
@@ -90,6 +90,16 @@ class Records(NoRecords):
     async def unknown_links(self, urls: Sequence[str]) -> list[str]:
         """Those of other pages."""
         return [url for url in urls if url != "https://example.com/docs?page=2"]
+
+    async def add_links(self, text: str) -> None:
+        """Forget them."""
+
+    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+        """Not called."""
+        raise AssertionError(key)
+
+    async def seen(self, key: str) -> None:
+        """There is nothing to forget."""
 
 
 def context_of(

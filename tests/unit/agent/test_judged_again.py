@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agent_service.events import Decision
 from agent_service.tools.approval import ApprovalRequired
-from agent_service.tools.base import ToolContext, ToolFailed
+from agent_service.tools.base import ToolFailed
 from agent_service.tools.judged import JudgeCommands
 from agent_service.tools.typed import Typed
 from tests.unit.agent.test_judged import (
@@ -21,6 +21,7 @@ from tests.unit.agent.test_judged import (
     Runs,
     State,
     call,
+    context_of,
 )
 
 
@@ -36,9 +37,8 @@ async def ask(
     tool = JudgeCommands(
         Runs(), lambda arguments: replace(typed, command=arguments.command), MANUAL
     )
-    unused: Any = None
-    context = ToolContext(key, unused, unused, state or unused, None, print)
-    await tool.run(Arguments(command=command), replace(context, **decided))
+    context = replace(context_of(), key=key, **({"state": state} if state else {}), **decided)
+    await tool.run(Arguments(command=command), context)
 
 
 async def test_an_allowance_holds_for_every_spelling_of_the_same_command_only() -> None:

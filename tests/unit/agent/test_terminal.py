@@ -32,7 +32,7 @@ async def output(script: str, tmp: Path, workdir: str = "", cwd: str = "") -> st
     """What a command says in a shell whose box keeps temporary files there."""
     started: Any = Started()
     unused: Any = None
-    context = ToolContext("k", started, unused, unused, None, print)
+    context = ToolContext("k", started, unused, unused, unused, unused, None, print)
     arguments = TerminalArguments(command=script, background=True, workdir=workdir)
     await Terminal(cwd).run(arguments, context)
     (command,) = started.commands
@@ -80,7 +80,9 @@ async def test_the_first_command_begins_where_it_is_configured_if_that_is_there(
 async def test_a_command_has_the_usual_time_unless_it_is_given_another() -> None:
     started: Any = Started()
     unused: Any = None
-    context = ToolContext("k", started, unused, unused, None, print, terminal_timeout_s=42)
+    context = ToolContext(
+        "k", started, unused, unused, unused, unused, None, print, terminal_timeout_s=42
+    )
     await Terminal().run(TerminalArguments(command="true"), context)
     await Terminal().run(TerminalArguments(command="true", timeout=180), context)
     assert [command.timeout_s for command in started.commands] == [42, 180]

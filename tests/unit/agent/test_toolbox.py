@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from pydantic import Field
 
 from agent_service.calls import Decided, PendingCall, StepState
@@ -32,6 +31,7 @@ from agent_service.usage import Usage
 from services.errors import DatabaseUnavailable
 from services.leases import Lease
 from services.redact import Redactor
+from tests.unit.agent.test_judged import Records
 
 
 class SampleArguments(ToolArguments):
@@ -125,8 +125,18 @@ def toolbox(
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
         decided = live.decided.get(call.key, Decided())
         unused: Any = None
-        made = ToolContext(call.key, unused, unused, unused, decided.decision, print, lambda: place)
-        return replace(made, decided_on=decided.binding)
+        return ToolContext(
+            call.key,
+            commands=unused,
+            files=unused,
+            state=unused,
+            records=Records(),
+            sandbox=unused,
+            decision=decided.decision,
+            progress=print,
+            place=lambda: place,
+            decided_on=decided.binding,
+        )
 
     return Toolbox([tool], context, redactor)
 
