@@ -24,9 +24,8 @@ from agent_service.skills.rows import LOCKED
 from agent_service.storage import profile_files as files
 from agent_service.storage.profile_files import NS
 from agent_service.storage.profile_locks import RowLocks
-from agent_service.storage.schema import profile_file
 from services.clock import Clock
-from services.database import Database, upsert
+from services.database import Database
 from services.errors import LimitExceeded
 from services.home import HomePaths
 from services.home_files import Contents, HomeFile, LeftOut, is_secret
@@ -36,10 +35,6 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_HOME_BYTES = 256 * 1024 * 1024
 """Of one import, which is in memory while it is put in its place."""
 NOT_KEPT = "it holds secrets, which are not kept in the database: give them to the services"
-
-_KEY = ["profile", "path"]
-_VALUES = ["data", "size_bytes", "mode", "modified_at_ns"]
-_PUT = upsert(profile_file, _KEY, _VALUES)
 
 
 class _File(Struct, frozen=True):
@@ -114,12 +109,7 @@ class RowHomes:
     def _place(self, conn: Connection, wanted: Mapping[tuple[str, str], _File]) -> None:
         now_ns = int(self._clock.now().timestamp() * NS)
         for (profile, path), file in wanted.items():
-            before = files.fact_of(conn, profile, path)
-            later = now_ns if before is None else max(now_ns, before.modified_at_ns + 1)
-            row = {"profile": profile, "path": path, "modified_at_ns": later}
-            conn.execute(
-                _PUT, {**row, "data": file.data, "size_bytes": len(file.data), "mode": file.mode}
-            )
+            files.put(conn, profile, path, file.data, now_ns, file.mode)
 
 
 def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOut]]:

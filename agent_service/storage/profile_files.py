@@ -59,15 +59,17 @@ def _facts(conn: Connection, which: sa.ColumnElement[bool]) -> Sequence[Fact]:
     return [Fact(*row) for row in rows]
 
 
-def put(conn: Connection, profile: str, path: str, data: bytes, now_ns: int) -> None:
-    """Write a file, which keeps its permissions."""
+def put(
+    conn: Connection, profile: str, path: str, data: bytes, now_ns: int, mode: int | None = None
+) -> None:
+    """Write a file, which keeps its permissions unless it gets others."""
     before = fact_of(conn, profile, path)
     row = {
         "profile": profile,
         "path": path,
         "data": data,
         "size_bytes": len(data),
-        "mode": _OWNERS if before is None else before.mode,
+        "mode": mode or (_OWNERS if before is None else before.mode),
         "modified_at_ns": now_ns if before is None else max(now_ns, before.modified_at_ns + 1),
     }
     conn.execute(_PUT, row)
