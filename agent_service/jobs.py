@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -32,43 +31,6 @@ class Wish(Struct, frozen=True):
     workdir: str | None = None
 
 
-class NewJob(Struct, frozen=True):
-    """A job to store; the same id again stores nothing more."""
-
-    id: str
-    profile: str
-    origin: Mapping[str, str] | None
-    """The chat that it is asked for in; None where that is none."""
-    wish: Wish
-    denied: Sequence[str] = ()
-    """Slash commands that are denied to whoever asks for it, and so to its runs."""
-
-
-class Change(Struct, frozen=True):
-    """What is to change of a job, once for each id."""
-
-    id: str
-    wish: Wish
-    denied: Sequence[str] = ()
-    """Slash commands that are denied to whoever asks for it, and from now on to the job's runs."""
-
-
-class Step(StrEnum):
-    """What can be done with a job as a whole."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    REMOVE = "remove"
-
-
-class JobState(StrEnum):
-    """Where a job is in its life."""
-
-    SCHEDULED = "scheduled"
-    COMPLETED = "completed"
-    PAUSED = "paused"
-
-
 class JobView(Struct, frozen=True, kw_only=True):
     """A job as it is."""
 
@@ -77,7 +39,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     schedule: str = ""
     time_zone: str = ""
-    state: JobState = JobState.SCHEDULED
+    state: str = "scheduled"
+    """`scheduled`, `completed` or `paused`."""
     next_run_time: datetime | None = None
     last_run_time: datetime | None = None
     error: str = ""
@@ -100,10 +63,6 @@ class JobRefused(Exception):
     """The job was not taken or changed; the message says why."""
 
 
-class NoSuchJob(JobRefused):
-    """There is no job of this id in the profile."""
-
-
 class SchedulerAway(Exception):
     """The scheduler did not answer, so it is not known whether it has done anything."""
 
@@ -113,8 +72,19 @@ class Jobs(Protocol):
     repeated.
     """
 
-    async def create(self, new: NewJob) -> JobView:
-        """Store a job."""
+    async def create(
+        self,
+        profile: str,
+        job_id: str,
+        wish: Wish,
+        origin: Mapping[str, str] | None,
+        denied: Sequence[str],
+    ) -> JobView:
+        """Store a job; the same id again stores nothing more.
+
+        `origin` is the chat that it is asked for in; None where that is none. `denied` are slash
+        commands that are denied to whoever asks for it, and so to its runs.
+        """
         ...
 
     async def list(self, profile: str) -> Sequence[JobView]:
@@ -125,12 +95,14 @@ class Jobs(Protocol):
         """A job."""
         ...
 
-    async def update(self, profile: str, job_id: str, change: Change) -> JobView:
-        """Change a job."""
+    async def update(
+        self, profile: str, job_id: str, wish: Wish, request_id: str, denied: Sequence[str]
+    ) -> JobView:
+        """Change a job, once for each id of a request; `denied` as above, from now on."""
         ...
 
-    async def take(self, profile: str, job_id: str, step: Step) -> None:
-        """Pause, resume or remove a job."""
+    async def take(self, profile: str, job_id: str, action: str) -> None:
+        """`pause`, `resume` or `remove` a job."""
         ...
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:

@@ -9,17 +9,7 @@ import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from agent_service.clients.patience import patiently
-from agent_service.jobs import (
-    LOCAL,
-    Change,
-    JobRefused,
-    JobView,
-    NewJob,
-    NoSuchJob,
-    SchedulerAway,
-    Step,
-    Wish,
-)
+from agent_service.jobs import LOCAL, JobRefused, JobView, SchedulerAway, Wish
 from agent_service.messaging import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
@@ -46,9 +36,19 @@ class SchedulerJobs:
         self._channels = channels
         self._patience_s = patience_s
 
-    async def create(self, new: NewJob) -> JobView:
-        """Store a job."""
-        request = _create_request(new)
+    async def create(
+        self,
+        profile: str,
+        job_id: str,
+        wish: Wish,
+        origin: Mapping[str, str] | None,
+        denied: Sequence[str],
+    ) -> JobView:
+        """Store a job; the same id again stores nothing more."""
+        asked_in = None if origin is None else _origin(origin)
+        fields = _fields(wish) | {"job_id": job_id, "origin": asked_in, "denied_commands": denied}
+        job = message_of(fields, job_pb2.Job)
+        request = job_pb2.CreateJobRequest(job=job, profile=profile)
         answer = await self._ask(lambda stub: stub.CreateJob(request, timeout=CALL_S))
         return _view(answer.job, answer.notes)
 
@@ -64,27 +64,31 @@ class SchedulerJobs:
         answer = await self._ask(lambda stub: stub.GetJob(request, timeout=CALL_S))
         return _view(answer.job)
 
-    async def update(self, profile: str, job_id: str, change: Change) -> JobView:
-        """Change a job."""
-        request = _update_request(profile, job_id, change)
+    async def update(
+        self, profile: str, job_id: str, wish: Wish, request_id: str, denied: Sequence[str]
+    ) -> JobView:
+        """Change a job, once for each id of a request."""
+        fields = _fields(wish)
+        paths = [*fields, *(["options.script_mode"] if wish.script == "" else [])]
+        request = job_pb2.UpdateJobRequest(
+            job=message_of(fields, job_pb2.Job, job_id=job_id),
+            profile=profile,
+            update_mask=FieldMask(paths=list(dict.fromkeys(paths))),
+            request_id=request_id,
+            denied_commands=denied,
+        )
         answer = await self._ask(lambda stub: stub.UpdateJob(request, timeout=CALL_S))
         return _view(answer.job, answer.notes)
 
-    async def take(self, profile: str, job_id: str, step: Step) -> None:
-        """Pause, resume or remove a job."""
-        named = {"profile": profile, "job_id": job_id}
-        calls: Mapping[Step, Callable[[_Stub], Awaitable[object]]] = {
-            Step.PAUSE: lambda stub: stub.PauseJob(
-                job_pb2.PauseJobRequest(**named), timeout=CALL_S
-            ),
-            Step.RESUME: lambda stub: stub.ResumeJob(
-                job_pb2.ResumeJobRequest(**named), timeout=CALL_S
-            ),
-            Step.REMOVE: lambda stub: stub.DeleteJob(
-                job_pb2.DeleteJobRequest(**named), timeout=CALL_S
-            ),
+    async def take(self, profile: str, job_id: str, action: str) -> None:
+        """`pause`, `resume` or `remove` a job."""
+        its = {"profile": profile, "job_id": job_id}
+        calls: Mapping[str, Callable[[_Stub], Awaitable[object]]] = {
+            "pause": lambda stub: stub.PauseJob(job_pb2.PauseJobRequest(**its), timeout=CALL_S),
+            "resume": lambda stub: stub.ResumeJob(job_pb2.ResumeJobRequest(**its), timeout=CALL_S),
+            "remove": lambda stub: stub.DeleteJob(job_pb2.DeleteJobRequest(**its), timeout=CALL_S),
         }
-        await self._ask(calls[step])
+        await self._ask(calls[action])
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:
         """Begin a run now, once for each id."""
@@ -101,33 +105,7 @@ class SchedulerJobs:
         except grpc.aio.AioRpcError as error:
             if is_passing(error) or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise SchedulerAway from error
-            missing = error.code() is grpc.StatusCode.NOT_FOUND
-            raise (NoSuchJob if missing else JobRefused)(errors.message_of(error)) from error
-
-
-def _create_request(new: NewJob) -> job_pb2.CreateJobRequest:
-    """The request that stores a job."""
-    job = message_of(
-        _fields(new.wish),
-        job_pb2.Job,
-        job_id=new.id,
-        origin=None if new.origin is None else _origin(new.origin),
-        denied_commands=new.denied,
-    )
-    return job_pb2.CreateJobRequest(job=job, profile=new.profile)
-
-
-def _update_request(profile: str, job_id: str, change: Change) -> job_pb2.UpdateJobRequest:
-    """The request that changes of a job what is wished for."""
-    fields = _fields(change.wish)
-    paths = [*fields, *(["options.script_mode"] if change.wish.script == "" else [])]
-    return job_pb2.UpdateJobRequest(
-        job=message_of(fields, job_pb2.Job, job_id=job_id),
-        profile=profile,
-        update_mask=FieldMask(paths=list(dict.fromkeys(paths))),
-        request_id=change.id,
-        denied_commands=change.denied,
-    )
+            raise JobRefused(errors.message_of(error)) from error
 
 
 def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:

@@ -8,16 +8,7 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent_service.jobs import (
-    Change,
-    JobRefused,
-    Jobs,
-    JobView,
-    NewJob,
-    SchedulerAway,
-    Step,
-    Wish,
-)
+from agent_service.jobs import JobRefused, Jobs, JobView, SchedulerAway, Wish
 from agent_service.messaging import Target
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
@@ -180,14 +171,13 @@ class Cronjob(UsualTool[CronjobArguments]):
     async def _create(self, wish: Wish, context: ToolContext) -> ToolResult:
         origin = context.caller.origin
         has_chat = Target.of_origin(origin) is not None and origin["platform"] != NO_CHAT
-        new = NewJob(
-            id=f"job_{_digest(context.key)[:12]}",
-            profile=context.caller.profile,
-            origin=origin if has_chat else None,
-            wish=limited(wish, context.caller.toolsets),
-            denied=sorted(context.caller.denied),
+        job = await self._jobs.create(
+            context.caller.profile,
+            f"job_{_digest(context.key)[:12]}",
+            limited(wish, context.caller.toolsets),
+            origin if has_chat else None,
+            sorted(context.caller.denied),
         )
-        job = await self._jobs.create(new)
         return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
 
     async def _change(
@@ -203,7 +193,7 @@ class Cronjob(UsualTool[CronjobArguments]):
                 told = "runs now; its output is delivered when it is done"
                 return ToolResult(f"“{job.name}” ({job.id}) {told}.")
             case "remove":
-                await self._jobs.take(profile, job.id, Step.REMOVE)
+                await self._jobs.take(profile, job.id, action)
                 return ToolResult(f"“{job.name}” ({job.id}) is removed.")
             case _:
                 changed = await self._changed(job, action, wish, context)
@@ -219,9 +209,9 @@ class Cronjob(UsualTool[CronjobArguments]):
             return now
         if action == "update":
             within, request_id = limited(wish, most, now.wish), f"upd_{_digest(context.key)[:26]}"
-            change = Change(request_id, within, sorted(context.caller.denied))
-            return await self._jobs.update(profile, job.id, change)
-        await self._jobs.take(profile, job.id, Step(action))
+            denied = sorted(context.caller.denied)
+            return await self._jobs.update(profile, job.id, within, request_id, denied)
+        await self._jobs.take(profile, job.id, action)
         return await self._jobs.get(profile, job.id)
 
     def _wish(self, arguments: CronjobArguments) -> Wish:

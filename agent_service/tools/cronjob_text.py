@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from agent_service.jobs import JobState, JobView
+from agent_service.jobs import JobView
 
 SHOWN_JOBS = 50
 PROMPT_CHARS = 160
@@ -65,7 +65,7 @@ def _details(job: JobView) -> list[tuple[str, str]]:
 
 
 def _next(job: JobView) -> str:
-    if job.state is JobState.PAUSED:
+    if job.state == "paused":
         return f"Paused: {job.pause_reason}." if job.pause_reason else "Paused."
     if job.next_run_time is None:
         return "It is over."

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from agent_service.jobs import JobState, JobView, Wish
+from agent_service.jobs import JobView, Wish
 from agent_service.tools.cronjob_text import listed
 
 JOB = JobView(
@@ -12,7 +12,7 @@ JOB = JobView(
     name="news",
     schedule="every 2h",
     time_zone="UTC",
-    state=JobState.PAUSED,
+    state="paused",
     deliver_to=("slack",),
     wish=Wish(),
     changed_at=datetime(2026, 1, 1, tzinfo=UTC),
