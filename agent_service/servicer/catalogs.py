@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from msgspec.structs import asdict
+
 from agent_service.config.tools import ToolsConfig
 from agent_service.models.catalog import Catalog, ModelInfo
 from agent_service.models.configured import ConfiguredModel
-from agent_service.models.pricing import Price
 from agent_service.prompt.overlays import Personalities
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import SENDS, Verdict
@@ -68,7 +69,7 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
             )
         return pb.ListPersonalitiesResponse(
             personalities=[
-                pb.Personality(name=one.name, prompt=one.prompt, built_in=one.is_built_in)
+                message_of(one, pb.Personality, built_in=one.is_built_in)
                 for one in self._personalities.all()
             ],
             current_name=current,
@@ -124,21 +125,14 @@ class ModelCatalogServicer(ModelCatalogServiceServicer):
 
 
 def _model(info: ModelInfo) -> model_pb.ModelInfo:
-    return model_pb.ModelInfo(
+    prices = None if info.price is None else asdict(info.price)
+    return message_of(
+        info,
+        model_pb.ModelInfo,
         model_id=info.id,
         window_tokens=info.window,
         max_output_tokens=info.max_output,
-        price=None if info.price is None else _price(info.price),
-        source=info.source,
-    )
-
-
-def _price(price: Price) -> model_pb.ModelPrice:
-    return model_pb.ModelPrice(
-        input_micro_usd=price.input,
-        output_micro_usd=price.output,
-        cache_read_micro_usd=price.cache_read,
-        cache_write_micro_usd=price.cache_write,
+        price=prices and {f"{name}_micro_usd": amount for name, amount in prices.items()},
     )
 
 

@@ -1,7 +1,7 @@
 """Turn events on the wire."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -11,7 +11,6 @@ from agent_service.events import Outcome
 from agent_service.servicer.approvals import decision_number
 from agent_service.servicer.fields import timestamp, usage
 from hermes.agent.v1 import turn_event_pb2 as pb
-from hermes.common.v1 import error_pb2
 
 MESSAGE_BYTES = 512 * 1024
 """Events that come together are sent in messages of about so much."""
@@ -96,24 +95,16 @@ def _approval_resolved(event: events.ApprovalResolved) -> tuple[str, dict[str, A
 
 
 def _turn_finished(event: events.TurnFinished) -> pb.TurnFinished:
-    wire = pb.TurnFinished(usage=usage(event.usage))
-    match event.outcome:
-        case Outcome.COMPLETED:
-            wire.completed.CopyFrom(pb.Completed(answer=event.text))
-        case Outcome.FAILED:
-            wire.failed.failure.reason = error_pb2.ErrorReason.Value(f"ERROR_REASON_{event.reason}")
-            wire.failed.failure.message = event.message
-            wire.failed.failure.retryable = event.retryable
-            wire.failed.failure.cause = event.cause
-        case Outcome.CANCELLED:
-            wire.cancelled.partial_answer = event.text
-            wire.cancelled.survivor_count = event.survivor_count
-            wire.cancelled.message = event.message
-            wire.cancelled.SetInParent()
-        case Outcome.LIMIT_REACHED:
-            wire.limit_reached.CopyFrom(
-                pb.LimitReached(message=event.message, partial_answer=event.text)
-            )
-        case Outcome.NEEDS_REVIEW:
-            wire.needs_review.CopyFrom(pb.NeedsReview(message=event.message))
-    return wire
+    text, message = event.text, event.message
+    failure = {"message": message, "retryable": event.retryable, "cause": event.cause}
+    stopped = {"partial_answer": text, "survivor_count": event.survivor_count, "message": message}
+    ends: Mapping[Outcome, Mapping[str, Any]] = {
+        Outcome.COMPLETED: {"answer": text},
+        Outcome.FAILED: {"failure": failure | {"reason": f"ERROR_REASON_{event.reason}"}},
+        Outcome.CANCELLED: stopped,
+        Outcome.LIMIT_REACHED: {"message": message, "partial_answer": text},
+        Outcome.NEEDS_REVIEW: {"message": message},
+    }
+    # An outcome is called like the field that says more of it.
+    end: dict[str, Any] = {event.outcome.value: ends[event.outcome]}
+    return pb.TurnFinished(usage=usage(event.usage), **end)

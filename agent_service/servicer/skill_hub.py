@@ -1,8 +1,8 @@
 """SkillHubService."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any
 
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.skills import telling
@@ -17,8 +17,6 @@ from services.messages import message_of
 
 MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024
-
-_Response = TypeVar("_Response")
 
 
 class SkillHubServicer(SkillHubServiceServicer):
@@ -51,10 +49,10 @@ class SkillHubServicer(SkillHubServiceServicer):
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
-        installing = hub.install(request.source, request.names, terms)
-        async with aclosing(_streamed(installing, pb.InstallSkillsResponse)) as responses:
-            async for response in responses:
-                yield response
+        with telling():
+            async with aclosing(hub.install(request.source, request.names, terms)) as told:
+                async for one in told:
+                    yield pb.InstallSkillsResponse(**_told(one))
 
     async def UpdateSkills(
         self, request: pb.UpdateSkillsRequest, context: Context
@@ -63,10 +61,10 @@ class SkillHubServicer(SkillHubServiceServicer):
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
-        updating = hub.update(request.names, terms)
-        async with aclosing(_streamed(updating, pb.UpdateSkillsResponse)) as responses:
-            async for response in responses:
-                yield response
+        with telling():
+            async with aclosing(hub.update(request.names, terms)) as told:
+                async for one in told:
+                    yield pb.UpdateSkillsResponse(**_told(one))
 
     async def RemoveSkill(
         self, request: pb.RemoveSkillRequest, context: Context
@@ -105,17 +103,9 @@ class SkillHubServicer(SkillHubServiceServicer):
                 yield pb.ExportSkillsResponse(path=path, data=piece)
 
 
-async def _streamed(
-    told: AsyncGenerator[Step | Outcome], response: Callable[..., _Response]
-) -> AsyncGenerator[_Response]:
-    """What a hub tells while it works, and what comes of it."""
-    with telling():
-        async with aclosing(told) as each:
-            async for one in each:
-                if isinstance(one, Step):
-                    yield response(step=one.text)
-                else:
-                    yield response(outcome=_outcome(one))
+def _told(one: Step | Outcome) -> dict[str, Any]:
+    """What a hub tells while it works, or what has come of it."""
+    return {"step": one.text} if isinstance(one, Step) else {"outcome": _outcome(one)}
 
 
 def _check_names(names: Any) -> None:
