@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Protocol, Self, TypeVar
 from weakref import WeakValueDictionary
 
@@ -231,11 +232,7 @@ class SandboxLeases:
 
     async def _take_up(self, profile: str, session_id: str, owner: Owner) -> Held:
         """Claim the sandbox that a session has, and no other."""
-
-        async def may() -> bool:
-            await self._check_idle(session_id, owner)
-            return True
-
+        may = partial(self._check_idle, session_id, owner)
         bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
         wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
@@ -251,10 +248,11 @@ class SandboxLeases:
         await self._check_idle(session_id, owner)
         return Held.of(self._executors, profile, answer, wish.workdir, bound)
 
-    async def _check_idle(self, session_id: str, owner: Owner) -> None:
-        """Fails with SandboxUnavailable while another replica runs a turn of the session."""
+    async def _check_idle(self, session_id: str, owner: Owner) -> bool:
+        """True; SandboxUnavailable while another replica runs a turn of the session."""
         if await self._database.read(lambda conn: watches.is_worked_in(conn, session_id, owner)):
             raise SandboxUnavailable(_ELSEWHERE)
+        return True
 
     async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
         await self._check_owner(turn)
