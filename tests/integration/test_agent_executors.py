@@ -1,6 +1,7 @@
 """What the agent does where there are several executors, and one of them dies or drains."""
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -133,6 +134,20 @@ async def test_a_session_goes_on_elsewhere_when_its_executor_is_dead(
         assert "does not have the files" in news
         assert printed == "0"
         assert await tools.shell("echo again") == "again", "it is told once"
+
+
+async def test_a_session_goes_on_elsewhere_when_its_executor_does_not_answer(pair: Pair) -> None:
+    places, token = {"executor": pair.second.address}, pair.tokens[Identity.AGENT]
+    async with pair.first.client() as client, Channels(Identity.AGENT, places, token=token) as to:
+        had = await client.acquire("s")
+        pair.first.signal(signal.SIGSTOP)
+        request = sandbox_pb2.AcquireSandboxRequest(request_id="r", session_id="s")
+        async with asyncio.timeout(MOVED_WITHIN_S):
+            found = await Executors(to, AWAY_S).acquire(
+                request, str(pair.first.address), had.sandbox.sandbox_id
+            )
+        assert found.endpoint == str(pair.second.address)
+        assert found.launch == sandbox_pb2.LAUNCH_KIND_COLD
 
 
 async def test_a_session_finds_its_files_where_the_backend_keeps_them(

@@ -153,6 +153,51 @@ async def test_a_turn_goes_on_where_its_owner_left_it(
             assert stored == [await stage.rows(table) for table in schema.metadata.sorted_tables]
 
 
+async def test_a_living_owner_keeps_its_turn_for_longer_than_a_lease(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        staged(tmp_path, postgres_url, steps({"text": "done", "latency_s": 4.5})) as stage,
+        stage.agent("first") as first,
+        stage.agent("second"),
+        first.client() as client,
+    ):
+        turn_id = (await client.start("go")).turn_id
+        assert answer(await client.watch(turn_id)) == "done"
+        turn = await client.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=turn_id))
+        assert (turn.turn.attempt, len(stage.model.requests)) == (1, 1)
+
+
+@pytest.mark.parametrize("starts", [False, True])
+async def test_a_command_whose_start_nobody_has_heard_of_is_started_once(
+    tmp_path: Path, postgres_url: str, starts: bool
+) -> None:
+    """The agent is killed with the note of a command, before it starts or is known to have."""
+    slow_start = {**SLOW["rules"][0]["steps"][0], "latency_s": 0.5}
+    script = steps({"tool_calls": [_shell("true")]}, slow_start, TELL)
+    async with (
+        staged(tmp_path, postgres_url, script) as stage,
+        stage.agent("first") as first,
+        stage.agent("second") as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await stage.has_steps("DONE")
+        stage.executor.signal(signal.SIGSTOP)
+        await stage.has_steps("INTENT")
+        if starts:
+            await asyncio.sleep(0.3)  # for the start to be asked for
+            first.signal(signal.SIGSTOP)
+            stage.executor.signal(signal.SIGCONT)
+            await stage.has_written("log", "ran")
+        first.signal(signal.SIGKILL)
+        await first.ended()
+        stage.executor.signal(signal.SIGCONT)
+        assert answer(await after.watch(turn_id)) == "done"
+        assert await stage.file("log") == "ran\n"
+
+
 async def test_a_command_that_went_with_its_sandbox_is_not_run_again(
     tmp_path: Path, postgres_url: str
 ) -> None:

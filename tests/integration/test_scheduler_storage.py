@@ -14,7 +14,7 @@ from sqlalchemy import event
 from scheduler_service.jobs import Job, JobSpec, JobState, RunState
 from scheduler_service.schedule.misfire import Firing
 from scheduler_service.schedule.schedule import Interval
-from scheduler_service.storage import claims, jobs, migrations, runs
+from scheduler_service.storage import claims, jobs, migrations, runs, schema
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from services.database import Database
 from services.leases import new_owner
@@ -104,6 +104,25 @@ async def test_a_job_that_was_changed_while_it_was_looked_at_is_not_claimed(
         partial(claims.claim, holder=HOLDER, firings=[(due, firing)], now=NOON, room=9)
     )
     assert claimed == Claimed((), (), 0, ())
+
+
+async def test_a_due_time_has_one_run_even_if_its_job_is_set_back(prepared: Database) -> None:
+    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    set_back = sa.update(schema.job).values(next_run_at=NOON)
+
+    def claim_and_end(connection: sa.Connection) -> Claimed:
+        claimed = claims.claim(connection, HOLDER, [(job_of(1), firing)], NOON, 9)
+        for claim in claimed.runs:
+            runs.close_run(connection, HOLDER.leases, claim, runs.Ending("", "", False), NOON)
+        connection.execute(set_back)
+        return claimed
+
+    await prepared.write(lambda connection: jobs.insert_job(connection, job_of(1), ""))
+    claimed = [await prepared.write(claim_and_end) for _ in range(2)]
+    assert [each.due for each in claimed] == [(NOON,), ()]
+    assert [each.job_count for each in claimed] == [1, 1], "the job goes on all the same"
+    (only,) = await prepared.read(partial(runs.list_runs, job_id="job1", limit=9))
+    assert only.scheduled_for == NOON
 
 
 async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:

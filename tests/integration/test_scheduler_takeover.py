@@ -131,6 +131,20 @@ async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: 
     assert sorted(first.workers.names) == []
 
 
+async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
+    replicas: Replicas, wire: Wire
+) -> None:
+    first = await replicas.start()
+    await replicas.start()
+    await first.create("x", "1m", "wait done")
+    await first.passes()
+    (turn_id,) = await wire.turns.started(1)
+    await asyncio.sleep(2 * LEASE_S)
+    wire.turns.release(turn_id)
+    await first.finished("x")
+    assert wire.turns.watched_after[turn_id] == [0]
+
+
 async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, wire: Wire) -> None:
     database = await replicas.database()
     idle = await replicas.start()
