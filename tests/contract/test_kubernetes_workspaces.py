@@ -7,12 +7,15 @@ import pytest
 import pytest_asyncio
 
 from executor_service.backends.base import Backend, WorkspacePlace
+from executor_service.backends.kubernetes.api import Json
+from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.stores import store_elsewhere
-from executor_service.errors import WorkspaceInUse
+from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from tests.boxes import Yard, open_console
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of
+from tests.replacement import replaced
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -51,6 +54,19 @@ async def test_who_works_on_workspaces_is_no_box_and_leaves_none(
     pods = await stand_in.tell(lambda there: there.store.select("pods"))
     assert not pods
     await store.remove(box.workspace)
+
+
+async def test_who_was_made_without_an_answer_is_removed(yard: Yard, stand_in: StandIn) -> None:
+    create = Pods.create
+
+    async def unanswered(pods: Pods, wanted: Json) -> Json:
+        await create(pods, wanted)
+        raise BackendUnavailable("no answer")
+
+    store = await store_of(yard)
+    with replaced(Pods, "create", unanswered), pytest.raises(BackendUnavailable):
+        await store.present(yard.folder)
+    assert not await stand_in.tell(lambda there: there.store.select("pods"))
 
 
 @pytest.mark.parametrize("yard", [""], indirect=True)

@@ -97,10 +97,16 @@ def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
 @asynccontextmanager
 async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator[str]:
     """The name of a pod that runs, for the time of the block."""
-    pod = await pods.create(wanted)
-    name = pod["metadata"]["name"]
+    name = wanted["metadata"]["name"]
     try:
+        await pods.create(wanted)
         await pods.until_running(name, timeout_s)
         yield name
     finally:
-        await unbroken(pods.remove(pod))
+        # Also one that was made without an answer, as nobody would find it among the boxes.
+        await unbroken(_remove(pods, name))
+
+
+async def _remove(pods: Pods, name: str) -> None:
+    if pod := await pods.find(name):
+        await pods.remove(pod)
