@@ -1,14 +1,15 @@
-"""Schedulers as processes that are killed with SIGKILL: what they leave behind goes on or ends."""
+"""Schedulers as processes that are killed with SIGKILL: each due time has one run, in the end."""
 
 import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from scheduler_service.jobs import Job, JobSpec, JobState, Origin, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import jobs, migrations
+from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.schema import run
 from services import certs
 from services.auth import Identity
@@ -31,6 +33,7 @@ from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 
 HERMES = Path(sys.executable).with_name("hermes")
+JOBS = 60
 
 
 @pytest.fixture
@@ -102,6 +105,51 @@ def environ(home: Path, pki: Path, wire: Wire, database_url: str) -> dict[str, s
         # Where the tests run from, so that the processes are of the same tree.
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
+
+
+@pytest.mark.timeout(120)
+async def test_three_schedulers_of_which_two_are_killed_run_each_job_once(
+    postgres_url: str, tmp_path: Path, pki: Path, wire: Wire
+) -> None:
+    """Jobs are due over a second, in which two are killed and another one starts."""
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database(postgres_url, "scheduler"))
+        await prepare(database, migrations)
+
+        async def start(number: int) -> SchedulerProcess:
+            variables = environ(tmp_path / f"home{number}", pki, wire, postgres_url)
+            return await stack.enter_async_context(SchedulerProcess(variables))
+
+        first, second, _ = await asyncio.gather(*map(start, range(3)))
+        begins = datetime.now(UTC) + timedelta(seconds=1)
+        due = {f"job{n}": begins + timedelta(seconds=n / JOBS) for n in range(JOBS)}
+
+        def insert(connection: sa.Connection) -> None:
+            for job_id, at in due.items():
+                jobs.insert_job(connection, job_at(job_id, at, f"answer {job_id}"), "")
+
+        await database.write(insert, notify=CHANNEL)
+        await wire.turns.started(1)
+        await first.kill()
+        await wire.deliveries.delivered(JOBS // 3)
+        await second.kill()
+        await start(3)
+        async with asyncio.timeout(30):
+            while len(found := await finished(database)) < JOBS:  # noqa: ASYNC110 - other processes
+                await asyncio.sleep(0.1)
+
+    assert {row.job_id: row.scheduled_for for row in found} == due
+    assert len(found) == JOBS
+    assert {row.state for row in found} == {RunState.SUCCEEDED}
+    assert sorted(wire.deliveries.texts) == sorted(due)
+    assert wire.deliveries.conflicts == []
+    assert len(wire.turns.requests) == JOBS
+
+
+async def finished(database: Database) -> Sequence[sa.Row[Any]]:
+    """The runs that have ended."""
+    query = run.select().where(run.c.finished_at.is_not(None))
+    return await database.read(lambda connection: connection.execute(query).all())
 
 
 async def test_a_killed_scheduler_goes_on_at_once_when_it_is_started_again(
