@@ -24,10 +24,6 @@ from services.leases import Lease, LeaseTable
 Limits = Mapping[tuple[Scope, str], Amount]
 """Those that somebody set, by scope and which of it; empty is each."""
 
-Reservation = tuple[str, str]
-"""A turn, and which of its calls: empty is the one that goes on with the conversation."""
-NO_RESERVATION: Reservation = ("", "")
-
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
 _RESERVE = Prepared(
@@ -102,6 +98,23 @@ _STANDING = {
 }
 
 
+class Holder(Struct, frozen=True):
+    """A call that may take something of budgets: of a turn, or outside of turns."""
+
+    id: str
+    """The turn's, or one of its own."""
+    name: str = ""
+    """Tells calls that a turn makes side by side from each other; empty is the one that goes on
+    with the conversation."""
+    lease: Lease | None = None
+    """The turn's; it counts while its owner lives."""
+    for_s: float = 0.0
+    """How long it counts outside of turns."""
+
+
+_NOBODY = Holder("")
+
+
 def limited_profiles(conn: Connection) -> frozenset[str]:
     """The profiles for which somebody set a budget."""
     return frozenset(conn.scalars(sa.select(budget_limit.c.profile).distinct()))
@@ -126,15 +139,6 @@ def set_limit(
         conn.execute(sa.delete(budget_limit).filter_by(**which))
 
 
-def standings(
-    conn: Connection, account: Account, policy: Policy, own: Reservation = NO_RESERVATION
-) -> list[Standing]:
-    """How all budgets stand that an account is held to, without a reservation of its own."""
-    limits = _limits(conn, account.profile)
-    found = [_applying(scope, account, limits, policy) for scope in Scope]
-    return [_counted(conn, one, account, own) for one in found if one is not None]
-
-
 def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Standing]:
     """All that is set or configured for a profile, with how it stands where that is one thing."""
     limits = _limits(conn, account.profile)
@@ -142,22 +146,9 @@ def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Stan
     mine = [(s, account.id_in(s)) for s in (Scope.SESSION, Scope.JOB) if account.id_in(s)]
     keys = sorted({*limits, *each, *(key for key in mine if _limit_of(*key, limits, policy))})
     return [
-        _counted(conn, _as_standing(scope, scope_id, limits, policy), account, NO_RESERVATION)
+        _counted(conn, _as_standing(scope, scope_id, limits, policy), account)
         for scope, scope_id in keys
     ]
-
-
-class Holder(Struct, frozen=True):
-    """A call that may take something of budgets: of a turn, or outside of turns."""
-
-    id: str
-    """The turn's, or one of its own."""
-    name: str = ""
-    """Tells calls that a turn makes side by side from each other."""
-    lease: Lease | None = None
-    """The turn's; it counts while its owner lives."""
-    for_s: float = 0.0
-    """How long it counts outside of turns."""
 
 
 def reserve(
@@ -174,7 +165,9 @@ def reserve(
         leases.fence(conn, lease)
     _PASS.run(conn, {"profile": account.profile, "passed": 1})
     conn.execute(_SWEEP, {"profile": account.profile})
-    found = standings(conn, account, policy, (holder.id, holder.name))
+    limits = _limits(conn, account.profile)
+    applying = [_applying(scope, account, limits, policy) for scope in Scope]
+    found = [_counted(conn, one, account, holder) for one in applying if one is not None]
     refusing = next((one for one in found if not one.has_room_for(asked)), None)
     if found and refusing is None:
         if lease is None:
@@ -231,13 +224,15 @@ def _applying(scope: Scope, account: Account, limits: Limits, policy: Policy) ->
     return standing if standing.limit else None
 
 
-def _counted(conn: Connection, standing: Standing, account: Account, own: Reservation) -> Standing:
+def _counted(
+    conn: Connection, standing: Standing, account: Account, own: Holder = _NOBODY
+) -> Standing:
+    """How a budget stands without what is held for a call of its own."""
     scope = standing.scope
     scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
     if not scope_id:
         return standing
-    turn_id, name = own
-    values = {"scope_id": scope_id, "turn": turn_id, "reservation": name}
+    values = {"scope_id": scope_id, "turn": own.id, "reservation": own.name}
     counted = conn.execute(_STANDING[scope], values | {"profile": account.profile}).one()
     spent_usd, spent, reserved_usd, reserved = counted
     return replace(
