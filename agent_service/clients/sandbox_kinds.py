@@ -5,12 +5,13 @@ from collections.abc import Mapping
 
 import grpc.aio
 
-from agent_service.prompt.sandbox import Network, SandboxKind
-from hermes.executor.v1 import network_pb2, sandbox_pb2
+from agent_service.prompt.sandbox import SandboxKind
+from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.channels import Channels
 from services.clock import Clock
 from services.errors import FailedPrecondition
+from services.messages import record_of
 
 FRESH_S = 600.0
 """How long an answer counts; it changes when somebody configures the executor anew."""
@@ -20,10 +21,6 @@ DEADLINE_S = 1.0
 """How long a turn may wait for the answer."""
 
 _USUAL = "default"
-_NETWORKS = {
-    network_pb2.NETWORK_MODE_NONE: Network.NONE,
-    network_pb2.NETWORK_MODE_ALLOW_LIST: Network.ALLOW_LIST,
-}
 
 
 class SandboxKinds:
@@ -70,19 +67,10 @@ class SandboxKinds:
             pass  # what was known before is the best that there is
         else:
             self._known = {
-                found.template: _kind(found) if found.available else None
+                found.template: record_of(found, SandboxKind) if found.available else None
                 for found in answer.backends
                 if found.template
             }
             fresh_s = FRESH_S
         self._asked_at = self._clock.monotonic()
         self._ask_at = self._asked_at + fresh_s
-
-
-def _kind(found: sandbox_pb2.BackendCapabilities) -> SandboxKind:
-    return SandboxKind(
-        is_isolated=found.isolation != sandbox_pb2.ISOLATION_LEVEL_NONE,
-        network=_NETWORKS.get(found.network_mode, Network.OPEN),
-        keeps_workspace=found.keeps_workspace,
-        machine=found.account,
-    )

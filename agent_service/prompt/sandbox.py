@@ -1,33 +1,24 @@
 """What the prompt says of the place where commands run: only what is true of it."""
 
-from enum import StrEnum
-
 from msgspec import Struct
 
-
-class Network(StrEnum):
-    """What commands can reach."""
-
-    NONE = "none"
-    ALLOW_LIST = "allow_list"
-    OPEN = "open"
+from agent_service.sandbox import NO_ISOLATION
 
 
 class SandboxKind(Struct, frozen=True):
-    """What the sandboxes of a deployment are like."""
+    """What the sandboxes of a deployment are like, in the words of the executor."""
 
-    is_isolated: bool
-    network: Network
-    keeps_workspace: bool
+    isolation: str = ""
+    network_mode: str = ""
+    keeps_workspace: bool = False
     """Whether /workspace outlives the sandbox."""
-    machine: str = ""
+    account: str = ""
     """The account whose processes commands are where nothing isolates them, as user@host."""
 
 
 _NETWORKS = {
-    Network.NONE: "without network",
-    Network.ALLOW_LIST: "whose network reaches only the hosts that the user has allowed",
-    Network.OPEN: "with network",
+    "none": "without network",
+    "allow_list": "whose network reaches only the hosts that the user has allowed",
 }
 
 _HIDDEN = "The user cannot see files in it unless you show what they contain."
@@ -38,7 +29,7 @@ def describe(kind: SandboxKind | None, workdir: str) -> str:
 
     `workdir` is the user's own folder where the session works in one, else empty.
     """
-    if kind is not None and not kind.is_isolated:
+    if kind is not None and kind.isolation == NO_ISOLATION:
         return _machine(kind)
     sentences = [
         f"Commands and files live in this session's own sandbox{_nature(kind)}",
@@ -55,7 +46,8 @@ def _nature(kind: SandboxKind | None) -> str:
             ". How well it is kept apart from the machine that it runs on, and what network it "
             "has, is not known: be careful, and try before you rely on either."
         )
-    return f", an isolated Linux machine {_NETWORKS[kind.network]}."
+    network = _NETWORKS.get(kind.network_mode, "with network")
+    return f", an isolated Linux machine {network}."
 
 
 def _workspace(is_kept: bool, workdir: str) -> str:
@@ -74,7 +66,7 @@ def _workspace(is_kept: bool, workdir: str) -> str:
 
 
 def _machine(kind: SandboxKind) -> str:
-    where = f"as {kind.machine}" if kind.machine else "as an account of a real machine"
+    where = f"as {kind.account}" if kind.account else "as an account of a real machine"
     return (
         f"# Machine\nCommands run directly {where}, without any isolation: what they change or "
         "delete is changed and deleted for everybody there. Be careful. Work in this session's own "

@@ -6,12 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.prompt.layers import SessionFacts, build
-from agent_service.prompt.sandbox import Network, SandboxKind
+from agent_service.prompt.sandbox import SandboxKind
 
-BOX = SandboxKind(is_isolated=True, network=Network.NONE, keeps_workspace=True)
-NO_BOX = SandboxKind(
-    is_isolated=False, network=Network.OPEN, keeps_workspace=True, machine="deploy@build1"
-)
+BOX = SandboxKind("microvm", "none", keeps_workspace=True)
+NO_BOX = SandboxKind("none", "open", keeps_workspace=True, account="deploy@build1")
 FACTS = SessionFacts(
     session_id="20260105_120000_abcdef",
     platform="cli",
@@ -28,13 +26,13 @@ def prompt(kind: SandboxKind | None, workdir: str = "") -> str:
 @pytest.mark.parametrize(
     ("network", "said"),
     [
-        (Network.NONE, "isolated Linux machine without network."),
-        (Network.ALLOW_LIST, "reaches only the hosts that the user has allowed."),
-        (Network.OPEN, "isolated Linux machine with network."),
+        ("none", "isolated Linux machine without network."),
+        ("allow_list", "reaches only the hosts that the user has allowed."),
+        ("open", "isolated Linux machine with network."),
     ],
 )
-def test_the_network_is_said_as_it_is(network: Network, said: str) -> None:
-    assert said in prompt(replace(BOX, network=network))
+def test_the_network_is_said_as_it_is(network: str, said: str) -> None:
+    assert said in prompt(replace(BOX, network_mode=network))
 
 
 def test_without_isolation_the_machine_is_named_and_nothing_is_called_isolated() -> None:
