@@ -10,8 +10,10 @@ from agent_service.clients.patience import patiently
 from agent_service.messaging import MediaFile, Message, NotSent, SendingUnknown
 from hermes.common.v1 import origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from services import errors
 from services.channels import Channels
-from services.errors import FailedPrecondition, is_passing, message_of
+from services.errors import FailedPrecondition, is_passing
+from services.messages import message_of
 
 CALL_S = 10.0
 UPLOAD_S = 120.0
@@ -46,13 +48,10 @@ class GatewayDeliveries:
 
     async def send(self, message: Message) -> Sequence[str]:
         """Have a message sent; the same key again sends nothing more."""
-        target = message.target
         request = delivery_pb2.DeliverRequest(
             delivery_id=message.key,
             profile=message.profile,
-            destination=origin_pb2.Origin(
-                platform=target.platform, chat_id=target.chat_id, thread_id=target.thread_id
-            ),
+            destination=message_of(message.target, origin_pb2.Origin),
             text=message.text,
             attachments=[
                 delivery_pb2.Attachment(
@@ -80,7 +79,7 @@ class GatewayDeliveries:
         except grpc.aio.AioRpcError as error:
             if is_passing(error):
                 raise SendingUnknown from error
-            raise NotSent(message_of(error)) from error
+            raise NotSent(errors.message_of(error)) from error
 
 
 async def _upload(

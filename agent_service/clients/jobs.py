@@ -111,8 +111,8 @@ class SchedulerJobs:
 def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
     """A job as it is."""
     options = job.options
-    told = tuple(map(_told, options.deliver_to)) or (ORIGIN,)
-    home = Target.of_origin(_place(job.origin)) if job.HasField("origin") else None
+    told = [str(_chat(each)) for each in options.deliver_to] or [ORIGIN]
+    home = _chat(job.origin) if job.origin.platform and job.origin.chat_id else None
     return record_of(
         job,
         JobView,
@@ -150,16 +150,8 @@ def _wish(options: job_options_pb2.JobOptions) -> Wish:
     return record_of(wished, Wish)
 
 
-def _told(target: job_options_pb2.DeliveryTarget) -> str:
-    return ":".join(filter(None, (target.platform, target.chat_id, target.thread_id)))
-
-
-def _place(origin: origin_pb2.Origin) -> dict[str, str]:
-    return {
-        "platform": origin.platform,
-        "chat_id": origin.chat_id,
-        "thread_id": origin.thread_id,
-    }
+def _chat(place: job_options_pb2.DeliveryTarget | origin_pb2.Origin) -> Target:
+    return Target(place.platform, place.chat_id, place.thread_id)
 
 
 def _origin(origin: Mapping[str, str]) -> origin_pb2.Origin:
