@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import count
 from time import monotonic
 from typing import Any
 
@@ -39,6 +38,7 @@ TELL_AFTER_S = 3.0
 """After how long a person is told what is waited for."""
 WAIT_S = 0.2
 """Pause before looking again whether another command's services have stopped."""
+_NOT_SERVING = "it starts or stops"
 
 
 @asynccontextmanager
@@ -98,12 +98,8 @@ async def reach(settings: Settings, services: Sequence[str]) -> None:
         pass
 
 
-async def unanswered(settings: Settings, services: Sequence[str]) -> dict[str, str]:
-    """Those of the services elsewhere that do not answer now, and what to do about each."""
-    return await _silent(settings, elsewhere(settings, services))
-
-
-async def _silent(settings: Settings, addresses: Mapping[str, Address]) -> dict[str, str]:
+async def unanswered(settings: Settings, addresses: Mapping[str, Address]) -> dict[str, str]:
+    """Those of the services that do not answer now, and what to do about each."""
     async with await _client(settings, addresses) as client:
         return await _unanswered(client, addresses)
 
@@ -142,20 +138,16 @@ def _advice(name: str, why: str) -> str:
     return remedy(name)
 
 
-async def silence(channel: grpc.aio.Channel, service: str) -> str:
-    """Why a service does not serve; empty when it does."""
+async def silence(channel: grpc.aio.Channel, service: str = "") -> str:
+    """Why a service, or the process, does not serve; empty when it does."""
+    health: Any = HealthStub(channel)  # the package's stubs leave out its methods
     try:
-        answer = await _check(channel, service)
+        answer = await health.Check(HealthCheckRequest(service=service), timeout=HEALTH_S)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             return "another service is there"
         return in_short(error)
-    return "" if answer.status == HealthCheckResponse.SERVING else "it starts or stops"
-
-
-async def _check(channel: grpc.aio.Channel, service: str = "") -> HealthCheckResponse:
-    health: Any = HealthStub(channel)  # the package's stubs leave out its methods
-    return await health.Check(HealthCheckRequest(service=service), timeout=HEALTH_S)
+    return "" if answer.status == HealthCheckResponse.SERVING else _NOT_SERVING
 
 
 async def _join(
@@ -163,8 +155,8 @@ async def _join(
 ) -> Channels:
     """Channels to the services on the home's socket, started here if nobody else has them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
-    started = monotonic()
-    for attempt in count():
+    started, told = monotonic(), False
+    while True:
         if not await is_running(settings):
             try:
                 channels = await stack.enter_async_context(_embedded(settings, services))
@@ -176,16 +168,15 @@ async def _join(
                 # When no other command is using the services, and none can begin.
                 stack.push_async_callback(asyncio.to_thread, fcntl.flock, clients, fcntl.LOCK_EX)
                 return channels
-        elif not await _silent(settings, addresses):
+        elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
-        elif attempt == 0:
-            # It runs only the services that it needs itself.
+        elif not told:
+            told = True  # it runs only the services that it needs itself
             complain("another command is using this home; waiting for it to end")
         # Who waits for the last client to end is not to wait for this one.
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)
         await asyncio.to_thread(fcntl.flock, clients, fcntl.LOCK_SH)
-    raise AssertionError("unreachable")
 
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:
@@ -213,11 +204,7 @@ async def is_running(settings: Settings) -> bool:
         return False  # without the pause of gRPC, which would try again
     writer.close()
     async with Channels(Identity.OPERATOR, {"home": str(UnixAddress(settings.home.socket))}) as own:
-        try:
-            await _check(own.to("home"))
-        except grpc.aio.AioRpcError:
-            return False
-    return True
+        return await silence(own.to("home")) in ("", _NOT_SERVING)
 
 
 async def _client(settings: Settings, addresses: Mapping[str, Address]) -> Channels:

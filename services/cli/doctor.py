@@ -131,7 +131,7 @@ async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
     for service in at_home(settings, tuple(CHECKS)):
         found += await imported(CHECKS[service])(settings)
     try:
-        silent = await unanswered(settings, asked)
+        silent = await unanswered(settings, elsewhere(settings, asked))
     except EXPECTED as error:
         found.append(Check("services", Verdict.FAILED, explain(error)))
         silent = dict.fromkeys(asked, "")
