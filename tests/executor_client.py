@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[exec_pb2.AttachExecRequest, exec_pb2.AttachExecResponse]
 
 Open = exec_pb2.AttachExecRequest.Open
-_ACK_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -137,13 +136,13 @@ class Client:
     ) -> Seen:
         """Everything of a command from some offsets on."""
         async with self.attach(lease, exec_id, stdout, stderr) as call:
-            return await _read(call, stdout, stderr)
+            return await _read(call)
 
     async def run_at_once(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> Seen:
         """Starts a command by the stream that it is followed over."""
         request = self.started(lease, *argv, **fields)
         async with self._stream(exec_pb2.AttachExecRequest(start=request)) as call:
-            return await _read(call, 0, 0)
+            return await _read(call)
 
     async def run(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> Seen:
         """Starts a command and follows it to its end."""
@@ -199,21 +198,10 @@ class Client:
         return await self.execs.ReadExecOutput(request)
 
 
-async def _read(call: "Call", stdout: int, stderr: int) -> Seen:
-    seen, acknowledged = Seen(), stdout + stderr
+async def _read(call: "Call") -> Seen:
+    seen = Seen()
     async for message in call:
         seen.add(message)
         if message.HasField("exited"):
             await call.done_writing()
-        if not message.HasField("output"):
-            continue
-        end = message.output.offset + len(message.output.data)
-        if message.output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
-            stdout = end
-        else:
-            stderr = end
-        if stdout + stderr - acknowledged >= _ACK_BYTES:
-            acknowledged = stdout + stderr
-            ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=stdout, stderr_offset=stderr)
-            await call.write(exec_pb2.AttachExecRequest(ack=ack))
     return seen

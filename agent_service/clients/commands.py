@@ -29,9 +29,6 @@ from services.messages import record_of
 from services.streams import Requests, open_stream
 from services.streams import Stream as AnswerStream
 
-ACK_BYTES = 1024 * 1024
-"""Output is acknowledged whenever so much of it was read."""
-
 WAIT_GRACE_S = 10.0
 """How much longer than it was asked to wait an executor may take to answer."""
 KILL_DEADLINE_S = 45.0
@@ -63,7 +60,6 @@ class _Progress(Struct):
     """The executor has answered since the stream was opened last."""
     stdout: int = 0
     stderr: int = 0
-    acknowledged: int = 0
 
     def advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
         end = output.offset + len(output.data)
@@ -71,13 +67,6 @@ class _Progress(Struct):
             self.stdout = end
         else:
             self.stderr = end
-
-    def ack(self) -> exec_pb2.AttachExecRequest | None:
-        if self.stdout + self.stderr - self.acknowledged < ACK_BYTES:
-            return None
-        self.acknowledged = self.stdout + self.stderr
-        ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=self.stdout, stderr_offset=self.stderr)
-        return exec_pb2.AttachExecRequest(ack=ack)
 
 
 class SessionCommands:
@@ -196,7 +185,7 @@ class SessionCommands:
             first = self._open(held, command.key, progress)
         else:
             first = exec_pb2.AttachExecRequest(start=self._start_request(held, command))
-        async with _attached(held, first) as (call, requests):
+        async with _attached(held, first) as (call, _):
             opened = exec_pb2.Exec()
             async for message in call:
                 match message.WhichOneof("kind"):
@@ -208,8 +197,6 @@ class SessionCommands:
                     case "output" if on_output is not None:
                         progress.advance(message.output)
                         on_output(_STREAMS[message.output.stream], message.output.data)
-                        if (ack := progress.ack()) is not None:
-                            requests.send(ack)
                     case "exited":
                         opened.exit.CopyFrom(message.exited)
                         return status(opened)

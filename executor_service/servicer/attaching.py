@@ -39,7 +39,6 @@ class Attachment:
                 async for message in messages:
                     if not await self._do(message, workers):
                         return
-                self.view.confirm_all()
                 await self._pieces.join()
             except HermesError as error:
                 self.view.fail(error)
@@ -66,9 +65,6 @@ class Attachment:
     async def _do(self, message: exec_pb2.AttachExecRequest, workers: Workers) -> bool:
         """False when the client leaves."""
         kind = message.WhichOneof("kind")
-        if kind == "ack":
-            self.view.confirm(message.ack.stdout_offset, message.ack.stderr_offset)
-            return True
         if kind == "detach":
             self.view.close()
             return False

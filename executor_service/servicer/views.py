@@ -1,4 +1,4 @@
-"""Watching one command: its output from any offset on, as fast as the watcher confirms it.
+"""Watching one command: its output from any offset on, as fast as the watcher takes it.
 
 A view reads what the spool has: any number may watch, each at its own pace. The command is held
 back a little for the foremost of them (`executor_service.output.pacing`), and one that is slow all
@@ -20,8 +20,6 @@ from services.messages import message_of
 
 PIECE_BYTES = 256 * 1024
 """In one message, of which each costs as much as copying so many bytes."""
-WINDOW_BYTES = 4 * 1024 * 1024
-"""How much a watcher is sent before it has to confirm."""
 _HEARTBEAT_S = 5.0
 
 Event = exec_pb2.AttachExecResponse
@@ -33,8 +31,6 @@ class CommandView:
     def __init__(self, command: Command, stdout_offset: int, stderr_offset: int) -> None:
         self._command = command
         self._sent: dict[int, int] = dict(zip(STREAMS, (stdout_offset, stderr_offset), strict=True))
-        self._confirmed = self._sent.copy()
-        self._unlimited = False
         self._closed = False
         self._failure: HermesError | None = None
         self._changed = asyncio.Event()
@@ -43,18 +39,6 @@ class CommandView:
         self._losses = command.input_losses
         self.gives_input = False
         """Whether the watcher is also the one who gives the command its input."""
-
-    def confirm(self, stdout_offset: int, stderr_offset: int) -> None:
-        """The watcher has read so much, and may be sent more."""
-        for stream, offset in zip(STREAMS, (stdout_offset, stderr_offset), strict=True):
-            if self._confirmed[stream] < offset <= self._sent[stream]:
-                self._confirmed[stream] = offset
-        self._changed.set()
-
-    def confirm_all(self) -> None:
-        """The watcher confirms nothing any more, so that only the transport holds it back."""
-        self._unlimited = True
-        self._changed.set()
 
     def close(self) -> None:
         """Ends the events, without an exit."""
@@ -105,10 +89,6 @@ class CommandView:
         return sum(self._command.spool.ends) - sum(self._sent.values())
 
     @property
-    def _room(self) -> int:
-        return WINDOW_BYTES - sum(self._sent[s] - self._confirmed[s] for s in STREAMS)
-
-    @property
     def _is_drained(self) -> bool:
         return all(self._sent[s] >= self._command.spool.end(s) for s in STREAMS)
 
@@ -125,13 +105,10 @@ class CommandView:
 
     async def _read(self, stream: int) -> list[Event]:
         """What comes next of a stream."""
-        wanted = PIECE_BYTES if self._unlimited else min(PIECE_BYTES, self._room)
         position = self._sent[stream]
-        if wanted <= 0 or position >= self._command.spool.end(stream):
+        if position >= self._command.spool.end(stream):
             return []
-        start, data = await self._command.spool.read(stream, position, wanted)
-        # What was skipped is not on its way, and takes no room.
-        self._confirmed[stream] += start - position
+        start, data = await self._command.spool.read(stream, position, PIECE_BYTES)
         self._sent[stream] = start + len(data)
         self._command.pacing.moved()
         if not data and start == position:

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from typing import cast
 
 import pytest
 import pytest_asyncio
@@ -55,7 +53,7 @@ async def test_what_a_reader_gets_of_a_flood_is_where_it_says(
     client: Client, lease: sandbox_pb2.Lease
 ) -> None:
     started = await client.start(lease, script=NUMBERS)
-    expected, acknowledged, skipped = 0, 0, 0
+    expected, skipped = 0, 0
     async with client.attach(lease, started.exec_id) as call:
         async for message in call:
             if message.HasField("exited"):
@@ -72,10 +70,6 @@ async def test_what_a_reader_gets_of_a_flood_is_where_it_says(
             begin = -output.offset % 16
             assert output.data[begin : begin + 16] == line((output.offset + begin) // 16 + 1)
             expected += len(output.data)
-            if expected - acknowledged > 256 * 1024:
-                acknowledged = expected
-                ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=expected)
-                await call.write(exec_pb2.AttachExecRequest(ack=ack))
     assert expected == FLOOD_BYTES
     assert skipped < FLOOD_BYTES / 2
 
@@ -87,30 +81,12 @@ async def test_a_reader_that_does_not_read_holds_nobody_up(
     started = await client.start(lease, "head", "-c", str(60 * MIB), "/dev/zero")
     async with client.attach(lease, started.exec_id) as stuck:
         await stuck.read()
-        # Without a confirmation it is sent one window and no more.
         ended = await client.wait(lease, started.exec_id)
         assert ended.exit.stdout_bytes == 60 * MIB
         seen = await client.follow(lease, started.exec_id)
         assert seen.code == 0
-        got = 0
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                while True:
-                    message = cast("exec_pb2.AttachExecResponse", await stuck.read())
-                    got += len(message.output.data)
-        assert got == 4 * MIB
         assert (await client.run(lease, "true")).code == 0
     assert await asyncio.to_thread(memory.grown_mib) < 16
-
-
-async def test_a_reader_that_confirms_nothing_more_is_sent_all(
-    client: Client, lease: sandbox_pb2.Lease
-) -> None:
-    started = await client.start(lease, "head", "-c", str(20 * MIB), "/dev/zero")
-    async with client.attach(lease, started.exec_id) as call:
-        await call.done_writing()
-        got = sum([len(message.output.data) async for message in call])
-    assert got == 20 * MIB
 
 
 async def test_a_client_that_is_late_gets_all_of_it(
@@ -127,8 +103,8 @@ async def test_a_client_that_is_late_gets_all_of_it(
                 await client.wait(lease, started.exec_id)
                 await asyncio.sleep(0.3)
             # Everything was sent by now, and the stream is still there to be written to.
-            ack = exec_pb2.AttachExecRequest.Ack(stdout_offset=got)
-            await call.write(exec_pb2.AttachExecRequest(ack=ack))
+            signal = exec_pb2.AttachExecRequest.Signal(number=1)
+            await call.write(exec_pb2.AttachExecRequest(signal=signal))
     assert got == 300_000
 
 

@@ -432,30 +432,6 @@ class AttachExecRequest(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
-    class Ack(_message.Message):
-        """What was read."""
-
-        DESCRIPTOR: _descriptor.Descriptor
-
-        STDOUT_OFFSET_FIELD_NUMBER: _builtins.int
-        STDERR_OFFSET_FIELD_NUMBER: _builtins.int
-        stdout_offset: _builtins.int
-        """Standard output up to this byte."""
-        stderr_offset: _builtins.int
-        """Standard error up to this byte."""
-        def __init__(
-            self,
-            *,
-            stdout_offset: _builtins.int = ...,
-            stderr_offset: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["stderr_offset", b"stderr_offset", "stdout_offset", b"stdout_offset"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
     class Detach(_message.Message):
         """The client leaves."""
 
@@ -475,7 +451,6 @@ class AttachExecRequest(_message.Message):
     STDIN_EOF_FIELD_NUMBER: _builtins.int
     RESIZE_FIELD_NUMBER: _builtins.int
     SIGNAL_FIELD_NUMBER: _builtins.int
-    ACK_FIELD_NUMBER: _builtins.int
     DETACH_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -499,10 +474,6 @@ class AttachExecRequest(_message.Message):
         """A signal for the command."""
 
     @_builtins.property
-    def ack(self) -> Global___AttachExecRequest.Ack:
-        """Output up to these offsets was read, so that more may be sent."""
-
-    @_builtins.property
     def detach(self) -> Global___AttachExecRequest.Detach:
         """The client leaves; the command goes on."""
 
@@ -518,15 +489,14 @@ class AttachExecRequest(_message.Message):
         stdin_eof: Global___AttachExecRequest.StdinEof | None = ...,
         resize: Global___TerminalSize | None = ...,
         signal: Global___AttachExecRequest.Signal | None = ...,
-        ack: Global___AttachExecRequest.Ack | None = ...,
         detach: Global___AttachExecRequest.Detach | None = ...,
         start: Global___StartExecRequest | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detach", b"detach", "kind", b"kind", "open", b"open", "resize", b"resize", "signal", b"signal", "start", b"start", "stdin", b"stdin", "stdin_eof", b"stdin_eof"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "stdin", "stdin_eof", "resize", "signal", "ack", "detach", "start"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["open", "stdin", "stdin_eof", "resize", "signal", "detach", "start"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
