@@ -146,8 +146,8 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
         key, length_bytes = _announced(first.header), first.header.length_bytes
         if await self._database.read(partial(attachments.length_of, key=key)) is None:
-            data = await _read(request_iterator, length_bytes)
-            if len(data) != length_bytes or hashlib.sha256(data).hexdigest() != key.sha256:
+            data, sha256 = await _read(request_iterator, length_bytes)
+            if len(data) != length_bytes or sha256 != key.sha256:
                 raise DigestMismatch("what came is not what was announced; nothing was stored")
             now = self._clock.now()
             await self._database.write(partial(attachments.put, key=key, data=data, now=now))
@@ -169,18 +169,20 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 
 async def _read(
     requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest], length_bytes: int
-) -> bytes:
-    """What is sent, up to a little more than was announced."""
-    data = bytearray()
+) -> tuple[bytes, str]:
+    """What is sent, up to a little more than was announced, and its digest."""
+    data, digest = bytearray(), hashlib.sha256()
     async for request in requests:
         if not request.HasField("chunk") or len(request.chunk) > CHUNK_BYTES:
             raise InvalidArgument(
                 "a file is sent in chunks", fields={"chunk": f"at most {CHUNK_BYTES:,} bytes"}
             )
         data += request.chunk
+        # Of all at once, it would hold everybody else up.
+        digest.update(request.chunk)
         if len(data) > length_bytes:
             break
-    return bytes(data)
+    return bytes(data), digest.hexdigest()
 
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:

@@ -4,6 +4,8 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
+import grpc.aio
+
 from hermes.executor.v1 import exec_pb2, network_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
@@ -15,7 +17,7 @@ from services.cli.executors import TELL_S, Executor, Executors, at_executors, ex
 from services.cli.output import Column, age, duration, enum_word, local_time
 from services.cli.sandbox_shell import Place, Shell
 from services.cli.sandbox_trial import try_sandboxes
-from services.errors import InvalidArgument, NotFound
+from services.errors import InvalidArgument, NotFound, Reason, reason_of
 
 EXAMPLES = """\
 examples:
@@ -195,9 +197,9 @@ async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Pla
                 see="hermes sandboxes list --all",
             )
         except NotFound:
-            if not ended:
+            found = await _known(deployment, named, profile) if ended else []
+            if not found:
                 raise
-            found = await _known(deployment, named, profile)
         at, one = found[0]
         yield Place(at.channel, one)
 
@@ -217,11 +219,17 @@ async def _in_use(
 async def _known(
     deployment: Executors, sandbox_id: str, profile: str
 ) -> list[tuple[Executor, sandbox_pb2.Sandbox]]:
-    """The sandbox with an id, wherever it is or was; fails where no executor knows it."""
+    """The sandbox with an id, wherever it is or was."""
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id, profile=profile)
 
     async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
-        return ((await SandboxServiceStub(at.channel).GetSandbox(request, timeout=TELL_S)).sandbox,)
+        try:
+            answer = await SandboxServiceStub(at.channel).GetSandbox(request, timeout=TELL_S)
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) is Reason.NOT_FOUND:
+                return ()
+            raise
+        return (answer.sandbox,)
 
     return await deployment.ask(ask)
 

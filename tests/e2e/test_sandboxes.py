@@ -71,6 +71,7 @@ def test_a_sandbox_is_listed_as_long_as_it_lives(
     assert sandbox not in up.client.run("sandboxes", "list", "--all").out
     assert up.client.run("sandboxes", "logs", sandbox).out.endswith("/workspace\n")
     check_complaint(up.client.run("sandboxes", "open", sandbox), "there is no sandbox")
+    check_complaint(up.client.run("sandboxes", "logs", "none"), "see hermes sandboxes list --all")
     # What the session had in its workspace is there again.
     assert up.client.ask("who are you", "--resume", session)["tool_calls"][0]["exit_code"] == 0
     assert described(up.client, session)["sandbox_id"] != sandbox
