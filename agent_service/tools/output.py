@@ -1,6 +1,5 @@
 """What the model is shown of a command's output: all of it, or its head and its tail."""
 
-from collections import deque
 from collections.abc import Callable
 
 from agent_service.sandbox import Stream
@@ -17,43 +16,28 @@ class OutputWindow:
     """Keeps the first and the last bytes of both streams in the order in which they came."""
 
     def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_bytes = 0
+        self._head, self._tail = bytearray(), bytearray()
         self.total_bytes = 0
-
-    @property
-    def kept_bytes(self) -> int:
-        """What is held in memory."""
-        return len(self._head) + self._tail_bytes
 
     def add(self, data: bytes) -> None:
         """Take more output."""
         self.total_bytes += len(data)
         room = HEAD_BYTES - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._tail.append(data)
-            self._tail_bytes += len(data)
-            while self._tail_bytes - len(self._tail[0]) >= TAIL_BYTES:
-                self._tail_bytes -= len(self._tail.popleft())
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[:-TAIL_BYTES]
 
     def text(self, written_bytes: int = 0) -> str:
         """The output, with a note where something is left out.
 
         More may have been written than came: a store drops the middle of what nobody reads in time.
         """
-        tail = b"".join(self._tail)
-        left_out = (
-            max(self.total_bytes, written_bytes) - len(self._head) - min(len(tail), TAIL_BYTES)
-        )
+        written_bytes = max(self.total_bytes, written_bytes)
+        left_out = written_bytes - len(self._head) - len(self._tail)
         if left_out <= 0:
-            return (bytes(self._head) + tail).decode(errors="replace")
-        head = self._head.decode(errors="replace")
-        note = f"\n[… {left_out:,} bytes left out …]\n"
-        return head + note + tail[-TAIL_BYTES:].decode(errors="replace")
+            return (self._head + self._tail).decode(errors="replace")
+        head, tail = (part.decode(errors="replace") for part in (self._head, self._tail))
+        return f"{head}\n[… {left_out:,} bytes left out …]\n{tail}"
 
 
 class ProgressMeter:
