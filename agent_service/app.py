@@ -36,7 +36,7 @@ from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles
 from agent_service.prompt.overlays import Personalities
-from agent_service.prompt.personal import PersonalLayers, SkillIndexes
+from agent_service.prompt.personal import PersonalLayers
 from agent_service.readings import Readings
 from agent_service.requests import Unattended
 from agent_service.reviews import Reviews
@@ -136,7 +136,7 @@ def build(
     watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
-    layers = PersonalLayers(profiles, memories, SkillIndexes(shelves, tools), context_files)
+    layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
     drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
     personas, news = Personalities(config.overlays.personalities), CuratorNews(plans, database)
     servicers = (

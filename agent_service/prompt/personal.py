@@ -22,27 +22,6 @@ TOOLSET = "skills"
 _log = logging.getLogger(__name__)
 
 
-class SkillIndexes:
-    """Makes the index for a session, which never changes while the session lasts."""
-
-    def __init__(self, shelves: SkillShelves, tools: Iterable[Tool[Any]]) -> None:
-        self._shelves = shelves
-        self._tools = {tool.name: tool.toolset for tool in tools}
-
-    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
-        """The index of what can be used; empty where skills are not loaded or there are none."""
-        if TOOLSET not in toolsets:
-            return Screened()
-        tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
-        around = Surroundings(toolsets, tools, platform)
-        try:
-            return await self._shelves.of(profile).index(around)
-        except (BadSkill, FileRefused) as error:
-            # A library that cannot be read costs the skills and not the conversation.
-            _log.error("the skills are not listed: %s", error)
-            return Screened()
-
-
 SOUL = "SOUL.md"
 
 
@@ -61,12 +40,14 @@ class PersonalLayers:
         self,
         profiles: ProfileStore,
         memories: MemoryStore,
-        skills: SkillIndexes,
+        shelves: SkillShelves,
+        tools: Iterable[Tool[Any]],
         context_files: ContextFiles,
     ) -> None:
         self._profiles = profiles
         self._memories = memories
-        self._skills = skills
+        self._shelves = shelves
+        self._tools = {tool.name: tool.toolset for tool in tools}
         self._context_files = context_files
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
@@ -74,7 +55,23 @@ class PersonalLayers:
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))
-                skills = group.create_task(self._skills.of(profile, toolsets, platform))
+                skills = group.create_task(self._index(profile, toolsets, platform))
                 (soul,) = await self._profiles.read(profile, SOUL)
                 identity = await self._context_files.shown(SOUL, soul)
         return Personal(identity, memories.result(), skills.result())
+
+    async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
+        """The index of skills, which never changes while the session lasts.
+
+        It is empty where skills are not loaded or there are none.
+        """
+        if TOOLSET not in toolsets:
+            return Screened()
+        tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
+        around = Surroundings(toolsets, tools, platform)
+        try:
+            return await self._shelves.of(profile).index(around)
+        except (BadSkill, FileRefused) as error:
+            # A library that cannot be read costs the skills and not the conversation.
+            _log.error("the skills are not listed: %s", error)
+            return Screened()

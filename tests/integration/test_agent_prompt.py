@@ -15,7 +15,7 @@ from agent_service.drafts import Instructions, Places, SessionDrafts
 from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.prompt.context_files import ContextFiles
-from agent_service.prompt.personal import PersonalLayers, SkillIndexes
+from agent_service.prompt.personal import PersonalLayers
 from agent_service.requests import TurnRequest
 from agent_service.security.threats import ThreatScanner
 from agent_service.skills.files import HomeSkillFiles
@@ -61,7 +61,7 @@ def _nothing() -> PersonalLayers:
     limits = Limits(dict.fromkeys(Target, 100))
     memories = MemoryStore(home, _UNUSED, limits, SystemClock(), _SCANNER)
     shelves = SkillShelves(lambda name: HomeSkillFiles(Path(name)), SystemClock(), _SCANNER)
-    return PersonalLayers(home, memories, SkillIndexes(shelves, ()), _NOTES)
+    return PersonalLayers(home, memories, shelves, (), _NOTES)
 
 
 async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:
