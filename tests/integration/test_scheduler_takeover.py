@@ -7,12 +7,14 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
-from scheduler_service.jobs import RunState
+from scheduler_service.jobs import Origin, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.schedule.misfire import fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
+from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.database import Database
 from services.leases import Fenced, new_owner
@@ -129,6 +131,39 @@ async def test_whoever_drains_leaves_its_runs_at_once(replicas: Replicas, wire: 
     await second.finished("x")
     await second.finished("y")
     assert sorted(first.workers.names) == []
+
+
+async def test_what_was_done_before_the_job_was_changed_is_not_done_again(
+    replicas: Replicas, wire: Wire
+) -> None:
+    """Nobody has heard of a turn that started, then of a delivery; each is asked for otherwise."""
+    wire.turns.tells_nobody, wire.deliveries.lost_answers = True, 10_000
+
+    async def change(name: str) -> None:
+        spec = to_text(replace(job.spec, name=name, prompt=f"answer {name}"))
+        changed = metadata.tables["job"].update().values(spec=spec)
+        await (await replicas.database()).write(lambda connection: connection.execute(changed))
+
+    first = await replicas.start()
+    # A terminal is told the job's name.
+    job = await first.create("x", "1m", origin=Origin("cli", "7"))
+    await first.passes()
+    await wire.turns.started(1)
+    await first.die()
+    wire.turns.tells_nobody = False
+    await change("another")
+    second = await replicas.start()
+    (text,) = await wire.deliveries.delivered(1)
+    await second.die()
+    wire.deliveries.lost_answers = 0
+    await change("third")
+    third = await replicas.start()
+    (run,) = await third.finished("x")
+    assert (run.state, run.delivery_error) == (RunState.SUCCEEDED, "")
+    assert wire.turns.start_calls[run.id] == 2
+    assert wire.deliveries.conflicts == [run.id]
+    assert wire.deliveries.texts == [text]
+    assert text.endswith("hello")
 
 
 async def test_a_living_owner_keeps_its_run_for_longer_than_a_lease(
