@@ -15,8 +15,6 @@ from services.errors import is_passing
 from services.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
-ACK_BYTES = 1024 * 1024
-"""Output is acknowledged whenever so much of it was read."""
 PIECE_BYTES = 32 * 1024
 WAITING_BYTES = 1024 * 1024
 """Input that has not reached the command is kept, up to so much."""
@@ -43,7 +41,6 @@ class ExecStream:
         self._requests = Requests[exec_pb2.AttachExecRequest]()
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
         """How far its output was read."""
-        self._acknowledged = sum(self._offsets)
         self._input = bytearray()
         """What has not reached the command, as far as is known."""
         self._arrived: int | None = None
@@ -101,7 +98,6 @@ class ExecStream:
     def _connect(self) -> Stream[exec_pb2.AttachExecResponse]:
         self._requests.end()
         self._requests, self._takes_input = Requests([self._opening]), False
-        self._acknowledged = sum(self._offsets)
         return self._stub.AttachExec(self._requests)
 
     def _follow(self, message: exec_pb2.AttachExecResponse) -> None:
@@ -116,13 +112,10 @@ class ExecStream:
                 pass
         # After a cut the stream goes on where it was.
         stdout, stderr = self._offsets
-        offsets: dict[str, Any] = {"stdout_offset": stdout, "stderr_offset": stderr}
-        opened = exec_pb2.AttachExecRequest.Open(**self._named, exec_id=self.exec_id, **offsets)
+        opened = exec_pb2.AttachExecRequest.Open(
+            **self._named, exec_id=self.exec_id, stdout_offset=stdout, stderr_offset=stderr
+        )
         self._opening = exec_pb2.AttachExecRequest(open=opened)
-        if stdout + stderr - self._acknowledged >= ACK_BYTES:
-            self._acknowledged = stdout + stderr
-            ack = exec_pb2.AttachExecRequest.Ack(**offsets)
-            self._requests.send(exec_pb2.AttachExecRequest(ack=ack))
 
     def _advance_input(self, offset: int) -> None:
         """All input before an offset has arrived."""
