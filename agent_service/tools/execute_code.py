@@ -25,7 +25,7 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.inner import inner_key
-from agent_service.tools.output import OutputWindow, ProgressMeter
+from agent_service.tools.output import CommandOutput
 from agent_service.tools.program import ERRORS_CHARS, PROGRAM
 from agent_service.tools.taint import fenced
 from agent_service.tools.terminal import describe_exit
@@ -78,8 +78,7 @@ class _Program:
         self._code = code
         self._context = context
         self._inner = inner
-        self._stdout = OutputWindow()
-        self._meter = ProgressMeter(context.progress, time.monotonic)
+        self._stdout = CommandOutput(context.progress, time.monotonic)
         self._line = bytearray()
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
         self._said = 0
@@ -112,7 +111,6 @@ class _Program:
     def _take(self, stream: Stream, data: bytes) -> None:
         if stream is Stream.STDOUT:
             self._stdout.add(data)
-            self._meter.add(data)
             return
         self._line += data
         *lines, rest = self._line.split(b"\n")
@@ -208,7 +206,6 @@ class _Program:
     def _result(self, status: CommandStatus) -> ToolResult:
         ended = status.exit
         assert ended is not None, "a program that was followed to its end has ended"
-        self._meter.flush()
         errors = self._errors if ended.code != 0 else ""
         said = (self._stdout.text(ended.stdout_bytes).rstrip("\n"), errors.rstrip("\n"))
         text = "\n".join(filter(None, said))

@@ -40,41 +40,34 @@ class OutputWindow:
         return f"{head}\n[… {left_out:,} bytes left out …]\n{tail}"
 
 
-class ProgressMeter:
-    """Shows a command's output as it comes, in pieces that anybody can keep up with."""
+class CommandOutput(OutputWindow):
+    """The same, and shown as it comes, in pieces that a person can keep up with."""
 
     def __init__(self, show: Callable[[str], None], now: Callable[[], float]) -> None:
+        super().__init__()
         self._show = show
         self._now = now
         self._waiting = bytearray()
         self._next_at = 0.0
 
+    def __call__(self, stream: Stream, data: bytes) -> None:
+        self.add(data)
+
     def add(self, data: bytes) -> None:
         """Take more output, and show what has gathered if it is time."""
+        super().add(data)
         self._waiting += data[-PROGRESS_BYTES:]
         if self._now() >= self._next_at:
-            self.flush()
+            self._flush()
 
-    def flush(self) -> None:
+    def text(self, written_bytes: int = 0) -> str:
+        """The output as above, once all of it was shown."""
+        self._flush()
+        return super().text(written_bytes)
+
+    def _flush(self) -> None:
         """Show what has gathered, the end of it if it is much."""
         if self._waiting:
             self._show(bytes(self._waiting[-PROGRESS_BYTES:]).decode(errors="replace"))
             self._waiting.clear()
             self._next_at = self._now() + PROGRESS_PAUSE_S
-
-
-class CommandOutput:
-    """Both at once: what the model is told at the end, and what a person sees meanwhile."""
-
-    def __init__(self, show: Callable[[str], None], now: Callable[[], float]) -> None:
-        self._window = OutputWindow()
-        self._meter = ProgressMeter(show, now)
-
-    def __call__(self, stream: Stream, data: bytes) -> None:
-        self._window.add(data)
-        self._meter.add(data)
-
-    def text(self, written_bytes: int) -> str:
-        """What the model is told of a command that wrote so much."""
-        self._meter.flush()
-        return self._window.text(written_bytes)

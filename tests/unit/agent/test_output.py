@@ -6,8 +6,8 @@ from agent_service.tools.output import (
     HEAD_BYTES,
     LIMIT_BYTES,
     PROGRESS_PAUSE_S,
+    CommandOutput,
     OutputWindow,
-    ProgressMeter,
 )
 
 
@@ -48,13 +48,13 @@ def test_what_never_came_is_left_out_too() -> None:
 def test_progress_is_shown_at_a_pace_that_one_can_follow() -> None:
     shown: list[str] = []
     now = 100.0
-    meter = ProgressMeter(shown.append, lambda: now)
+    output = CommandOutput(shown.append, lambda: now)
     for number in range(5):
-        meter.add(b"%d" % number)
+        output.add(b"%d" % number)
     assert shown == ["0"]
     now += PROGRESS_PAUSE_S
-    meter.add(b"5")
+    output.add(b"5")
     assert shown == ["0", "12345"]
-    meter.add(b"6")
-    meter.flush()
+    output.add(b"6")
+    assert output.text() == "0123456"
     assert shown[-1] == "6"
