@@ -77,7 +77,7 @@ _MESSAGE = (
     Column("timestamp", source="create_time"),
     Column("turn_id"),
     *(Column(name, optional=True) for name in ("reasoning", "tool_call_id")),
-    Column("tool_calls"),
+    Column("tool_calls", source=lambda it: [_call(call) for call in it.tool_calls]),
 )
 _HIT = (
     *map(Column, ("session_id", "title", "platform", "sequence", "role")),
@@ -92,6 +92,10 @@ async def _list(context: Context) -> None:
     found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
     nothing = "There are no sessions yet; hermes chat begins one."
     context.print_list(found, _SESSION, nothing)
+
+
+def _call(call: pb.ToolCall) -> dict[str, str]:
+    return {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
 
 
 async def _show(context: Context) -> None:
