@@ -33,7 +33,6 @@ from services.lifecycle import Workers
 _CHECK_TIMEOUT_S = 1.0
 _REFILL_PAUSE_S = 0.25
 """After a box was taken, so that making the next one does not slow the first command down."""
-_NOTED_WITHIN_S = 2.0
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _log = logging.getLogger(__name__)

@@ -135,8 +135,8 @@ class _Conversation:
         """Serve the client until it has said its last, and hears the end of what it began."""
         try:
             await self._outgoing.say(wire.opened(self._session_id, resumed=resumed))
-            for turn_id, after_sequence in wire.watched(self._opening).items():
-                self._follow(turn_id, after_sequence)
+            for watched in self._opening.watched_turns:
+                self._follow(watched.turn_id, watched.after_sequence)
             if self._opening.takes_news:
                 self._workers.start("news", self._tell_news())
             async for request in requests:

@@ -22,7 +22,7 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_MESSAGE_ID_CHARS = 64
 MAX_SESSION_NAME_CHARS = 200
 """Of an id or a title."""
-MAX_MORE_TURNS = 100
+MAX_WATCHED_TURNS = 100
 
 
 class Outgoing:
@@ -66,26 +66,15 @@ def check_open(opening: ConverseRequest.Open) -> None:
             "no session is called like this",
             fields={"open.session_id": f"an id or a title, at most {MAX_SESSION_NAME_CHARS} chars"},
         )
-    if opening.turn_id:
-        _check_watched("open", opening.turn_id, opening.after_sequence)
-    if len(opening.more_turns) > MAX_MORE_TURNS:
+    if len(opening.watched_turns) > MAX_WATCHED_TURNS:
         raise InvalidArgument(
-            "too many turns", fields={"open.more_turns": f"at most {MAX_MORE_TURNS}"}
+            "too many turns", fields={"open.watched_turns": f"at most {MAX_WATCHED_TURNS}"}
         )
-    for number, turn in enumerate(opening.more_turns):
-        _check_watched(f"open.more_turns[{number}]", turn.turn_id, turn.after_sequence)
-
-
-def watched(opening: ConverseRequest.Open) -> dict[str, int]:
-    """The turns that the client wants to hear of, each with the last sequence that it has."""
-    first = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
-    return {**first, **{each.turn_id: each.after_sequence for each in opening.more_turns}}
-
-
-def _check_watched(field: str, turn_id: str, after_sequence: int) -> None:
-    check_id(f"{field}.turn_id", turn_id)
-    if after_sequence < 0:
-        raise InvalidArgument("negative", fields={f"{field}.after_sequence": "0 or more"})
+    for number, turn in enumerate(opening.watched_turns):
+        field = f"open.watched_turns[{number}]"
+        check_id(f"{field}.turn_id", turn.turn_id)
+        if turn.after_sequence < 0:
+            raise InvalidArgument("negative", fields={f"{field}.after_sequence": "0 or more"})
 
 
 def check_message(message: ConverseRequest.UserMessage) -> None:

@@ -214,11 +214,13 @@ def news_reader() -> ConverseRequest.Open:
     return ConverseRequest.Open(takes_news=True)
 
 
-def opened_again(session_id: str, turn_id: str, after_sequence: int) -> ConverseRequest.Open:
-    """What opens a session that there is, at a place in a turn."""
-    return ConverseRequest.Open(
-        session_id=session_id, turn_id=turn_id, after_sequence=after_sequence
-    )
+def opened_again(session_id: str, **watched: int) -> ConverseRequest.Open:
+    """What opens a session that there is, at places in turns."""
+    turns = [
+        ConverseRequest.Watched(turn_id=turn_id, after_sequence=after)
+        for turn_id, after in watched.items()
+    ]
+    return ConverseRequest.Open(session_id=session_id, watched_turns=turns)
 
 
 @asynccontextmanager

@@ -53,7 +53,8 @@ async def test_who_follows_a_turn_goes_on_when_the_database_is_back() -> None:
     async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
         dialogue.say("hello", "msg_1")
         assert [await anext(responses), await anext(responses)] == [ACCEPTED, LAST]
-    assert [opening.turn_id for opening in gateway.openings] == ["", "trn_1", "trn_1"]
+    watched = [[each.turn_id for each in opening.watched_turns] for opening in gateway.openings]
+    assert watched == [[], ["trn_1"], ["trn_1"]]
 
 
 async def test_who_talks_waits_while_a_command_has_the_home_without_a_gateway() -> None:
@@ -81,14 +82,11 @@ async def test_all_turns_that_have_not_ended_are_followed_after_a_break() -> Non
         for expected in (*said, ended, started, LAST):
             assert await anext(responses) == expected
     followed = [
-        {
-            opening.turn_id: opening.after_sequence,
-            **{each.turn_id: each.after_sequence for each in opening.more_turns},
-        }
+        {each.turn_id: each.after_sequence for each in opening.watched_turns}
         for opening in gateway.openings
     ]
     assert followed == [
-        {"": 0},
+        {},
         {"trn_1": 0, "trn_2": 0, "trn_3": 0},
         {"trn_2": 1, "trn_3": 0},
     ]

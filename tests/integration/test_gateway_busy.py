@@ -79,7 +79,7 @@ async def test_in_a_terminal_the_choice_outlives_the_session_and_the_connection(
             assert (await talking.command("/busy queue now")).is_error
             await talking.command("/busy queue")
             new = (await talking.command("/new")).session_id
-        async with client(running, opened_again(new, "", 0)) as back:
+        async with client(running, opened_again(new)) as back:
             shown = await back.command("/busy show")
             assert "`queue`" in shown.text
             assert "chosen" in shown.text

@@ -119,11 +119,11 @@ async def test_a_client_that_comes_back_misses_nothing(tmp_path: Path) -> None:
         await running.until_rows("gateway", "SELECT count(*) FROM inbox", [(1,)])
         await model.until(lambda: len(model.requests) == 1)
         first.hang_up()
-        async with client(running, opened_again(session_id, "", 0)) as other:
+        async with client(running, opened_again(session_id)) as other:
             await running.until_rows("gateway", OPEN_ROWS, [(0,)])
             [(turn_id,)] = await running.rows("gateway", "SELECT turn_id FROM inbox")
             assert not other.events(turn_id)
-        async with client(running, opened_again(session_id, turn_id, 1)) as back:
+        async with client(running, opened_again(session_id, **{turn_id: 1})) as back:
             await back.until(
                 lambda it: any(e.HasField("turn_finished") for e in it.events(turn_id))
             )
@@ -187,7 +187,7 @@ async def test_new_goes_on_in_another_session(tmp_path: Path) -> None:
         assert sorted(sessions) == sorted([(session_id,), (reply.session_id,)])
         # What the agent has not heard of yet can be opened again as well.
         fresh = await talking.command("/new")
-        async with client(running, opened_again(fresh.session_id, "", 0)) as back:
+        async with client(running, opened_again(fresh.session_id)) as back:
             assert back.of("opened")[0].opened.resumed
 
 
@@ -258,10 +258,9 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         wrong: dict[str, dict[str, Any]] = {
             "platform": {"platform": "telegram"},
             "session": {"session_id": "a\nb"},
-            "sequence": {"turn_id": "trn_1", "after_sequence": -1},
-            "further sequence": {"more_turns": [{"turn_id": "trn_1", "after_sequence": -1}]},
-            "further turn": {"more_turns": [{"turn_id": "no id!"}]},
-            "many turns": {"more_turns": [{"turn_id": f"trn_{number}"} for number in range(101)]},
+            "sequence": {"watched_turns": [{"turn_id": "trn_1", "after_sequence": -1}]},
+            "turn": {"watched_turns": [{"turn_id": "no id!"}]},
+            "many turns": {"watched_turns": [{"turn_id": "trn_1"}] * 101},
         }
         for fields in wrong.values():
             with pytest.raises(grpc.aio.AioRpcError) as caught:

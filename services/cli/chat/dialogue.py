@@ -24,7 +24,7 @@ class Dialogue:
         self._stub = ConversationServiceStub(channel)
         self._opening = opening
         self._requests = Requests[ConverseRequest]()
-        self._turns = {opening.turn_id: opening.after_sequence} if opening.turn_id else {}
+        self._turns = dict[str, int]()
         """Those that have not ended, oldest first, each with the last sequence that has come."""
         self._questions: dict[str, Question] = {}
         """Those that wait for an answer, the oldest first."""
@@ -80,9 +80,8 @@ class Dialogue:
         """How to open the conversation, where it was."""
         opening = ConverseRequest.Open()
         opening.CopyFrom(self._opening)
-        (opening.turn_id, opening.after_sequence), *more = self._turns.items() or [("", 0)]
-        for turn_id, after_sequence in more:
-            opening.more_turns.add(turn_id=turn_id, after_sequence=after_sequence)
+        for turn_id, after_sequence in self._turns.items():
+            opening.watched_turns.add(turn_id=turn_id, after_sequence=after_sequence)
         return opening
 
     def _answer(self, question_id: str, request: ConverseRequest) -> None:

@@ -120,14 +120,12 @@ class ConverseRequest(_message.Message):
         LATEST_FIELD_NUMBER: _builtins.int
         PLATFORM_FIELD_NUMBER: _builtins.int
         USER_NAME_FIELD_NUMBER: _builtins.int
-        TURN_ID_FIELD_NUMBER: _builtins.int
-        AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+        WATCHED_TURNS_FIELD_NUMBER: _builtins.int
         WORKDIR_FIELD_NUMBER: _builtins.int
         TAKES_NEWS_FIELD_NUMBER: _builtins.int
         SANDBOX_TEMPLATE_FIELD_NUMBER: _builtins.int
         SKIP_CONTEXT_FILES_FIELD_NUMBER: _builtins.int
         CONTEXT_FILE_FIELD_NUMBER: _builtins.int
-        MORE_TURNS_FIELD_NUMBER: _builtins.int
         profile: _builtins.str
         """Whose conversation it is; empty means "default"."""
         session_id: _builtins.str
@@ -140,10 +138,6 @@ class ConverseRequest(_message.Message):
         """The platform that the client stands for; empty means "cli"."""
         user_name: _builtins.str
         """Who types; shown in approvals."""
-        turn_id: _builtins.str
-        """A turn whose events the client wants from `after_sequence` on; empty means none."""
-        after_sequence: _builtins.int
-        """The last sequence of that turn that the client has; 0 means none."""
         workdir: _builtins.str
         """Host folder to bind at /workspace in a new session; empty means a workspace of its own."""
         takes_news: _builtins.bool
@@ -157,15 +151,13 @@ class ConverseRequest(_message.Message):
         skip_context_files: _builtins.bool
         """A session that begins here is told nothing of SOUL.md and of what its folder says to agents."""
         @_builtins.property
+        def watched_turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConverseRequest.Watched]:
+            """Turns whose events the client wants; at most 100."""
+
+        @_builtins.property
         def context_file(self) -> _content_pb2.ContextFile:
             """What a folder above `workdir` says to agents, for the sessions that begin here; unset means
             nothing. Goes with `workdir`.
-            """
-
-        @_builtins.property
-        def more_turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConverseRequest.Watched]:
-            """Further turns whose events the client wants, such as those that wait for the end of `turn_id`; at
-            most 100.
             """
 
         def __init__(
@@ -176,18 +168,16 @@ class ConverseRequest(_message.Message):
             latest: _builtins.bool = ...,
             platform: _builtins.str = ...,
             user_name: _builtins.str = ...,
-            turn_id: _builtins.str = ...,
-            after_sequence: _builtins.int = ...,
+            watched_turns: _abc.Iterable[Global___ConverseRequest.Watched] | None = ...,
             workdir: _builtins.str = ...,
             takes_news: _builtins.bool = ...,
             sandbox_template: _builtins.str = ...,
             skip_context_files: _builtins.bool = ...,
             context_file: _content_pb2.ContextFile | None = ...,
-            more_turns: _abc.Iterable[Global___ConverseRequest.Watched] | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "context_file", b"context_file", "latest", b"latest", "more_turns", b"more_turns", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "turn_id", b"turn_id", "user_name", b"user_name", "workdir", b"workdir"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "latest", b"latest", "platform", b"platform", "profile", b"profile", "sandbox_template", b"sandbox_template", "session_id", b"session_id", "skip_context_files", b"skip_context_files", "takes_news", b"takes_news", "user_name", b"user_name", "watched_turns", b"watched_turns", "workdir", b"workdir"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
