@@ -216,12 +216,5 @@ def check_job(job: Job) -> None:
 
 def file_of(message: job_file_pb2.ImportJobsRequest) -> JobFile:
     """Read what is to be taken."""
-    return JobFile(
-        profile=profile_of(message.profile),
-        document=message.document,
-        time_zone=message.time_zone,
-        scripts=dict(message.scripts),
-        is_paused=message.is_paused,
-        dry_run=message.dry_run,
-        closes_home=message.closes_home,
-    )
+    profile, scripts = profile_of(message.profile), dict(message.scripts)
+    return record_of(message, JobFile, profile=profile, scripts=scripts)
