@@ -1,16 +1,14 @@
 """What is remembered on disk of boxes that Modal runs: what their tags may not or cannot hold.
 
-One file a box, readable by its owner only. It is written before Modal is asked for the box and
+One file a box, in a folder of its owner only. It is written before Modal is asked for the box and
 removed when the box has ended, so that no box of ours lives without one. Everything here blocks
 for a moment.
 """
 
-import json
 import re
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import DecodeError, Struct, json
 
 from executor_service.backends.base import Box
 
@@ -40,20 +38,14 @@ class Records:
         if not _KEY.fullmatch(record.key):
             raise ValueError(f"{record.key!r} cannot be the key of a box")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = self._file(record.key)
-        part = file.with_suffix(".part")
-        part.touch(mode=0o600)
-        part.write_text(json.dumps(asdict(record)))
-        try:
-            file.hardlink_to(part)
-        finally:
-            part.unlink()
+        with self._file(record.key).open("xb") as file:
+            file.write(json.encode(record))
 
     def load(self, key: str) -> Record | None:
-        """A box that is remembered."""
+        """A box that is remembered; one whose file is not whole was never asked for."""
         try:
-            return Record(**json.loads(self._file(key).read_text()))
-        except FileNotFoundError:
+            return json.decode(self._file(key).read_bytes(), type=Record)
+        except (FileNotFoundError, DecodeError):
             return None
 
     def forget(self, key: str) -> None:
