@@ -11,13 +11,12 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.storage.profile_locks import RowLocks
-from agent_service.storage.profiles import MAX_DOCUMENT_BYTES
+from agent_service.storage.profiles import MAX_DOCUMENT_BYTES, Document
 from agent_service.storage.schema import profile_file
 from services.clock import Clock
 from services.database import Database, upsert
 from services.errors import FailedPrecondition
 from services.home import HomePaths
-from services.leases import Lease
 
 _OWNERS = 0o600
 
@@ -124,43 +123,23 @@ class RowProfiles:
         return await self._database.read(read)
 
     @asynccontextmanager
-    async def opened(self, profile: str, name: str) -> AsyncGenerator["_Row"]:
+    async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
         """A document to change, under a lease."""
         named = self._home.profile(profile).name
         async with self._locks.held(named, name) as lease:
-            (data,) = await self.read(named, name)
-            yield _Row(self._database, self._locks, self._clock, lease, (named, name), data)
 
+            async def write(data: bytes) -> None:
+                now_ns = int(self._clock.now().timestamp() * NS)
 
-class _Row:
-    """A document while it is held."""
+                def fenced(conn: Connection) -> None:
+                    # Who held it for so long that somebody else has it now writes nothing.
+                    self._locks.fence(conn, lease)
+                    put(conn, named, name, data, now_ns)
 
-    def __init__(
-        self,
-        database: Database,
-        locks: RowLocks,
-        clock: Clock,
-        lease: Lease,
-        place: tuple[str, str],
-        data: bytes,
-    ) -> None:
-        self.data = data
-        self._database = database
-        self._locks = locks
-        self._clock = clock
-        self._lease = lease
-        self._place = place
+                await self._database.write(fenced)
 
-    async def replace(self, data: bytes) -> None:
-        now_ns = int(self._clock.now().timestamp() * NS)
-
-        def write(conn: Connection) -> None:
-            # Who held it for so long that somebody else has it now writes nothing.
-            self._locks.fence(conn, self._lease)
-            put(conn, *self._place, data, now_ns)
-
-        await self._database.write(write)
-        self.data = data
+            (found,) = await self.read(named, name)
+            yield Document(found, write)
 
 
 def _read(conn: Connection, profile: str, name: str) -> bytes:

@@ -1,7 +1,7 @@
 """Where a profile's documents are: SOUL.md, memories; the seam of what keeps them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -18,17 +18,18 @@ LOCK_WAIT_S = 10.0
 _PRIVATE = 0o600
 
 
-class Document(Protocol):
+class Document:
     """A document that nobody else changes meanwhile."""
 
-    @property
-    def data(self) -> bytes:
+    def __init__(self, data: bytes, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self.data = data
         """All of it; empty where there is none."""
-        ...
+        self._write = write
 
     async def replace(self, data: bytes) -> None:
         """Write it anew, whole and durably, or fail and leave it as it was."""
-        ...
+        await self._write(data)
+        self.data = data
 
 
 class ProfileStore(Protocol):
@@ -61,6 +62,11 @@ class FileProfiles:
         """A file to change, under the advisory lock of `<file>.lock`."""
         path = self._path(profile, name)
         what, lock = f"{path.name} of this home", path.with_name(f"{path.name}.lock")
+
+        async def write(data: bytes) -> None:
+            # To its end also when the caller goes away: the lock must not be given back before.
+            await unbroken(asyncio.to_thread(_replace, path, data))
+
         line = self._lines.setdefault(path, asyncio.Lock())
         try:
             async with asyncio.timeout(self._lock_wait_s):
@@ -69,7 +75,7 @@ class FileProfiles:
             raise Unavailable(f"another program holds {what}; try again") from None
         try:
             async with locked_by(lock, what, self._lock_wait_s):
-                yield _File(path, await asyncio.to_thread(_read, path))
+                yield Document(await asyncio.to_thread(_read, path), write)
         finally:
             line.release()
 
@@ -78,19 +84,6 @@ class FileProfiles:
 
     def _path(self, profile: str, name: str) -> Path:
         return self._home.profile(profile).root / name
-
-
-class _File:
-    """A file while its lock is held."""
-
-    def __init__(self, path: Path, data: bytes) -> None:
-        self.data = data
-        self._path = path
-
-    async def replace(self, data: bytes) -> None:
-        # To its end also when the caller goes away: the lock must not be given back before.
-        await unbroken(asyncio.to_thread(_replace, self._path, data))
-        self.data = data
 
 
 def _read(path: Path) -> bytes:
