@@ -68,7 +68,7 @@ from agent_service.storage.journal import Defaults
 from agent_service.storage.search_index import SearchUpkeep
 from agent_service.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
-from agent_service.titling import Naming, Titling
+from agent_service.titling import Titling
 from agent_service.tool_parts import (
     command_policy,
     job_scripts,
@@ -279,8 +279,9 @@ def _following(
     if config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
         longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
         consult = Consult(models.priced, models.first.default_name, longest)
-        naming = Naming(consult, route_of(config.auxiliary, "title"), parts.redact)
-        after.append(Titling(naming, spending, database, workers).after)
+        route = route_of(config.auxiliary, "title")
+        titling = Titling(consult, route, parts.redact, spending, database, workers)
+        after.append(titling.after)
     return after
 
 
