@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent_service.curation.reports import Report
 from agent_service.skills.files import SkillFiles
-from agent_service.skills.usage import moment, timestamp
+from agent_service.skills.usage import Count, moment, timestamp
 from services.errors import FailedPrecondition
 from services.leases import EPOCHS
 from services.validation import json_object, lenient
@@ -27,7 +27,7 @@ class CuratorState(Struct, frozen=True):
     last_run_at: str = ""
     """When it last ran, or was first looked at; empty is never."""
     last_run_duration_seconds: float = 0.0
-    run_count: Annotated[int, Meta(ge=0)] = 0
+    run_count: Count = 0
     last_run_summary: str = ""
     last_run_summary_shown_at: str | None = None
     """When a person was told of the last run; None is not yet."""

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from agent_service.skills.document import BadSkill
@@ -21,14 +21,18 @@ class SkillState(StrEnum):
     ARCHIVED = "archived"
 
 
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""As the wire can carry it."""
+
+
 class Usage(Struct, frozen=True):
     """What is known of one skill's use; times are ISO 8601 in UTC, or None."""
 
     created_by: str | None = None
     """`agent`, or None where a person made it or it came with Hermes."""
-    use_count: int = 0
-    view_count: int = 0
-    patch_count: int = 0
+    use_count: Count = 0
+    view_count: Count = 0
+    patch_count: Count = 0
     last_used_at: str | None = None
     last_viewed_at: str | None = None
     last_patched_at: str | None = None

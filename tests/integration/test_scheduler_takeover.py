@@ -213,23 +213,3 @@ async def test_an_owner_that_was_taken_over_writes_nothing(replicas: Replicas, w
         partial(claims.claim, holder=early, firings=[(job, firing)], now=due, room=9)
     )
     assert again.runs == ()
-
-
-async def test_the_row_of_a_due_time_is_claimed_once_even_if_the_job_is_set_back(
-    replicas: Replicas, wire: Wire
-) -> None:
-    first = await replicas.start()
-    await first.create("x", "every 1m")
-    await first.passes()
-    (run,) = await first.finished("x")
-    database = await replicas.database()
-    job = await first.catalog.get("default", "x")
-    await database.write(
-        lambda connection: connection.execute(
-            metadata.tables["job"].update().values(next_run_at=run.scheduled_for)
-        )
-    )
-    await first.look()
-    while (await first.catalog.get("default", "x")).next_run_at != job.next_run_at:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    assert [each.id for each in await first.claimed("x")] == [run.id]

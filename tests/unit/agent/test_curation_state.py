@@ -3,6 +3,7 @@
 import pytest
 
 from agent_service.curation.state import CuratorState
+from agent_service.skills.usage import Usage
 from services.validation import lenient
 
 
@@ -12,6 +13,12 @@ from services.validation import lenient
 )
 def test_an_epoch_that_no_run_has_had_is_none(told: object, epoch: int) -> None:
     assert lenient({"last_run_epoch": told}, CuratorState).last_run_epoch == epoch
+
+
+@pytest.mark.parametrize("told", [2**63, 10**30, -1])
+def test_a_count_that_the_wire_cannot_carry_is_none(told: int) -> None:
+    assert lenient({"run_count": told}, CuratorState).run_count == 0
+    assert lenient({"use_count": told, "view_count": 3}, Usage) == Usage(view_count=3)
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "x"])
