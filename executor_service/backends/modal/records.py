@@ -1,6 +1,6 @@
 """What is remembered on disk of boxes that Modal runs: what their tags may not or cannot hold.
 
-One file a box, in a folder of its owner only. It is written before Modal is asked for the box and
+One file a box, readable by its owner only. It is written before Modal is asked for the box and
 removed when the box has ended, so that no box of ours lives without one. Everything here blocks
 for a moment.
 """
@@ -38,8 +38,9 @@ class Records:
         if not _KEY.fullmatch(record.key):
             raise ValueError(f"{record.key!r} cannot be the key of a box")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._file(record.key).open("xb") as file:
-            file.write(json.encode(record))
+        file = self._file(record.key)
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_bytes(json.encode(record))
 
     def load(self, key: str) -> Record | None:
         """A box that is remembered; one whose file is not whole was never asked for."""
