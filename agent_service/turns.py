@@ -168,14 +168,14 @@ class Turns:
     ) -> ApprovalInfo:
         """Take a person's decision; the turn goes on once nothing else is undecided."""
         now = self._clock.now()
-        resolved = await self._database.write(
+        info, is_new = await self._database.write(
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
         )
         self._wake.set()
-        if resolved.is_new:
-            self._metrics.decided(resolved.approval, decision, now)
-            _note_decision(resolved.approval)
-        return resolved.approval
+        if is_new:
+            self._metrics.decided(info, decision, now)
+            _note_decision(info)
+        return info
 
     async def answer(self, given: Answer) -> ApprovalInfo:
         """Take a person's answer; the turn goes on once it waits for nothing else."""

@@ -38,13 +38,6 @@ class ApprovalInfo(Struct, frozen=True):
     """Where they have."""
 
 
-class Resolved(Struct, frozen=True):
-    """A decision, and whether it was taken just now."""
-
-    approval: ApprovalInfo
-    is_new: bool
-
-
 class Answer(Struct, frozen=True):
     """What a person answers in words, and to what."""
 
@@ -154,8 +147,11 @@ def resolve(
     decision: Decision,
     decided_by: str,
     now: datetime,
-) -> Resolved:
-    """Decide; the same decision again is no error, another one is FailedPrecondition."""
+) -> tuple[ApprovalInfo, bool]:
+    """Decide; the same decision again is no error, another one is FailedPrecondition.
+
+    Returns what is decided, and whether it was just now.
+    """
     row = conn.execute(_BY_ID, {"id": approval_id}).one_or_none()
     if row is None or (profile is not None and row.profile != profile):
         raise NotFound(f"there is no approval {approval_id}")
@@ -173,7 +169,7 @@ def resolve(
     if is_new and for_longer:
         session_id = decided.session_id if decision is Decision.SESSION else ""
         put_grant(conn, row.profile, session_id, (decided.tool, row.binding), decided_by)
-    return Resolved(decided, is_new)
+    return decided, is_new
 
 
 def answer(conn: Connection, given: Answer, now: datetime) -> ApprovalInfo:
