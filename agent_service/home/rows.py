@@ -22,7 +22,6 @@ from agent_service.home.base import (
 )
 from agent_service.skills.rows import LOCKED
 from agent_service.storage import profile_files as files
-from agent_service.storage.profile_files import NS
 from agent_service.storage.profile_locks import RowLocks
 from services.clock import Clock
 from services.database import Database
@@ -107,9 +106,9 @@ class RowHomes:
         return [await stack.enter_async_context(self._locks.held(*name)) for name in names]
 
     def _place(self, conn: Connection, wanted: Mapping[tuple[str, str], _File]) -> None:
-        now_ns = int(self._clock.now().timestamp() * NS)
+        now = self._clock.now()
         for (profile, path), file in wanted.items():
-            files.put(conn, profile, path, file.data, now_ns, file.mode)
+            files.put(conn, profile, path, file.data, now, file.mode)
 
 
 def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOut]]:

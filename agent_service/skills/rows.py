@@ -8,7 +8,6 @@ from sqlalchemy import Connection
 
 from agent_service.skills.files import MAX_DEPTH, MAX_FILES, FileFact, FileRefused, LibraryBusy
 from agent_service.storage import profile_files as files
-from agent_service.storage.profile_files import NS
 from agent_service.storage.profile_locks import RowLocks
 from services.clock import Clock
 from services.database import Database
@@ -67,12 +66,12 @@ class RowSkillFiles:
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace or make the file."""
-        place, now_ns = self._placed(path), self._now_ns()
+        place, now = self._placed(path), self._clock.now()
 
         def write(conn: Connection) -> None:
             if problem := files.obstacle(conn, self._profile, place):
                 raise FileRefused(f"{path} cannot be written: {problem}")
-            files.put(conn, self._profile, place, data, now_ns)
+            files.put(conn, self._profile, place, data, now)
 
         await self._write(write)
 
@@ -83,7 +82,7 @@ class RowSkillFiles:
 
     async def move(self, source: str, target: str) -> None:
         """Give a folder another place."""
-        left, right, now_ns = self._placed(source), self._placed(target), self._now_ns()
+        left, right, now = self._placed(source), self._placed(target), self._clock.now()
 
         def move(conn: Connection) -> None:
             moved = files.all_of(conn, self._profile, f"{left}/")
@@ -95,7 +94,7 @@ class RowSkillFiles:
                 raise FileRefused(f"{target} is there already")
             for each in moved:
                 inner = each.path.removeprefix(left)
-                files.move(conn, self._profile, each.path, right + inner, now_ns)
+                files.move(conn, self._profile, each.path, right + inner, now)
 
         await self._write(move)
 
@@ -123,9 +122,6 @@ class RowSkillFiles:
             return fn(conn)
 
         return await self._database.write(fenced)
-
-    def _now_ns(self) -> int:
-        return int(self._clock.now().timestamp() * NS)
 
     def _placed(self, path: str) -> str:
         if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path:

@@ -5,6 +5,7 @@ Functions take the connection of a transaction.
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -59,10 +60,10 @@ def _facts(conn: Connection, which: sa.ColumnElement[bool]) -> Sequence[Fact]:
 
 
 def put(
-    conn: Connection, profile: str, path: str, data: bytes, now_ns: int, mode: int | None = None
+    conn: Connection, profile: str, path: str, data: bytes, now: datetime, mode: int | None = None
 ) -> None:
     """Write a file, which keeps its permissions unless it gets others."""
-    before = fact_of(conn, profile, path)
+    before, now_ns = fact_of(conn, profile, path), _ns(now)
     row = {
         "profile": profile,
         "path": path,
@@ -79,10 +80,10 @@ def remove(conn: Connection, profile: str, path: str) -> None:
     conn.execute(sa.delete(profile_file).where(_is_file(profile, path)))
 
 
-def move(conn: Connection, profile: str, path: str, target: str, now_ns: int) -> None:
+def move(conn: Connection, profile: str, path: str, target: str, now: datetime) -> None:
     """Give a file another path."""
     file = sa.update(profile_file).where(_is_file(profile, path))
-    conn.execute(file.values(path=target, modified_at_ns=now_ns))
+    conn.execute(file.values(path=target, modified_at_ns=_ns(now)))
 
 
 def profiles(conn: Connection) -> Sequence[str]:
@@ -101,7 +102,8 @@ def obstacle(conn: Connection, profile: str, path: str) -> str:
     return f"{path} is a folder" if all_of(conn, profile, f"{path}/") else ""
 
 
-NS = 1_000_000_000
+def _ns(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000_000)
 
 
 class RowProfiles:
@@ -129,12 +131,10 @@ class RowProfiles:
         async with self._locks.held(named, name) as lease:
 
             async def write(data: bytes) -> None:
-                now_ns = int(self._clock.now().timestamp() * NS)
-
                 def fenced(conn: Connection) -> None:
                     # Who held it for so long that somebody else has it now writes nothing.
                     self._locks.fence(conn, lease)
-                    put(conn, named, name, data, now_ns)
+                    put(conn, named, name, data, self._clock.now())
 
                 await self._database.write(fenced)
 
