@@ -42,9 +42,9 @@ class ForgetfulExecutor(sandbox_pb2_grpc.SandboxServiceServicer, exec_pb2_grpc.E
         opening = await anext(request_iterator)
         sandbox_id = opening.start.lease.sandbox_id or opening.open.lease.sandbox_id
         if sandbox_id in self.started:
-            await _fail(context, SandboxLost("the box is gone"))
+            await fail(context, SandboxLost("the box is gone"))
         self.started.append(sandbox_id)
-        await _fail(context, ServiceUnavailable("the connection was cut"))
+        await fail(context, ServiceUnavailable("the connection was cut"))
 
 
 @asynccontextmanager
@@ -61,7 +61,8 @@ async def forgetful_executor(address: Address) -> AsyncGenerator[ForgetfulExecut
     await server.stop(None)
 
 
-async def _fail(context: _Context, error: HermesError) -> None:
+async def fail(context: _Context, error: HermesError) -> None:
+    """End a call as a service does."""
     status = to_status(error)
     details = ((DETAILS_KEY, status.SerializeToString()),)
     await context.abort(error.reason.status, status.message, details)

@@ -16,6 +16,8 @@ import grpc.aio
 from hermes.agent.v1 import turn_event_pb2 as events
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.common.v1 import error_pb2
+from services.errors import AlreadyExists
+from tests.fakes.executor import fail
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -68,7 +70,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         self.start_calls[request.turn_id] += 1
         known = self.requests.get(request.turn_id)
         if known is not None and known != request:
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "another turn has this id")
+            await fail(context, AlreadyExists("another turn has this id"))
         async with self._changed:
             self.requests[request.turn_id] = request
             self._changed.notify_all()

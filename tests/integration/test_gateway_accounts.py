@@ -136,6 +136,22 @@ async def test_what_was_being_sent_is_finished_by_the_platforms_rule(
         await until(lambda: platform.texts("5") == expected)
 
 
+async def test_a_turn_that_began_unheard_is_not_begun_again_by_who_asks_otherwise(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    agent.turns.tells_nobody = True
+    async with replica(database, platform, agent):
+        platform.say("5", "answer one")
+        (turn_id,) = await agent.turns.started(1)
+    agent.turns.tells_nobody = False
+    agent.turns.requests[turn_id].model = "of the settings before"
+    async with replica(database, platform, agent):
+        await until(lambda: platform.texts("5") == ["one"])
+    assert list(agent.turns.requests) == [turn_id]
+    assert agent.turns.start_calls[turn_id] == 2
+
+
 async def test_messages_of_a_chat_are_begun_in_order(database: Database, agent: Agent) -> None:
     platform = MemoryPlatform()
     agent.turns.unreachable = True
