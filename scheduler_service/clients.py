@@ -193,9 +193,7 @@ class AgentClient:
             return self._turns.WatchTurn(request)
 
         try:
-            watching = resume(
-                open_call, _ends_turn, passes=lambda error: error.code() not in _FINAL
-            )
+            watching = resume(open_call, _ends_turn, passes=_may_pass)
             async with aclosing(watching) as responses:
                 async for response in responses:
                     if _ends_turn(response):
