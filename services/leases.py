@@ -22,6 +22,7 @@ from sqlalchemy import bindparam
 
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Prepared, db_now
+from services.database.sql import UtcTime, required
 from services.errors import StaleEpoch
 from services.ids import new_id
 
@@ -33,6 +34,15 @@ _AT_ONCE = 500  # ids in one statement
 
 class Fenced(StaleEpoch):
     """A later owner has taken over, so nothing was written."""
+
+
+def lease_columns() -> list[sa.Column[Any]]:
+    """The columns of a row that owners hold; `version` grows with every write."""
+    return [
+        sa.Column("owner", sa.String(200)),
+        *required(sa.BigInteger, "epoch", "version"),
+        sa.Column("lease_until", UtcTime),
+    ]
 
 
 class Owner(Struct, frozen=True):

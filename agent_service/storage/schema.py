@@ -22,7 +22,8 @@ from agent_service.models.base import ToolCall
 from agent_service.requests import TurnRequest
 from agent_service.usage import Usage
 from agent_service.watched import Progress, Watched
-from services.database.sql import Encoded, UtcTime, partial_index
+from services.database.sql import Encoded, UtcTime, partial_index, required
+from services.leases import lease_columns
 
 metadata = MetaData()
 
@@ -46,9 +47,7 @@ session = Table(
     Column("id", String(128), primary_key=True),
     Column("profile", String(64), nullable=False),
     Column("platform", String(32), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("system_prompt", Text, nullable=False),
-    Column("workdir", Text, nullable=False),
+    *required(Text, "title", "system_prompt", "workdir"),
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", Encoded(Usage), nullable=False),
@@ -56,8 +55,7 @@ session = Table(
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),
-    Column("created_at", UtcTime, nullable=False),
-    Column("updated_at", UtcTime, nullable=False),
+    *required(UtcTime, "created_at", "updated_at"),
     Index("session_by_use", "profile", "updated_at"),
     Index("session_by_parent", "parent_session_id"),
 )
@@ -72,13 +70,9 @@ turn = Table(
     Column("id", String(128), primary_key=True),
     Column("profile", String(64), nullable=False),
     Column("session_id", String(128), ForeignKey("session.id"), nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("owner", String(200)),
+    *required(String(16), "kind", "state"),
+    *lease_columns(),
     Column("owner_endpoint", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("lease_until", UtcTime),
     Column("attempt", Integer, nullable=False),
     Column("stuck_at", BigInteger, nullable=False),
     Column("stuck_count", Integer, nullable=False),
@@ -113,8 +107,7 @@ message = Table(
     Column("sequence", BigInteger, primary_key=True),
     Column("turn_id", String(128), nullable=False),
     Column("role", String(12), nullable=False),
-    Column("content", Text, nullable=False),
-    Column("reasoning", Text, nullable=False),
+    *required(Text, "content", "reasoning"),
     Column("created_at", UtcTime, nullable=False),
 )
 """`content` is the JSON of the message as it is sent, so that a replay is byte-identical."""
@@ -144,8 +137,7 @@ approval = Table(
     Column("decided_by", Text, nullable=False),
     Column("answer", Text, nullable=False, server_default=""),
     Column("answer_id", String(200), nullable=False, server_default=""),
-    Column("created_at", UtcTime, nullable=False),
-    Column("expires_at", UtcTime, nullable=False),
+    *required(UtcTime, "created_at", "expires_at"),
     Column("requester", String(200), nullable=False, server_default=""),
     Column("platform", String(32), nullable=False, server_default=""),
     Index("approval_by_turn", "turn_id"),
@@ -202,9 +194,7 @@ memory_change = Table(
     Column("profile", String(64), nullable=False),
     Column("target", String(16), nullable=False),
     Column("turn_id", String(128), nullable=False),
-    Column("by", Text, nullable=False),
-    Column("before", Text, nullable=False),
-    Column("after", Text, nullable=False),
+    *required(Text, "by", "before", "after"),
     Column("made", Boolean, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Index("memory_change_by_time", "profile", "created_at", "key"),
@@ -240,10 +230,8 @@ review = Table(
         primary_key=True,
     ),
     Column("turn_id", String(128), nullable=False, unique=True),
-    Column("parent_session_id", String(128), nullable=False),
-    Column("parent_turn_id", String(128), nullable=False),
-    Column("through", BigInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
+    *required(String(128), "parent_session_id", "parent_turn_id"),
+    *required(BigInteger, "through", "revision"),
     Column("is_told", Boolean, nullable=False),
     Index("review_untold", "is_told"),
 )
@@ -261,10 +249,8 @@ undone_message = Table(
     Column("sequence", BigInteger, primary_key=True),
     Column("turn_id", String(128), nullable=False),
     Column("role", String(12), nullable=False),
-    Column("content", Text, nullable=False),
-    Column("reasoning", Text, nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("undone_at", UtcTime, nullable=False),
+    *required(Text, "content", "reasoning"),
+    *required(UtcTime, "created_at", "undone_at"),
 )
 """Messages as they were. `undo_id` is what took them back, such as the id of the turn that says
 their question again; their sequences may have been given to others since."""
@@ -279,13 +265,10 @@ model_usage = Table(
     Column("day", String(10), primary_key=True),
     Column("profile", String(64), nullable=False),
     Column("job_id", String(128), nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("cache_write_tokens", BigInteger, nullable=False),
-    Column("reasoning_tokens", BigInteger, nullable=False),
-    Column("cost_micro_usd", BigInteger, nullable=False),
-    Column("call_count", BigInteger, nullable=False),
+    *required(
+        *(BigInteger, "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+        *("reasoning_tokens", "cost_micro_usd", "call_count"),
+    ),
     Index("model_usage_by_day", "profile", "day"),
     partial_index("model_usage_by_job", "profile", "job_id", where=text("job_id <> ''")),
 )
@@ -300,10 +283,7 @@ watched_command = Table(
     Column("watched", Encoded(Watched), nullable=False),
     Column("progress", Encoded(Progress), nullable=False),
     Column("notice", Text, nullable=False),
-    Column("owner", String(200)),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("lease_until", UtcTime),
+    *lease_columns(),
     Column("created_at", UtcTime, nullable=False),
     Index("watched_command_by_session", "session_id"),
 )
@@ -316,8 +296,7 @@ budget_limit = Table(
     Column("profile", String(64), primary_key=True),
     Column("scope", String(8), primary_key=True),
     Column("scope_id", String(128), primary_key=True),
-    Column("micro_usd", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
+    *required(BigInteger, "micro_usd", "tokens"),
 )
 """`scope_id` is empty where every session, job or day of the profile has the limit; 0 is none."""
 
@@ -328,11 +307,9 @@ budget_reservation = Table(
     Column("name", String(64), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("profile", String(64), nullable=False),
-    Column("session_id", String(128), nullable=False),
-    Column("job_id", String(128), nullable=False),
+    *required(String(128), "session_id", "job_id"),
     Column("day", String(10), nullable=False),
-    Column("micro_usd", BigInteger, nullable=False),
-    Column("tokens", BigInteger, nullable=False),
+    *required(BigInteger, "micro_usd", "tokens"),
     Column("held_until", UtcTime),
     Index("budget_reservation_by_profile", "profile"),
 )
@@ -366,9 +343,6 @@ profile_lock = Table(
     "profile_lock",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("owner", String(200)),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("lease_until", UtcTime),
+    *lease_columns(),
 )
 """Who changes which file, `profile/path`, at the moment."""

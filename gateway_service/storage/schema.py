@@ -16,7 +16,8 @@ from sqlalchemy import (
     false,
 )
 
-from services.database.sql import UtcTime
+from services.database.sql import UtcTime, required
+from services.leases import lease_columns
 
 metadata = MetaData()
 
@@ -64,8 +65,7 @@ outbox = Table(
     Column("state", String(20), nullable=False),
     Column("uncertain", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("due_since", UtcTime, nullable=False),
-    Column("next_attempt_at", UtcTime, nullable=False),
+    *required(UtcTime, "due_since", "next_attempt_at"),
     Column("platform_message_id", String(64)),
     Column("last_error", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -97,10 +97,7 @@ account = Table(
     "account",
     metadata,
     Column("id", String(128), primary_key=True),
-    Column("owner", String(200)),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("lease_until", UtcTime),
+    *lease_columns(),
 )
 """Who polls an account of a platform, works on its inbox and sends its outbox."""
 
@@ -110,8 +107,7 @@ chat_session = Table(
     Column("profile", String(64), primary_key=True),
     Column("session_key", String(400), primary_key=True),
     Column("session_id", String(128), nullable=False),
-    Column("created_at", UtcTime, nullable=False),
-    Column("updated_at", UtcTime, nullable=False),
+    *required(UtcTime, "created_at", "updated_at"),
     Column("last_used_at", UtcTime),
     Column("busy_mode", String(16)),
     Column("ended_session_id", String(128)),

@@ -17,7 +17,8 @@ from sqlalchemy import (
 )
 
 from scheduler_service.jobs import OPEN_STATES
-from services.database.sql import UtcTime, partial_index
+from services.database.sql import UtcTime, partial_index, required
+from services.leases import lease_columns
 
 metadata = MetaData()
 
@@ -29,8 +30,7 @@ job = Table(
     # What its runs do.
     Column("kind", String(16), nullable=False, server_default="agent"),
     # What people say of it, and when it is due, as JSON.
-    Column("spec", Text, nullable=False),
-    Column("schedule", Text, nullable=False),
+    *required(Text, "spec", "schedule"),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),
@@ -69,14 +69,10 @@ run = Table(
     Column("scheduled_for", UtcTime, nullable=False),
     Column("state", String(16), nullable=False),
     # Nobody owns a run that has ended or that its owner has let go of.
-    Column("owner", String(200)),
-    Column("epoch", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("lease_until", UtcTime),
+    *lease_columns(),
     Column("claimed_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
-    Column("output", Text, nullable=False),
-    Column("error", Text, nullable=False),
+    *required(Text, "output", "error"),
     Column("attempt", BigInteger, nullable=False, server_default="1"),
     Column("not_before", UtcTime),
     Column("started_at", UtcTime),

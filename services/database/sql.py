@@ -57,6 +57,13 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
 
+def required(
+    kind: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]], *names: str
+) -> list[sa.Column[Any]]:
+    """Columns of one type that always have a value."""
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
 class Encoded(sa.types.TypeDecorator[Any]):
     """A msgspec Struct, or a union of tagged ones, as a whole, kept as JSON."""
 
