@@ -4,14 +4,17 @@ A backend makes boxes, opens a byte stream to the supervisor in a box, and destr
 knows nothing of commands, sessions or leases: `executor_service.link` speaks those over the stream.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from executor_service.egress.policy import NetworkMode
+
+_T = TypeVar("_T")
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -196,3 +199,16 @@ class Backend(Protocol):
     async def close(self) -> None:
         """Release what this object holds; the boxes live on."""
         ...
+
+
+async def made(making: Coroutine[Any, Any, _T], destroy: Callable[[_T], Awaitable[None]]) -> _T:
+    """The box; if the caller is cancelled it is made to its end all the same, and destroyed."""
+    box = asyncio.ensure_future(making)
+    try:
+        return await asyncio.shield(box)
+    except asyncio.CancelledError:
+        # A thread or a machine goes on whatever becomes of us; what it makes must not be left.
+        await asyncio.wait([box])
+        if not box.exception():
+            await destroy(box.result())
+        raise

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from executor_service.backends.base import Box, BoxSpec, WorkspacePlace
-from executor_service.backends.making import made
+from executor_service.backends.base import Box, BoxSpec, WorkspacePlace, made
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
 

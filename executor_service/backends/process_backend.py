@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits
+from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits, made
 from executor_service.backends.cgroups import Cgroups
-from executor_service.backends.making import made
 from executor_service.backends.process_boxes import BOX_USER, Order, Started
 from executor_service.backends.process_records import (
     ProcessMark,

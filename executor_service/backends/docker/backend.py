@@ -27,6 +27,7 @@ from executor_service.backends.base import (
     Isolation,
     labelled_box,
     labels_of,
+    made,
 )
 from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
 from executor_service.backends.docker import probe as docker_probe
@@ -37,7 +38,6 @@ from executor_service.backends.docker.sockets import BIRTH_SOCKET, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
-from executor_service.backends.making import made
 from executor_service.config import DockerConfig
 from executor_service.errors import (
     BackendUnavailable,

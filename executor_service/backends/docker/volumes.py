@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits
+from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits, made
 from executor_service.backends.bridge import PYTHON, read_all
 from executor_service.backends.docker.container import Walls, volume_mount, volume_of
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
-from executor_service.backends.making import made
 from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken

@@ -6,7 +6,7 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 from http import HTTPStatus
 
-from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, made
 from executor_service.backends.bridge import BRIDGE, greeted
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes import probe as kubernetes_probe
@@ -30,7 +30,6 @@ from executor_service.backends.kubernetes.status import (
 from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.backends.kubernetes.watch import PodWatch
-from executor_service.backends.making import made
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,
