@@ -103,10 +103,13 @@ class Claim(Struct, frozen=True):
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
 
-    def next_network(self, policy: NetworkPolicy) -> NetworkPolicy:
-        """A policy as the one that follows this."""
-        before = 0 if self.network is None else self.network.generation
-        return replace(policy, generation=before + 1)
+    def next_network(self, wanted: NetworkPolicy | None) -> NetworkPolicy | None:
+        """The policy of the next owner: the next generation if it allows something else."""
+        has = self.network
+        if wanted is None or has is None:
+            return wanted or has
+        changes = (wanted.mode, wanted.rules) != (has.mode, has.rules)
+        return replace(wanted, generation=has.generation + changes)
 
 
 class Exit(Struct, frozen=True):

@@ -253,38 +253,28 @@ class Leases:
         """Gives a sandbox to a new owner, or to the same one that asks again."""
         live, claim = sandbox.box(), sandbox.claim
         sandbox.use()
+        has = claim.network
+        template = self._templates.of(live.box)
         if claim.request_id != wish.request_id:
+            network = claim.next_network(wish.network)
+            if network != has:
+                _check_network(template.capabilities, network)
             claim = replace(
                 claim,
                 epoch=claim.epoch + 1,
                 request_id=wish.request_id,
                 lifetimes=_lifetimes(wish, claim.lifetimes),
+                network=network,
             )
             await self._journal.put_claim(claim)
             sandbox.claim = claim
         if live.is_lost:
             raise SandboxLost(f"the box of sandbox {claim.sandbox_id} is gone")
         live.epoch = claim.epoch
-        if wish.network is not None and not wish.network.same_as(claim.network):
-            await self._replace_network(sandbox, wish.network)
+        if claim.network is not None and claim.network != has:
+            await live.connect(claim.network, template.networks)
         token = self._journal.lease_token(claim.sandbox_id, claim.epoch)
         return Grant(sandbox, token, Launch.RESUMED)
-
-    async def set_network(self, sandbox: Sandbox, policy: NetworkPolicy) -> NetworkPolicy:
-        """Replaces what it may reach; fails with SandboxLost or BackendUnavailable."""
-        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
-            return await self._replace_network(sandbox, policy)
-
-    async def _replace_network(self, sandbox: Sandbox, policy: NetworkPolicy) -> NetworkPolicy:
-        live = sandbox.box()
-        template = self._templates.of(live.box)
-        _check_network(template.capabilities, policy)
-        policy = sandbox.claim.next_network(policy)
-        claim = replace(sandbox.claim, network=policy)
-        await self._journal.put_claim(claim)
-        sandbox.claim = claim
-        await live.connect(policy, template.networks)
-        return policy
 
     def _lock(self, session: tuple[str, str]) -> asyncio.Lock:
         lock = self._locks.get(session)

@@ -123,10 +123,6 @@ class NetworkPolicy(Struct, frozen=True):
             return target.port == 443
         return target.port == 443 or target.port not in rule.ports
 
-    def same_as(self, other: "NetworkPolicy | None") -> bool:
-        """Whether both allow the same."""
-        return other is not None and (self.mode, self.rules) == (other.mode, other.rules)
-
 
 def host_of(text: str) -> str:
     """A host in its one form; ValueError for what is neither a name nor an address."""

@@ -86,15 +86,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         await self._leases.release(self._leases.prove(proof(request.lease, request.profile)))
         return sandbox_pb2.ReleaseSandboxResponse()
 
-    async def SetNetworkPolicy(
-        self, request: sandbox_pb2.SetNetworkPolicyRequest, context: Context
-    ) -> sandbox_pb2.SetNetworkPolicyResponse:
-        """Replaces what a sandbox may reach."""
-        wanted = _policy("policy", request.policy)
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
-        applied = await self._leases.set_network(sandbox, wanted)
-        return sandbox_pb2.SetNetworkPolicyResponse(generation=applied.generation)
-
     async def GetSandbox(
         self, request: sandbox_pb2.GetSandboxRequest, context: Context
     ) -> sandbox_pb2.GetSandboxResponse:
@@ -145,9 +136,7 @@ def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
             total_s=seconds("max_ttl", request.max_ttl, 0, _LONGEST_LIFE_S),
         ),
         wait_s=seconds("wait", request.wait, _DEFAULT_WAIT_S, _LONGEST_WAIT_S),
-        network=_policy("network_policy", request.network_policy)
-        if request.network_policy.mode
-        else None,
+        network=_policy(request.network_policy) if request.network_policy.mode else None,
     )
 
 
@@ -220,15 +209,14 @@ def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
     return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)
 
 
-def _policy(field: str, wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
+def _policy(wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
     """The policy that a request asks for; fails with InvalidArgument."""
     mode = enum_word(network_pb2.NetworkMode.DESCRIPTOR, wire.mode)
     try:
-        if mode not in tuple(NetworkMode):
-            raise ValueError("a mode is wanted")  # noqa: TRY301 - a wish like the others
         return NetworkPolicy(NetworkMode(mode), tuple(map(_rule, wire.rules)))
     except ValueError as error:
-        raise InvalidArgument(f"{field}: {error}", fields={field: str(error)}) from error
+        fields = {"network_policy": str(error)}
+        raise InvalidArgument(f"network_policy: {error}", fields=fields) from error
 
 
 def _rule(wire: network_pb2.NetworkRule) -> Rule:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -51,12 +52,11 @@ async def fetch(client: Client, lease: sandbox_pb2.Lease, world: World, *urls: s
 
 
 async def replace(
-    client: Client, lease: sandbox_pb2.Lease, policy: network_pb2.NetworkPolicy
-) -> int:
-    request = sandbox_pb2.SetNetworkPolicyRequest(
-        lease=lease, profile=client.profile, policy=policy
-    )
-    return (await client.sandboxes.SetNetworkPolicy(request)).generation
+    client: Client, policy: network_pb2.NetworkPolicy, session: str = "session"
+) -> tuple[sandbox_pb2.Lease, int]:
+    """The lease of the session's next owner, and the generation of its policy."""
+    acquired = await client.acquire(session, network_policy=policy)
+    return acquired.lease, acquired.sandbox.network_policy.generation
 
 
 async def policy_of(client: Client, lease: sandbox_pb2.Lease) -> network_pb2.NetworkPolicy:
@@ -90,28 +90,30 @@ async def test_a_sandbox_has_no_network_unless_it_is_given_one(
 async def test_a_policy_is_replaced_as_a_whole(settings: Settings, world: World) -> None:
     url = world.http("good.test")
     async with serving(settings, world.gate()) as executor, executor.client() as client:
-        acquired = await client.acquire("session", network_policy=allow(world, "good.test"))
-        lease = acquired.lease
-        assert acquired.sandbox.network_policy.generation == 1
-        assert await replace(client, lease, allow(world, "evil.test")) == 2
+        _, generation = await replace(client, allow(world, "good.test"))
+        assert generation == 1
+        lease, generation = await replace(client, allow(world, "evil.test"))
+        assert generation == 2
         assert await fetch(client, lease, world, url) == ["403"]
         assert (await policy_of(client, lease)).rules[0].host == "evil.test"
-        # The session's next owner changes nothing, or gives another.
-        lease = (await client.acquire("session")).lease
-        assert (await policy_of(client, lease)).generation == 2
-        lease = (await client.acquire("session", network_policy=allow(world, "good.test"))).lease
-        assert (await policy_of(client, lease)).generation == 3
+        # A next owner that gives no policy, or the same, changes nothing.
+        for same in (network_pb2.NetworkPolicy(), allow(world, "evil.test")):
+            lease, generation = await replace(client, same)
+            assert (generation, (await policy_of(client, lease)).generation) == (2, 2)
+        lease, generation = await replace(client, allow(world, "good.test"))
+        assert (generation, (await policy_of(client, lease)).generation) == (3, 3)
         assert await fetch(client, lease, world, url) == [FRIENDLY]
-        assert await replace(client, lease, network_pb2.NetworkPolicy(mode=NONE)) == 4
+        lease, generation = await replace(client, network_pb2.NetworkPolicy(mode=NONE))
+        assert generation == 4
         assert "proxy" not in (await client.output(lease, "env")).lower()
 
 
 async def test_a_policy_outlives_the_executor(settings: Settings, world: World) -> None:
     url = world.https("good.test")
     async with Process(settings) as process, process.client() as client:
-        kept = (await client.acquire("kept", network_policy=allow(world, "good.test"))).lease
-        closed = (await client.acquire("closed", network_policy=allow(world, "good.test"))).lease
-        await replace(client, closed, network_pb2.NetworkPolicy(mode=NONE))
+        for session in ("kept", "closed"):
+            await replace(client, allow(world, "good.test"), session)
+        await replace(client, network_pb2.NetworkPolicy(mode=NONE), "closed")
         await process.kill()
     async with serving(settings, world.gate()) as executor, executor.client() as client:
         kept = (await client.acquire("kept")).lease
@@ -122,23 +124,16 @@ async def test_a_policy_outlives_the_executor(settings: Settings, world: World) 
         assert "proxy" not in (await client.output(closed, "env")).lower()
 
 
-async def test_wrong_policies_are_refused(settings: Settings, world: World) -> None:
+async def test_wrong_policies_are_refused(settings: Settings) -> None:
     policy, rule = network_pb2.NetworkPolicy, network_pb2.NetworkRule
     wrong = [
-        policy(),
+        policy(mode=cast("network_pb2.NetworkMode.ValueType", 99)),
         policy(mode=OPEN, rules=[rule(host="good.test")]),
         policy(mode=ALLOW_LIST, rules=[rule(host="good.test")] * 257),
     ]
-    async with serving(settings, world.gate()) as executor, executor.client() as client:
-        lease = (await client.acquire()).lease
+    async with serving(settings) as executor, executor.client() as client:
         for one in wrong:
-            assert await refused(replace(client, lease, one)) is Reason.INVALID_ARGUMENT
-        for one in wrong[1:]:
-            call = client.acquire(network_policy=one)
-            assert await refused(call) is Reason.INVALID_ARGUMENT
-        lease.token = "0" * 64
-        call = replace(client, lease, policy(mode=OPEN))
-        assert await refused(call) is Reason.LEASE_INVALID
+            assert await refused(replace(client, one)) is Reason.INVALID_ARGUMENT
 
 
 async def test_templates_have_policies_of_their_own(tmp_path: Path, world: World) -> None:
@@ -209,12 +204,14 @@ async def test_commands_with_the_machine_s_network_are_held_to_nothing(
         for mode in (NONE, OPEN):
             call = client.acquire(network_policy=network_pb2.NetworkPolicy(mode=mode))
             assert await refused(call) is Reason.BACKEND_UNAVAILABLE
-        acquired = await client.acquire()
+        acquired = await client.acquire("session")
         assert not acquired.sandbox.HasField("network_policy")
         url = f"http://{FRIENDLY}:{world.http_port}/"
         assert await fetch(client, acquired.lease, world, url) == [FRIENDLY]
-        call = replace(client, acquired.lease, network_pb2.NetworkPolicy(mode=NONE))
+        call = replace(client, network_pb2.NetworkPolicy(mode=NONE))
         assert await refused(call) is Reason.BACKEND_UNAVAILABLE
+        # What is refused takes nothing from the owner.
+        assert await fetch(client, acquired.lease, world, url) == [FRIENDLY]
 
 
 async def configured(home: Path, text: str) -> Settings:

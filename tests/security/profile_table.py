@@ -131,7 +131,6 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
     ),
     ("executor.FileService/RemovePath", _NOTE),
     ("executor.SandboxService/AcquireSandbox", {"request_id": "$request"}),
-    ("executor.SandboxService/SetNetworkPolicy", {"policy": {"mode": "NETWORK_MODE_NONE"}}),
     (
         "executor.WorkspaceService/ForkWorkspace",
         {"request_id": "bob-$request", "source_id": "$workspace_id"},

@@ -358,8 +358,10 @@ class AcquireSandboxRequest(_message.Message):
     @_builtins.property
     def network_policy(self) -> _network_pb2.NetworkPolicy:
         """What the sandbox may reach; unset, or of no mode, means what its template says, and for a sandbox
-        that the session has already what that has. Fails with BACKEND_UNAVAILABLE where nothing can hold
-        the sandbox to it.
+        that the session has already what that has. Another policy replaces that one as a whole:
+        connections that it does not allow end before the call returns, and commands that start afterwards
+        know of it by their environment. Fails with BACKEND_UNAVAILABLE where nothing can hold the sandbox
+        to it.
         """
 
     def __init__(
@@ -559,62 +561,6 @@ class ReleaseSandboxResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleaseSandboxResponse: _TypeAlias = ReleaseSandboxResponse  # noqa: Y015
-
-@_typing.final
-class SetNetworkPolicyRequest(_message.Message):
-    """Request of SetNetworkPolicy."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LEASE_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
-    POLICY_FIELD_NUMBER: _builtins.int
-    profile: _builtins.str
-    """Whose sandbox it is; empty means "default"."""
-    @_builtins.property
-    def lease(self) -> Global___Lease:
-        """The lease of the sandbox."""
-
-    @_builtins.property
-    def policy(self) -> _network_pb2.NetworkPolicy:
-        """What it may reach from now on; its mode must be set."""
-
-    def __init__(
-        self,
-        *,
-        lease: Global___Lease | None = ...,
-        profile: _builtins.str = ...,
-        policy: _network_pb2.NetworkPolicy | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "policy", b"policy"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "policy", b"policy", "profile", b"profile"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SetNetworkPolicyRequest: _TypeAlias = SetNetworkPolicyRequest  # noqa: Y015
-
-@_typing.final
-class SetNetworkPolicyResponse(_message.Message):
-    """Response of SetNetworkPolicy."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GENERATION_FIELD_NUMBER: _builtins.int
-    generation: _builtins.int
-    """Which of the sandbox's policies this is, counted from 1."""
-    def __init__(
-        self,
-        *,
-        generation: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SetNetworkPolicyResponse: _TypeAlias = SetNetworkPolicyResponse  # noqa: Y015
 
 @_typing.final
 class GetSandboxRequest(_message.Message):

@@ -64,11 +64,6 @@ class SandboxServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxResponse.FromString,
                 _registered_method=True)
-        self.SetNetworkPolicy = channel.unary_unary(
-                '/hermes.executor.v1.SandboxService/SetNetworkPolicy',
-                request_serializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyResponse.FromString,
-                _registered_method=True)
         self.ListSandboxes = channel.unary_unary(
                 '/hermes.executor.v1.SandboxService/ListSandboxes',
                 request_serializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.ListSandboxesRequest.SerializeToString,
@@ -124,16 +119,6 @@ class SandboxServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SetNetworkPolicy(self, request, context):
-        """Replaces the whole policy of a sandbox's network: connections that the new one does not allow end
-        before this returns. Commands that start afterwards know of it by their environment. Idempotent
-        but for the generation. Fails with LEASE_INVALID, STALE_EPOCH, SANDBOX_LOST, INVALID_ARGUMENT, or
-        BACKEND_UNAVAILABLE where nothing can hold the sandbox to it.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ListSandboxes(self, request, context):
         """Lists a profile's sandboxes, the oldest first. Fails with PERMISSION_DENIED where somebody who is
         no operator asks for those of all profiles.
@@ -169,11 +154,6 @@ def add_SandboxServiceServicer_to_server(servicer, server):
                     servicer.GetSandbox,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxResponse.SerializeToString,
-            ),
-            'SetNetworkPolicy': grpc.unary_unary_rpc_method_handler(
-                    servicer.SetNetworkPolicy,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyResponse.SerializeToString,
             ),
             'ListSandboxes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListSandboxes,
@@ -321,33 +301,6 @@ class SandboxService:
             '/hermes.executor.v1.SandboxService/GetSandbox',
             hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_sandbox__pb2.GetSandboxResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SetNetworkPolicy(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.executor.v1.SandboxService/SetNetworkPolicy',
-            hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_sandbox__pb2.SetNetworkPolicyResponse.FromString,
             options,
             channel_credentials,
             insecure,

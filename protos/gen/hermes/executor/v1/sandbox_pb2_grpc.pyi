@@ -39,12 +39,6 @@ class SandboxServiceStub:
     """
     GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
     """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again)."""
-    SetNetworkPolicy: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.SetNetworkPolicyRequest, _sandbox_pb2.SetNetworkPolicyResponse]
-    """Replaces the whole policy of a sandbox's network: connections that the new one does not allow end
-    before this returns. Commands that start afterwards know of it by their environment. Idempotent
-    but for the generation. Fails with LEASE_INVALID, STALE_EPOCH, SANDBOX_LOST, INVALID_ARGUMENT, or
-    BACKEND_UNAVAILABLE where nothing can hold the sandbox to it.
-    """
     ListSandboxes: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ListSandboxesRequest, _sandbox_pb2.ListSandboxesResponse]
     """Lists a profile's sandboxes, the oldest first. Fails with PERMISSION_DENIED where somebody who is
     no operator asks for those of all profiles.
@@ -105,18 +99,6 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_sandbox_pb2.GetSandboxRequest, _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.GetSandboxResponse]:
         """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again)."""
-
-    @_abc_1.abstractmethod
-    def SetNetworkPolicy(
-        self,
-        request: _sandbox_pb2.SetNetworkPolicyRequest,
-        context: _aio.ServicerContext[_sandbox_pb2.SetNetworkPolicyRequest, _abc.Awaitable[_sandbox_pb2.SetNetworkPolicyResponse]],
-    ) -> _abc.Awaitable[_sandbox_pb2.SetNetworkPolicyResponse]:
-        """Replaces the whole policy of a sandbox's network: connections that the new one does not allow end
-        before this returns. Commands that start afterwards know of it by their environment. Idempotent
-        but for the generation. Fails with LEASE_INVALID, STALE_EPOCH, SANDBOX_LOST, INVALID_ARGUMENT, or
-        BACKEND_UNAVAILABLE where nothing can hold the sandbox to it.
-        """
 
     @_abc_1.abstractmethod
     def ListSandboxes(
