@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.config.tools import ToolsConfig
@@ -25,7 +26,7 @@ AGAIN_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Notices:
+class Notices(Struct, frozen=True):
     """Turns that say what has happened.
 
     While the session works, they join its work with the next results of its tools; else they are
@@ -33,18 +34,11 @@ class Notices:
     follow from what they tell, so that whoever tells it again finds the same turn.
     """
 
-    def __init__(
-        self,
-        turns: Callable[[], Turns],
-        toolsets: ToolsConfig,
-        messenger: Messenger,
-        clock: Clock,
-    ) -> None:
-        """Turns run tools, and this is for what tools begin, so that it gets them when needed."""
-        self._turns = turns
-        self._toolsets = toolsets
-        self._messenger = messenger
-        self._clock = clock
+    turns: Callable[[], Turns]
+    """Got when needed: turns run tools, and this is for what tools begin."""
+    toolsets: ToolsConfig
+    messenger: Messenger
+    clock: Clock
 
     async def tell(self, watched: Watched, news: News) -> None:
         """Tell a notice of a command, and return once nothing of it is left to do.
@@ -54,13 +48,13 @@ class Notices:
         turn_id = turn_id_of(watched.key, news.progress.told)
         request = replace(watched.request, turn_id=turn_id, text=news.text)
         # What was turned off meanwhile is off for it, too.
-        allowed = self._toolsets.of(request.profile, request.platform, request.toolsets)
+        allowed = self.toolsets.of(request.profile, request.platform, request.toolsets)
         try:
-            await self._turns().start(replace(request, allowed=allowed), None)
+            await self.turns().start(replace(request, allowed=allowed), None)
         except Draining:
             # Whoever watches the command next tells it.
             await asyncio.Event().wait()
-        finished = await self._turns().watching.ended(request.turn_id, request.profile)
+        finished = await self.turns().watching.ended(request.turn_id, request.profile)
         await self._deliver(request, finished)
 
     async def _deliver(self, request: TurnRequest, finished: TurnFinished) -> None:
@@ -70,11 +64,11 @@ class Notices:
         message = Message(request.turn_id, request.profile, target, text)
         while True:
             try:
-                await self._messenger.send(message)
+                await self.messenger.send(message)
             except NotSent as error:
                 _log.warning("the answer of turn %s is not sent: %s", request.turn_id, error)
             except SendingUnknown:
-                await self._clock.sleep(AGAIN_S)
+                await self.clock.sleep(AGAIN_S)
                 continue
             return
 

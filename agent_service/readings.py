@@ -4,6 +4,7 @@ import logging
 from collections import Counter as Counts
 from collections.abc import Awaitable, Callable, Collection
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.budget import Scope
@@ -29,32 +30,22 @@ FILES_EVERY = 6
 _log = logging.getLogger(__name__)
 
 
-class Readings:
+class Readings(Struct, frozen=True):
     """Looks things up."""
 
-    def __init__(
-        self,
-        database: Database,
-        spending: Spending,
-        memories: MemoryStore,
-        shelves: SkillShelves,
-        profiles: Callable[[], Awaitable[Collection[str]]],
-        gauges: Gauges,
-        clock: Clock,
-    ) -> None:
-        self._database = database
-        self._spending = spending
-        self._memories = memories
-        self._shelves = shelves
-        self._profiles = profiles
-        self._gauges = gauges
-        self._clock = clock
+    database: Database
+    spending: Spending
+    memories: MemoryStore
+    shelves: SkillShelves
+    profiles: Callable[[], Awaitable[Collection[str]]]
+    gauges: Gauges
+    clock: Clock
 
     async def run(self) -> None:
         """Do it until cancelled."""
         count = 0
         while True:
-            await self._clock.sleep(READ_S)
+            await self.clock.sleep(READ_S)
             try:
                 await self.read_database()
                 if count % FILES_EVERY == 0:
@@ -65,15 +56,15 @@ class Readings:
 
     async def read_database(self) -> None:
         """Show what the rows say."""
-        policy = self._spending.policy
-        day = self._spending.account("", "").day
+        policy = self.spending.policy
+        day = self.spending.account("", "").day
 
         def read(conn: Connection) -> tuple[Waiting, dict[Scope, float]]:
             return waiting(conn), dict(used_ratios(conn, policy, day))
 
-        found, ratios = await self._database.read(read)
-        gauges = self._gauges
-        gauges.waits(found, self._clock.now())
+        found, ratios = await self.database.read(read)
+        gauges = self.gauges
+        gauges.waits(found, self.clock.now())
         for scope in Scope:
             if scope in ratios:
                 gauges.budgets.labels(scope).set(ratios[scope])
@@ -84,11 +75,11 @@ class Readings:
         """Show how memories and skills are, of so many profiles as are kept at hand."""
         used = dict.fromkeys(Target, 0.0)
         states = Counts[SkillState](dict.fromkeys(SkillState, 0))
-        for profile in sorted(await self._profiles())[:PROFILES_KEPT]:
-            for memory in await self._memories.load(profile):
+        for profile in sorted(await self.profiles())[:PROFILES_KEPT]:
+            for memory in await self.memories.load(profile):
                 used[memory.target] = max(used[memory.target], memory.used_ratio)
-            states.update(await self._shelves.of(profile).states())
+            states.update(await self.shelves.of(profile).states())
         for target, ratio in used.items():
-            self._gauges.memories.labels(target).set(ratio)
+            self.gauges.memories.labels(target).set(ratio)
         for state, count in states.items():
-            self._gauges.skills.labels(state).set(count)
+            self.gauges.skills.labels(state).set(count)

@@ -5,6 +5,7 @@ import logging
 import time
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.calls import PendingCall, PendingScript
@@ -47,33 +48,27 @@ _SHOWN = "What the job's script has printed just now:"
 _log = logging.getLogger(__name__)
 
 
-class Scripts:
+class Scripts(Struct, frozen=True):
     """Runs the scripts of turns."""
 
-    def __init__(
-        self,
-        tool: Tool[ScriptArguments],
-        context: ContextFactory,
-        redactor: Redactor,
-        scanner: ThreatScanner,
-    ) -> None:
-        """`tool` judges what it runs; `scanner` looks through what a model is shown of it."""
-        self._tool = tool
-        self._context = context
-        self._redactor = redactor
-        self._scanner = scanner
+    tool: Tool[ScriptArguments]
+    """Judges what it runs."""
+    context: ContextFactory
+    redactor: Redactor
+    scanner: ThreatScanner
+    """Looks through what a model is shown."""
 
     async def run(self, turn: LiveTurn, pending: PendingScript) -> tuple[Fact, ...]:
         """Run a turn's script, or find it; returns what it comes to."""
         call, started = pending.call, time.monotonic()
         # That nobody can be asked is said to people, and not as it would be said to a model.
-        context = replace(self._context(turn, call, _unseen), unattended=None)
+        context = replace(self.context(turn, call, _unseen), unattended=None)
         if context.decision is not None and (told := _DECIDED.get(context.decision)):
             return _not_run(call, told, Reason.APPROVAL_REQUIRED)
         try:
-            result = await tried(self._tool, ScriptArguments(command=pending.script.text), context)
+            result = await tried(self.tool, ScriptArguments(command=pending.script.text), context)
         except ApprovalRequired as required:
-            subject = self._redactor.redact(required.subject)
+            subject = self.redactor.redact(required.subject)
             if turn.unattended in (None, Unattended.WAIT):
                 return (ApprovalNeeded(call, subject, required.binding),)
             return _not_run(call, _NOT_ALLOWED.format(subject=subject), Reason.APPROVAL_REQUIRED)
@@ -99,7 +94,7 @@ class Scripts:
         return replace(returned, notices=notices), Prompted(prompt)
 
     def _redacted(self, result: ToolResult) -> ToolResult:
-        redact = self._redactor.redact
+        redact = self.redactor.redact
         return replace(result, text=redact(result.text), beside=redact(result.beside))
 
     async def _prompt(
@@ -113,7 +108,7 @@ class Scripts:
             return asked, ()
         if (opening := context.place().opening) is not None:
             await taint(context.state, opening)
-        text, threats = await asyncio.to_thread(self._scanner.clean, printed, Source.SCRIPT)
+        text, threats = await asyncio.to_thread(self.scanner.clean, printed, Source.SCRIPT)
         parts = [asked, f"{_SHOWN}\n{fenced(text, SOURCE)}"]
         notices = (notice_of_blocked(threats, SOURCE),) if threats else ()
         if threats:

@@ -87,41 +87,32 @@ class Draft(Struct):
         self.tool = ""
 
 
-class Answers:
+class Answers(Struct, frozen=True):
     """Answers the messages of one account."""
 
-    def __init__(
-        self,
-        held: Held,
-        platform: Platform,
-        limiter: Limiter,
-        agent: AgentClient,
-        clock: Clock,
-        redactor: Redactor,
-    ) -> None:
-        self._held = held
-        self._platform = platform
-        self._limiter = limiter
-        self._agent = agent
-        self._clock = clock
-        self._redactor = redactor
+    held: Held
+    platform: Platform
+    limiter: Limiter
+    agent: AgentClient
+    clock: Clock
+    redactor: Redactor
 
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
         """What a chat is shown, and the outbox keeps: no secrets."""
-        return Content(self._redactor.redact(text), buttons)
+        return Content(self.redactor.redact(text), buttons)
 
     async def answer(self, order: TurnOrder, refusal: str = "") -> None:
         """Show a turn from wherever it is to its end, or why it could not be started."""
         with bind(turn_id=order.turn_id, session_id=order.session_id):
-            await until_answered(self._clock, "an answer", lambda: self._finish(order, refusal))
+            await until_answered(self.clock, "an answer", lambda: self._finish(order, refusal))
 
     async def _finish(self, order: TurnOrder, refusal: str) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
         answer = refusal or await self._follow(order)
-        limit = self._platform.traits.message_units - REPEAT_UNITS
-        said = self._redactor.redact(answer)
+        limit = self.platform.traits.message_units - REPEAT_UNITS
+        said = self.redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit))
-        now = self._clock.now()
+        now = self.clock.now()
 
         def write(conn: Connection) -> None:
             if not outbox.show(conn, order.turn_id, first, now):
@@ -131,10 +122,10 @@ class Answers:
             inbox.close(conn, order.turn_id, now)
             resets.answered(conn, order.profile, order.session_id, now)
 
-        await self._held.write(write, notify=OUTBOX)
+        await self.held.write(write, notify=OUTBOX)
 
     def _delivery(self, order: TurnOrder, delivery_id: str, *contents: Content) -> Delivery:
-        address = self._held.address(order.source)
+        address = self.held.address(order.source)
         return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
 
     async def _follow(self, order: TurnOrder) -> str:
@@ -152,7 +143,7 @@ class Answers:
         return answer
 
     async def _watch(self, order: TurnOrder, draft: Draft) -> str:
-        watching = self._agent.watch(
+        watching = self.agent.watch(
             order.turn_id, order.profile, max_deltas_per_second=DELTAS_PER_SECOND
         )
         async with aclosing(watching) as batches:
@@ -200,28 +191,28 @@ class Answers:
                 pass
 
     async def _ask(self, order: TurnOrder, question_id: str, content: Content) -> None:
-        question, now = self._delivery(order, question_id, content), self._clock.now()
-        await self._held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+        question, now = self._delivery(order, question_id, content), self.clock.now()
+        await self.held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
 
     async def _settle(self, question_id: str, text: str) -> None:
         """Show in the place of a question what came of it."""
-        content, now = self.content(text), self._clock.now()
-        await self._held.write(
+        content, now = self.content(text), self.clock.now()
+        await self.held.write(
             lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
         )
 
     async def _show(self, order: TurnOrder, draft: Draft) -> None:
         """Edit the placeholder and show that we are typing; whatever fails is left out."""
-        traits = self._platform.traits
+        traits = self.platform.traits
         to = Destination(order.source.chat_id, order.source.thread_id)
         seen, typing_at = "", 0.0
         while not draft.over.is_set():
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             if now >= typing_at and not draft.approvals and not draft.questions:
                 typing_at = now + traits.typing_interval_s
-                await self._try(to, lambda: self._platform.typing(to))
+                await self._try(to, lambda: self.platform.typing(to))
             # What only the whole of it shows to be a secret was not found as it came.
-            text = first_part(self._redactor.redact(draft.shown), traits.message_units)
+            text = first_part(self.redactor.redact(draft.shown), traits.message_units)
             if text not in ("", seen) and await self._edit(order, to, Content(text)):
                 seen = text
             with suppress(TimeoutError):
@@ -230,23 +221,23 @@ class Answers:
 
     async def _edit(self, order: TurnOrder, to: Destination, content: Content) -> bool:
         try:
-            message_id = await self._held.database.read(
+            message_id = await self.held.database.read(
                 lambda conn: outbox.message_id(conn, order.turn_id)
             )
         except DatabaseUnavailable:
             return False
         if message_id is None:
             return False
-        return await self._try(to, lambda: self._platform.edit(to, message_id, content))
+        return await self._try(to, lambda: self.platform.edit(to, message_id, content))
 
     async def _try(self, to: Destination, call: Callable[[], Awaitable[None]]) -> bool:
         """Do something that may be left out; returns whether it was done."""
-        if not self._limiter.try_take(to.chat_id):
+        if not self.limiter.try_take(to.chat_id):
             return False
         try:
             await call()
         except RateLimited as error:
-            self._limiter.penalize(error.wait_s)
+            self.limiter.penalize(error.wait_s)
         except PlatformError as error:
             _log.debug("left out: %s", error)
         else:

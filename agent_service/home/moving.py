@@ -35,35 +35,28 @@ class Outgoing(Struct, frozen=True):
     """What those hold of which only a part goes out."""
 
 
-class Moving:
+class Moving(Struct, frozen=True):
     """Lets homes out and in."""
 
-    def __init__(
-        self,
-        homes: HomeStore,
-        memories: MemoryStore,
-        histories: Histories,
-        shelves: SkillShelves,
-    ) -> None:
-        self._homes = homes
-        self._memories = memories
-        self._histories = histories
-        self._shelves = shelves
+    homes: HomeStore
+    memories: MemoryStore
+    histories: Histories
+    shelves: SkillShelves
 
     async def outgoing(self, wanted: Sequence[str], *, with_secrets: bool) -> Outgoing:
         """What goes out of some profiles, or of all; NotFound where there is no such profile.
 
         Skills that are as they came with Hermes stay: where the home goes, they are already.
         """
-        profiles = await self._homes.profiles()
+        profiles = await self.homes.profiles()
         if unknown := [name for name in wanted if name not in profiles]:
             raise NotFound(f"there is no profile {unknown[0]}")
         files: list[HomeFile] = []
         left_out: list[LeftOut] = []
         texts: dict[HomeFile, bytes] = {}
         for profile in wanted or profiles:
-            own = await self._shelves.of(profile).own()
-            found = await self._homes.contents(profile)
+            own = await self.shelves.of(profile).own()
+            found = await self.homes.contents(profile)
             left_out += found.left_out
             for file in _theirs(found.files, own, texts):
                 if is_secret(file.path) and not with_secrets:
@@ -75,27 +68,27 @@ class Moving:
     def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
         """A file of what goes out, in pieces."""
         text = outgoing.texts.get(file)
-        return self._homes.read(file) if text is None else _whole(text)
+        return self.homes.read(file) if text is None else _whole(text)
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
         """Take files."""
-        return self._homes.incoming()
+        return self.homes.incoming()
 
     async def plan(self, incoming: Incoming, profiles: Sequence[str], existing: Existing) -> Taken:
         """What `put` would do."""
         async with self._without_bundled(profiles):
-            return await self._homes.put(incoming, existing, dry_run=True)
+            return await self.homes.put(incoming, existing, dry_run=True)
 
     async def put(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
     ) -> tuple[Taken, int]:
         """Put what came in its place; also how many sessions were new among it."""
-        before = {profile: await self._memories.texts(profile) for profile in profiles}
+        before = {profile: await self.memories.texts(profile) for profile in profiles}
         async with self._without_bundled(profiles):
-            taken = await self._homes.put(incoming, existing, dry_run=False)
+            taken = await self.homes.put(incoming, existing, dry_run=False)
         for profile, texts in before.items():
-            await self._memories.note_import(profile, texts, by)
-        taken_before = await self._histories.take_new()
+            await self.memories.note_import(profile, texts, by)
+        taken_before = await self.histories.take_new()
         count, refused = await self._take_sessions(taken)
         return replace(taken, left_out=(*taken.left_out, *refused)), taken_before + count
 
@@ -104,7 +97,7 @@ class Moving:
         """Let no skill that came with Hermes, and comes again, be in the way of what comes."""
         async with AsyncExitStack() as stack:
             for profile in sorted(set(profiles)):
-                await stack.enter_async_context(self._shelves.of(profile).without_bundled())
+                await stack.enter_async_context(self.shelves.of(profile).without_bundled())
             yield
 
     async def _take_sessions(self, taken: Taken) -> tuple[int, list[LeftOut]]:
@@ -116,9 +109,9 @@ class Moving:
         for profile, path in taken.written:
             if _SESSION.fullmatch(path):
                 file = HomeFile(profile, path, 0, 0)
-                data = b"".join([piece async for piece in self._homes.read(file)])
+                data = b"".join([piece async for piece in self.homes.read(file)])
                 try:
-                    found = await self._histories.take(profile, data, PurePosixPath(path).stem)
+                    found = await self.histories.take(profile, data, PurePosixPath(path).stem)
                 except InvalidArgument as error:
                     _log.warning("%s of %s is not taken: %s", path, profile, error)
                     why = f"it is kept as a file, but is no session: {error.message}"

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -103,36 +104,28 @@ class ModelMetrics(Metrics, frozen=True):
         return self.models.of(message.model), self.providers.of(message.provider)
 
 
-class InstrumentedModel:
+class InstrumentedModel(Struct, frozen=True):
     """A Model whose answers have no secrets, and whose calls are priced, counted, timed and traced.
 
     No longer answer is asked of it than it can give, and its answers have their cost and the name
     under which they count.
     """
 
-    def __init__(
-        self,
-        inner: Model,
-        redactor: Redactor,
-        catalog: Catalog,
-        metrics: ModelMetrics,
-        clock: Clock,
-    ) -> None:
-        self._inner = inner
-        self._redactor = redactor
-        self._catalog = catalog
-        self._metrics = metrics
-        self._clock = clock
+    inner: Model
+    redactor: Redactor
+    catalog: Catalog
+    metrics: ModelMetrics
+    clock: Clock
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         """Call the model."""
-        began = self._clock.monotonic()
-        max_tokens = self._catalog.longest_answer(request.model, request.max_tokens)
+        began = self.clock.monotonic()
+        max_tokens = self.catalog.longest_answer(request.model, request.max_tokens)
         request = replace(request, max_tokens=max_tokens)
         with model_span(request) as span:
             async with (
-                self._inner.stream(request) as events,
+                self.inner.stream(request) as events,
                 aclosing(self._watched(request, events, span, began)) as watched,
             ):
                 yield watched
@@ -144,37 +137,37 @@ class InstrumentedModel:
         span: ModelSpan,
         began: float,
     ) -> AsyncGenerator[ModelEvent]:
-        said, first_chunk_s = Said(self._redactor), None
+        said, first_chunk_s = Said(self.redactor), None
         try:
             async for event in events:
                 match event:
                     case TextDelta() | ReasoningDelta():
                         if first_chunk_s is None:
-                            first_chunk_s = self._clock.monotonic() - began
+                            first_chunk_s = self.clock.monotonic() - began
                             span.begun(first_chunk_s)
                         for delta in said.more(event):
                             yield delta
                     case ModelRetry(reason=kind):
-                        said = Said(self._redactor)
-                        self._metrics.errors.labels(kind).inc()
-                        self._metrics.retries.inc()
+                        said = Said(self.redactor)
+                        self.metrics.errors.labels(kind).inc()
+                        self.metrics.retries.inc()
                         span.retried(kind)
                         yield event
                     case ModelWasted(message):
-                        said = Said(self._redactor)
-                        yield ModelWasted(self._paid(request, cleaned(message, self._redactor)))
+                        said = Said(self.redactor)
+                        yield ModelWasted(self._paid(request, cleaned(message, self.redactor)))
                     case ModelMessage():
                         for delta in said.rest():
                             yield delta
-                        seconds = self._clock.monotonic() - began
-                        answer = self._paid(request, cleaned(event, self._redactor))
+                        seconds = self.clock.monotonic() - began
+                        answer = self._paid(request, cleaned(event, self.redactor))
                         span.answered(answer)
-                        self._metrics.answered(answer, first_chunk_s or seconds, seconds)
+                        self.metrics.answered(answer, first_chunk_s or seconds, seconds)
                         yield answer
                     case _:
                         yield event
         except ModelError as error:
-            self._metrics.errors.labels(error.kind).inc()
+            self.metrics.errors.labels(error.kind).inc()
             raise
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
@@ -186,9 +179,9 @@ class InstrumentedModel:
         """An answer with all that is known of its use, which is counted."""
         message = counted(message, (*request.messages, request.tools))
         assert message.usage is not None, "it has been counted"
-        name = self._catalog.answered(request.model, message)
-        cost = self._catalog.cost_of(name, message.usage)
+        name = self.catalog.answered(request.model, message)
+        cost = self.catalog.cost_of(name, message.usage)
         usage = replace(message.usage, cost_micro_usd=cost)
         message = replace(message, model=name, usage=usage)
-        self._metrics.paid(request, message)
+        self.metrics.paid(request, message)
         return message

@@ -59,26 +59,16 @@ class Moved(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class JobMover:
+class JobMover(Struct, frozen=True):
     """Everybody's jobs, as files."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        *,
-        home_of: HomeOf,
-        grace: timedelta,
-        check: Callable[[Job], None],
-        redactor: Redactor,
-    ) -> None:
-        """`check` raises InvalidArgument for what no job may be."""
-        self._database = database
-        self._clock = clock
-        self._home_of = home_of
-        self._grace = grace
-        self._check = check
-        self._redactor = redactor
+    database: Database
+    clock: Clock
+    home_of: HomeOf
+    grace: timedelta
+    check: Callable[[Job], None]
+    """Raises InvalidArgument for what no job may be."""
+    redactor: Redactor
 
     async def take(self, file: JobFile, scanner: AgentClient | None = None) -> list[Moved]:
         """Store the jobs of a file that are not there yet, all at once; what became of each.
@@ -91,7 +81,7 @@ class JobMover:
         read = await asyncio.to_thread(self._read, file)
         if scanner is not None:
             read = await _scanned(read, scanner)
-        now = self._clock.now()
+        now = self.clock.now()
 
         def write(connection: sa.Connection) -> list[Moved]:
             if file.closes_home and not _close(connection, file.profile, now) and file.once:
@@ -99,16 +89,16 @@ class JobMover:
             return _store(connection, read, dry_run=False)
 
         if file.dry_run:
-            return await self._database.read(partial(_store, read=read, dry_run=True))
-        return await self._database.write(write, notify=CHANNEL)
+            return await self.database.read(partial(_store, read=read, dry_run=True))
+        return await self.database.write(write, notify=CHANNEL)
 
     async def give(self, profile: str) -> tuple[bytes, int]:
         """A profile's jobs as a file, and how many they are."""
-        found = await self._database.read(partial(_all_of, profile=profile))
-        return await asyncio.to_thread(document_of, found, self._clock.now()), len(found)
+        found = await self.database.read(partial(_all_of, profile=profile))
+        return await asyncio.to_thread(document_of, found, self.clock.now()), len(found)
 
     def _read(self, file: JobFile) -> list[ReadJob]:
-        home = self._home_of(file.profile)
+        home = self.home_of(file.profile)
         zone = file.time_zone or home.time_zone
         try:
             check_zone(zone)
@@ -117,8 +107,8 @@ class JobMover:
         reading = Reading(
             profile=file.profile,
             zone=zone,
-            now=self._clock.now(),
-            grace=self._grace,
+            now=self.clock.now(),
+            grace=self.grace,
             scripts=file.scripts,
             is_paused=file.is_paused,
             channels=home.channels,
@@ -136,10 +126,10 @@ class JobMover:
         try:
             if read.job is None:
                 return read
-            self._check(read.job)
+            self.check(read.job)
         except (InvalidArgument, ValueError) as error:
             return ReadJob(read.name, None, (str(error),))
-        clean = without_secrets(read.job.spec, self._redactor)
+        clean = without_secrets(read.job.spec, self.redactor)
         notes = (*read.notes, *notes_on(clean))
         return replace(read, job=replace(read.job, spec=clean), notes=notes)
 

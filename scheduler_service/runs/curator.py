@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.clients import CurationClient
@@ -31,23 +32,14 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class CuratorRuns:
+class CuratorRuns(Struct, frozen=True):
     """Works on claimed runs: a plan of the model, then all changes of the library or none."""
 
-    def __init__(
-        self,
-        database: Database,
-        libraries: CurationClient,
-        *,
-        leases: LeaseTable,
-        clock: Clock,
-        observer: CuratorMetrics,
-    ) -> None:
-        self._database = database
-        self._libraries = libraries
-        self._leases = leases
-        self._clock = clock
-        self._observer = observer
+    database: Database
+    libraries: CurationClient
+    leases: LeaseTable
+    clock: Clock
+    observer: CuratorMetrics
 
     async def work(self, claim: Claim) -> Claim:
         """Bring a run to where only its end is to be noted; raises Fenced."""
@@ -58,27 +50,27 @@ class CuratorRuns:
         except REFUSED as error:
             _log.warning("run %s of the curator failed: %s", claim.run_id, error)
             failed = replace(claim, state=RunState.DELIVERING, error=str(error))
-            end = partial(runs.save, leases=self._leases, claim=failed)
-            await self._call(claim, partial(self._database.write, end))
+            end = partial(runs.save, leases=self.leases, claim=failed)
+            await self._call(claim, partial(self.database.write, end))
             return failed
         end = partial(
             curation.end_run,
-            leases=self._leases,
+            leases=self.leases,
             claim=claim,
             report=report,
-            now=self._clock.now(),
+            now=self.clock.now(),
         )
-        ended = await self._call(claim, partial(self._database.write, end))
-        self._observer.done(report)
+        ended = await self._call(claim, partial(self.database.write, end))
+        self.observer.done(report)
         _log.info("run %s of the curator: %s", claim.run_id, report.summary)
         return ended
 
     async def _report(self, claim: Claim) -> Report:
         profile = claim.job.profile
         read = partial(curation.skills_of_jobs, profile=profile)
-        of_jobs = await self._call(claim, partial(self._database.read, read))
+        of_jobs = await self._call(claim, partial(self.database.read, read))
         try:
-            ask = partial(self._libraries.plan, profile, of_jobs)
+            ask = partial(self.libraries.plan, profile, of_jobs)
             plan, failure = await self._call(claim, ask), ""
         except (CallRefused, FailedPrecondition) as error:
             plan, failure = "", str(error)
@@ -90,9 +82,9 @@ class CuratorRuns:
     async def _apply(self, claim: Claim, order: Order) -> Report:
         # A model may have thought for minutes: jobs may use other skills by now, and this scheduler
         # may have been taken over.
-        held = partial(curation.skills_of_jobs_held, leases=self._leases, claim=claim)
-        of_jobs = await self._database.write(held)
-        return await self._libraries.apply(replace(order, job_skills=of_jobs))
+        held = partial(curation.skills_of_jobs_held, leases=self.leases, claim=claim)
+        of_jobs = await self.database.write(held)
+        return await self.libraries.apply(replace(order, job_skills=of_jobs))
 
     async def _call(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
         """Call until there is an answer, and note with the run what it waits for."""
@@ -105,12 +97,12 @@ class CuratorRuns:
             except Unavailable as error:
                 if error.message != noted:
                     waits = replace(claim, error=error.message)
-                    note = partial(runs.save, leases=self._leases, claim=waits)
-                    await self._database.write(note)
+                    note = partial(runs.save, leases=self.leases, claim=waits)
+                    await self.database.write(note)
                     noted = error.message
                 raise
 
-        return await until_answered(self._clock, f"run {claim.run_id}", make, _LONGEST_RETRY_S)
+        return await until_answered(self.clock, f"run {claim.run_id}", make, _LONGEST_RETRY_S)
 
 
 FIRST_CHECK_S = 10.0

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 import sqlalchemy as sa
-from msgspec import json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from hermes.scheduler.v1 import schedule_pb2
@@ -47,23 +47,15 @@ _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""
 
 
-class JobCatalog:
+class JobCatalog(Struct, frozen=True):
     """Everybody's jobs; each sees only those of its profile."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        home_of: HomeOf,
-        agent: AgentClient,
-        redactor: Redactor,
-    ) -> None:
-        """Schedules that name no time zone are in that of their profile's home, by `home_of`."""
-        self._database = database
-        self._agent = agent
-        self._clock = clock
-        self._home_of = home_of
-        self._redactor = redactor
+    database: Database
+    clock: Clock
+    home_of: HomeOf
+    """Schedules that name no time zone are in that of their profile's home."""
+    agent: AgentClient
+    redactor: Redactor
 
     async def create(
         self, profile: str, job_id: str, spec: JobSpec, *, is_paused: bool = False
@@ -73,31 +65,31 @@ class JobCatalog:
         asked = json.encode((profile, replace(spec, denied_commands=()), is_paused))
         digest = hashlib.sha256(asked).hexdigest()
         # First of all: asked for again, "2026-03-01T09:00" may have become the past.
-        stored = await self._database.read(partial(jobs.find_job, job_id=job_id))
+        stored = await self.database.read(partial(jobs.find_job, job_id=job_id))
         if stored is None:
             home = await self._home(profile)
-            clean = _placed(without_secrets(spec, self._redactor), home)
+            clean = _placed(without_secrets(spec, self.redactor), home)
             await self._check(profile, job_id, clean)
             zone = clean.time_zone or home.time_zone
-            now = self._clock.now()
+            now = self.clock.now()
             job = await asyncio.to_thread(planned, job_id, profile, clean, zone, now)
             if is_paused:
                 job = replace(job, state=JobState.PAUSED, next_run_at=None)
             insert = partial(jobs.insert_job, new=job, request_digest=digest)
-            stored = await self._database.write(insert, notify=CHANNEL)
+            stored = await self.database.write(insert, notify=CHANNEL)
         if stored.deleted or stored.request_digest != digest:
             raise AlreadyExists(f"the job id {job_id} was used before for another job")
         return stored.job
 
     async def get(self, profile: str, job_id: str) -> Job:
         """Return a job; another profile's is not found."""
-        return await self._database.read(partial(_get, profile=profile, job_id=job_id))
+        return await self.database.read(partial(_get, profile=profile, job_id=job_id))
 
     async def page(
         self, profile: str, limit: int, after: Position | None
     ) -> tuple[list[Job], Position | None]:
         """Return a page of jobs, the one due next first, and where it ended if there are more."""
-        found = await self._database.read(
+        found = await self.database.read(
             partial(jobs.list_jobs, profile=profile, limit=limit + 1, after=after)
         )
         page = found[:limit]
@@ -119,17 +111,17 @@ class JobCatalog:
         """
         find = partial(_stored, profile=profile, job_id=job_id)
         while True:
-            stored = await self._database.read(find)
+            stored = await self.database.read(find)
             before = stored.job
             if update_id and stored.update_id == update_id:
                 return before
-            spec = without_secrets(change(before), self._redactor)
+            spec = without_secrets(change(before), self.redactor)
             # What a file has left open may stay open while something else is changed.
             if spec.options.deliver_to != before.spec.options.deliver_to:
                 spec = _placed(spec, await self._home(profile))
             await self._check(profile, job_id, spec)
             zone = spec.time_zone or (await self._home(profile)).time_zone
-            now = self._clock.now()
+            now = self.clock.now()
             changed = await asyncio.to_thread(replanned, before, spec, zone, now, anew=anew)
             asked, old = changed.spec.options, before.spec.options
             store = partial(
@@ -142,14 +134,14 @@ class JobCatalog:
                 update_id=update_id,
             )
             if asked.budget != old.budget:
-                await self._agent.limit(changed)
+                await self.agent.limit(changed)
             # Who was changed in between is read and changed again.
-            if await self._database.write(store, notify=CHANNEL):
+            if await self.database.write(store, notify=CHANNEL):
                 return await self.get(profile, job_id)
 
     async def pause(self, profile: str, job_id: str) -> Job:
         """Let a job run no more until it is resumed, but for what somebody asks for by hand."""
-        now = self._clock.now()
+        now = self.clock.now()
 
         def write(connection: sa.Connection) -> Job:
             _get(connection, profile, job_id)
@@ -157,11 +149,11 @@ class JobCatalog:
                 runs.cancel_unbegun(connection, job_id, now, is_paused=True)
             return _get(connection, profile, job_id)
 
-        return await self._database.write(write, notify=stopping.CHANNEL)
+        return await self.database.write(write, notify=stopping.CHANNEL)
 
     async def resume(self, profile: str, job_id: str) -> Job:
         """Let a paused job run again, from now on."""
-        now = self._clock.now()
+        now = self.clock.now()
         paused = await self.get(profile, job_id)
         if paused.state is JobState.SCHEDULED:
             return paused
@@ -183,11 +175,11 @@ class JobCatalog:
             jobs.resume_job(connection, job_id, spec, next_run_at, now)
             return _get(connection, profile, job_id)
 
-        return await self._database.write(write, notify=CHANNEL)
+        return await self.database.write(write, notify=CHANNEL)
 
     async def run_now(self, profile: str, job_id: str, run_id: str) -> Run:
         """Run a job once, whatever its schedule says; asked for again, return that run."""
-        now = self._clock.now()
+        now = self.clock.now()
 
         def write(connection: sa.Connection) -> Run:
             jobs.lock_jobs(connection, [job_id])
@@ -197,7 +189,7 @@ class JobCatalog:
                 raise AlreadyExists(f"the run id {run_id} was used before for another run")
             return requested
 
-        return await self._database.write(write, notify=CHANNEL)
+        return await self.database.write(write, notify=CHANNEL)
 
     async def run(self, profile: str, run_id: str) -> Run:
         """Return a run, also of a job that was deleted; one of another profile's is not found."""
@@ -209,7 +201,7 @@ class JobCatalog:
                 raise NotFound(f"there is no run {run_id}")
             return found
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def watch(self, profile: str, run_id: str) -> AsyncGenerator[Run]:
         """Yield a run as it is, at once and after each change, until it has ended."""
@@ -220,16 +212,16 @@ class JobCatalog:
                 shown = run
                 yield run
             else:
-                await self._clock.sleep(_WATCH_S)
+                await self.clock.sleep(_WATCH_S)
 
     async def preview(
         self, profile: str, text: str, time_zone: str, count: int
     ) -> schedule_pb2.PreviewScheduleResponse:
         """Return when a schedule of a profile would be due next."""
-        now = self._clock.now()
+        now = self.clock.now()
 
         def plan() -> schedule_pb2.PreviewScheduleResponse:
-            zone = zone_of(text, time_zone or self._home_of(profile).time_zone)
+            zone = zone_of(text, time_zone or self.home_of(profile).time_zone)
             schedule = parse(text, zone, now)
             times: list[datetime] = []
             at = next_after(schedule, now)
@@ -244,14 +236,14 @@ class JobCatalog:
     async def delete(self, profile: str, job_id: str) -> None:
         """Let a job run no more; a turn that is known to be under way goes on to its end, and one
         that nobody has noted yet is stopped."""
-        now = self._clock.now()
+        now = self.clock.now()
 
         def delete(connection: sa.Connection) -> bool:
             if is_there := jobs.delete_job(connection, profile, job_id, now):
                 runs.cancel_unbegun(connection, job_id, now)
             return is_there
 
-        if not await self._database.write(delete, notify=stopping.CHANNEL):
+        if not await self.database.write(delete, notify=stopping.CHANNEL):
             raise _not_found(job_id)
 
     async def runs(self, profile: str, job_id: str, limit: int) -> list[Run]:
@@ -263,19 +255,19 @@ class JobCatalog:
                 raise _not_found(job_id)
             return runs.list_runs(connection, job_id, limit)
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def _check(self, profile: str, job_id: str, spec: JobSpec) -> None:
         """Refuse words that look like an attack, and jobs that there are none of."""
-        await _check_words(self._agent, spec)
+        await _check_words(self.agent, spec)
         others = [each for each in spec.options.context_job_ids if each != job_id]
         missing = partial(jobs.missing_jobs, profile=profile, job_ids=others)
-        if others and (unknown := await self._database.read(missing)):
+        if others and (unknown := await self.database.read(missing)):
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
 
     async def _home(self, profile: str) -> ProfileHome:
-        return await asyncio.to_thread(self._home_of, profile)
+        return await asyncio.to_thread(self.home_of, profile)
 
 
 def _placed(spec: JobSpec, home: ProfileHome) -> JobSpec:

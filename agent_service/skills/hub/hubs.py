@@ -44,25 +44,18 @@ class Found(Struct, frozen=True):
     is_installed: bool
 
 
-class Hubs:
+class Hubs(Struct, frozen=True):
     """What profiles have of hubs."""
 
-    def __init__(
-        self,
-        files: Callable[[str], SkillFiles],
-        homes: HomeStore,
-        sources: Sources,
-        clock: Clock,
-    ) -> None:
-        """`files` gives the library of a profile."""
-        self.files = files
-        self._homes = homes
-        self._sources = sources
-        self._clock = clock
+    files: Callable[[str], SkillFiles]
+    """The library of a profile."""
+    homes: HomeStore
+    sources: Sources
+    clock: Clock
 
     def of(self, profile: str) -> Hub:
         """One profile's hub."""
-        return Hub(self.files(profile), self._sources, self._clock)
+        return Hub(self.files(profile), self.sources, self.clock)
 
     async def search(
         self, words: Sequence[str], source: str, installed: frozenset[str]
@@ -75,7 +68,7 @@ class Hubs:
         silent: dict[str, str] = {}
         for hub in self._asked(source):
             try:
-                async with self._sources.opened(hub.source) as opened:
+                async with self.sources.opened(hub.source) as opened:
                     offers = await opened.offers()
             except (HubRefused, HubFailed) as error:
                 if source:
@@ -91,7 +84,7 @@ class Hubs:
 
     async def recover(self) -> None:
         """Finish in every profile what was decided when a process died."""
-        for profile in await self._homes.profiles():
+        for profile in await self.homes.profiles():
             try:
                 await self.of(profile).recover()
             except (BadSkill, FileRefused, HubRefused, HermesError) as error:
@@ -100,15 +93,15 @@ class Hubs:
 
     def _asked(self, source: str) -> Sequence[HubSetting]:
         if source:
-            found, _ = self._sources.named(source)
-            known = (hub.name for hub in self._sources.hubs if hub.source == found)
-            return [HubSetting(next(known, source), found, self._sources.trust(found))]
-        if not self._sources.hubs:
+            found, _ = self.sources.named(source)
+            known = (hub.name for hub in self.sources.hubs if hub.source == found)
+            return [HubSetting(next(known, source), found, self.sources.trust(found))]
+        if not self.sources.hubs:
             raise FailedPrecondition(
                 "no hubs are set up: name a source with --source, or list hubs in skills.hubs of "
                 "config.yaml"
             )
-        return self._sources.hubs
+        return self.sources.hubs
 
 
 def _is_about(offer: Offer, words: Sequence[str]) -> bool:
