@@ -116,6 +116,9 @@ def filled(shape: Descriptor, fields: Fields, things: Things, profile: str) -> F
 
 
 def _substituted(value: Any, things: Things) -> Any:
+    if isinstance(value, dict):
+        named = cast("Fields", value).items()
+        return {name: _substituted(inner, things) for name, inner in named}
     return Template(value).substitute(things) if isinstance(value, str) else value
 
 

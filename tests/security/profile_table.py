@@ -136,18 +136,21 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         {"request_id": "bob-$request", "source_id": "$workspace_id"},
     ),
     ("executor.WorkspaceService/CreateSnapshot", {"request_id": "bob-$request"}),
-    ("gateway.ConversationService/Converse", {"open": {"turn_id": None}}),
+    ("gateway.ConversationService/Converse", {"open": {}}),
     (
         "gateway.ConversationService/Converse",
-        {"open": {"session_id": None, "turn_id": None}},
+        {"open": {"session_id": None}},
         {"approval_answer": {"decision": "APPROVAL_DECISION_ONCE"}},
     ),
     (
         "gateway.ConversationService/Converse",
-        {"open": {"session_id": None, "turn_id": None}},
+        {"open": {"session_id": None}},
         {"clarification_answer": {"answer": "bob's"}},
     ),
-    ("gateway.ConversationService/Converse", {"open": {"session_id": None}}),
+    (
+        "gateway.ConversationService/Converse",
+        {"open": {"session_id": None, "watched_turns": [{"turn_id": "$turn_id"}]}},
+    ),
     ("gateway.DeliveryService/DownloadAttachment", {"sha256": _bytes(CANARY_DIGEST)}),
     ("scheduler.CuratorService/RollBack", _ROLL_BACK),
     ("scheduler.JobService/UpdateJob", {"job": {"prompt": "hi"}, "update_mask": "prompt"}),
@@ -196,7 +199,7 @@ _APART: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
     ("executor.WorkspaceService/CreateWorkspace", {"request_id": "$request"}),
     (
         "gateway.ConversationService/Converse",
-        {"open": {"session_id": None, "turn_id": None}},
+        {"open": {"session_id": None}},
         {"user_message": {"text": "hi"}},
     ),
     (
