@@ -44,7 +44,8 @@ _WIRE_STREAMS = {stream: number for number, stream in _STREAMS.items()}
 CHUNK_BYTES = 32 * 1024
 
 Answers = AnswerStream[exec_pb2.AttachExecResponse]
-Sent = Requests[exec_pb2.AttachExecRequest]
+_Request = exec_pb2.AttachExecRequest
+Sent = Requests[_Request]
 Attached = tuple[Answers, Sent]
 
 _T = TypeVar("_T")
@@ -184,7 +185,7 @@ class SessionCommands:
         if progress.has_started:
             first = self._open(held, command.key, progress)
         else:
-            first = exec_pb2.AttachExecRequest(start=self._start_request(held, command))
+            first = _Request(start=self._start_request(held, command))
         async with _attached(held, first) as (call, _):
             opened = exec_pb2.Exec()
             async for message in call:
@@ -204,9 +205,9 @@ class SessionCommands:
                         pass
         raise CommandUncertain("The executor ended the stream without saying how it went.")
 
-    def _open(self, held: Held, key: str, progress: _Progress) -> exec_pb2.AttachExecRequest:
-        return exec_pb2.AttachExecRequest(
-            open=exec_pb2.AttachExecRequest.Open(
+    def _open(self, held: Held, key: str, progress: _Progress) -> _Request:
+        return _Request(
+            open=_Request.Open(
                 lease=held.lease,
                 profile=held.profile,
                 exec_id=key,
@@ -264,7 +265,7 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
 
 
 @asynccontextmanager
-async def _attached(held: Held, first: exec_pb2.AttachExecRequest) -> AsyncGenerator[Attached]:
+async def _attached(held: Held, first: _Request) -> AsyncGenerator[Attached]:
     """A stream of a command, and what is sent over it after the first request."""
     requests = Requests([first])
     try:
@@ -286,16 +287,17 @@ async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, e
                 wanted = first + len(data)
                 for start in range(0, len(data), CHUNK_BYTES):
                     chunk = data[start : start + CHUNK_BYTES]
-                    stdin = exec_pb2.AttachExecRequest.Stdin(offset=first + start, data=chunk)
-                    requests.send(exec_pb2.AttachExecRequest(stdin=stdin))
+                    stdin = _Request.Stdin(offset=first + start, data=chunk)
+                    requests.send(_Request(stdin=stdin))
                 if eof:
-                    end = exec_pb2.AttachExecRequest.StdinEof()
-                    requests.send(exec_pb2.AttachExecRequest(stdin_eof=end))
-                if not data:
+                    requests.send(_Request(stdin_eof=_Request.StdinEof()))
+                    # The executor ends the stream once the command has the end of its input.
+                    requests.send(_Request(detach=_Request.Detach()))
+                elif not data:
                     return
-            case "stdin_ack_offset" if message.stdin_ack_offset == wanted:
+            case "stdin_ack_offset" if message.stdin_ack_offset == wanted and not eof:
                 return
-            case "exited":
+            case "exited" if wanted is None or not eof:
                 raise CommandUnknown("the command has ended")
             case _:
                 pass

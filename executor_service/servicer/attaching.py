@@ -31,6 +31,7 @@ class Attachment:
         self._epoch = epoch
         self._pieces: asyncio.Queue[tuple[int | None, bytes]] = asyncio.Queue(_WAITING_PIECES)
         """Input by its offset; None is its end."""
+        self._ends = False
 
     async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:
         """Does what the client asks until it leaves; what it may not do ends its view."""
@@ -66,6 +67,8 @@ class Attachment:
         """False when the client leaves."""
         kind = message.WhichOneof("kind")
         if kind == "detach":
+            if self._ends:
+                await self._pieces.join()
             self.view.close()
             return False
         if self._epoch not in (0, self._sandbox.claim.epoch):
@@ -75,6 +78,7 @@ class Attachment:
                 offset = in_range("offset", message.stdin.offset, 0, 1 << 62)
                 await self._give(workers, offset, message.stdin.data)
             case "stdin_eof":
+                self._ends = True
                 await self._give(workers, None)
             case "resize":
                 self._command.resize(terminal(message.resize))

@@ -475,7 +475,9 @@ class AttachExecRequest(_message.Message):
 
     @_builtins.property
     def detach(self) -> Global___AttachExecRequest.Detach:
-        """The client leaves; the command goes on."""
+        """The client leaves, after `stdin_eof` once the command has the end of its input; the command goes
+        on.
+        """
 
     @_builtins.property
     def start(self) -> Global___StartExecRequest:
