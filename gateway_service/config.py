@@ -88,7 +88,7 @@ _TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
 def _zone(name: str) -> str:
     try:
         return name and ZoneInfo(name).key
-    except (OSError, ValueError):
+    except (KeyError, OSError, ValueError):
         raise ValueError(f"{name!r} is no IANA time zone such as Europe/Rome") from None
 
 

@@ -216,5 +216,5 @@ def check_job(job: Job) -> None:
 
 def file_of(message: job_file_pb2.ImportJobsRequest) -> JobFile:
     """Read what is to be taken."""
-    profile, scripts = profile_of(message.profile), dict(message.scripts)
-    return record_of(message, JobFile, profile=profile, scripts=scripts)
+    own = {"profile": profile_of(message.profile), "document": message.document}
+    return record_of(message, JobFile, scripts=dict(message.scripts), **own)
