@@ -158,9 +158,7 @@ def test_each_service_sees_from_inside_that_all_is_well(running: Stack) -> None:
         messages = {each["message"] for each in found}
         assert {each["check"] for each in found} == checks
         assert any(each.startswith(f"of the {service}, until ") for each in messages), messages
-        amiss = [each["message"].split(" at ")[0] for each in found if each["verdict"] != "ok"]
-        # The agent calls the executor, and a network of Docker leads both ways.
-        assert amiss == (["the executor reaches the agent"] if service == "executor" else [])
+        assert [each["message"] for each in found if each["verdict"] != "ok"] == []
         assert status == 0
 
 
