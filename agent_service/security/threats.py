@@ -56,14 +56,10 @@ Blocked = Callable[[Source, Iterable[str]], None]
 """Counts what was kept from the model, or refused, by its families; from any thread."""
 
 
-def _uncounted(source: Source, families: Iterable[str]) -> None:
-    """Nobody counts them."""
-
-
 class ThreatScanner:
     """Finds threats; one is made for each process, since its patterns are costly to make."""
 
-    def __init__(self, blocked: Blocked = _uncounted) -> None:
+    def __init__(self, blocked: Blocked = lambda source, families: None) -> None:
         self.blocked = blocked
         self._usual = (*_compiled(FAMILIES), *_compiled(SIGNS))
         self._strict = (*self._usual, *_compiled(STRICT))
