@@ -24,12 +24,15 @@ from tests.requirements import require
 
 NOBODY = 65534
 _UNPRIVILEGED = (
-    # The server refuses to run as root.
+    # The server refuses to run as root, and has to reach programs in folders that are private.
     (
         "setpriv",
         f"--reuid={NOBODY}",
         f"--regid={NOBODY}",
         "--clear-groups",
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+        "--securebits=+no_setuid_fixup",
         "--pdeathsig=QUIT",
         "--",
     )
