@@ -7,6 +7,7 @@ names the program and carries where its output goes.
 
 import asyncio
 import atexit
+import faulthandler
 import fcntl
 import gc
 import importlib
@@ -254,6 +255,7 @@ def _become(request: Request, fds: list[int]) -> None:
 
 
 def _main() -> None:
+    faulthandler.enable()  # for all that are forked: one that ends by a signal says where it was
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all who may end us
     for name in _EARLY:
         importlib.import_module(name)

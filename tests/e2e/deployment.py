@@ -100,7 +100,8 @@ class Deployment:
         """Stop all; each must end well, and must have had nothing to be ashamed of."""
         statuses = {name: server.stop() for name, server in self.servers.items()}
         said = self.logs()
-        assert statuses == dict.fromkeys(self.servers, 0), said[-4000:]
+        stderr = "".join(server.said()[-2000:] for server in self.servers.values())
+        assert statuses == dict.fromkeys(self.servers, 0), f"{statuses}\n{said[-4000:]}\n{stderr}"
         assert "Traceback" not in said, said[said.index("Traceback") - 1000 :][:4000]
 
     def logs(self) -> str:
