@@ -79,7 +79,7 @@ from agent_service.tool_parts import (
 )
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy
-from agent_service.tools.listing import offered
+from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.trajectories.format import Keeping
 from agent_service.trajectories.format import Places as SamplePlaces

@@ -24,7 +24,7 @@ from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.guard_model import GuardModel
 from agent_service.tools.hints import Hints
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
-from agent_service.tools.listing import Listed
+from agent_service.tools.schema import Listed
 from agent_service.tools.script import ScriptArguments, ScriptTool
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import Screen

@@ -22,6 +22,7 @@ from executor_service.records import Claim, CommandRecord
 from executor_service.supervisor.processes import boot_id
 from services.errors import DatabaseUnavailable
 from services.ids import new_id
+from services.validation import decode
 
 _SCHEMA = """
 CREATE TABLE installation (owner TEXT NOT NULL, box_key BLOB NOT NULL);
@@ -87,7 +88,7 @@ class Journal:
 
         def read(db: sqlite3.Connection) -> list[Claim]:
             rows = db.execute("SELECT record FROM claim")
-            return [json.decode(record, type=Claim) for (record,) in rows]
+            return [decode(record, Claim) for (record,) in rows]
 
         return sorted(await self.read(read), key=lambda claim: claim.claimed_at)
 
@@ -112,7 +113,7 @@ class Journal:
         """The commands of all sandboxes."""
         query = "SELECT record FROM command"
         rows = await self.read(lambda db: db.execute(query).fetchall())
-        return [json.decode(record, type=CommandRecord) for (record,) in rows]
+        return [decode(record, CommandRecord) for (record,) in rows]
 
     async def forget_command(self, sandbox_id: str, exec_id: str) -> None:
         """Removes a command."""

@@ -7,7 +7,7 @@ files that are only locks. All others move, whether this program knows them or n
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -15,6 +15,8 @@ from msgspec import Struct, field
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
 
+PLUGINS = "plugins/memory"
+"""Memory providers of others, which are kept and never run."""
 PROFILES = "profiles"
 MAX_PATH_BYTES = 1024
 MAX_PARTS = 32
@@ -180,3 +182,20 @@ def _is_profile(home: HomePaths, name: str) -> bool:
 
 def _shown(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
+
+
+def memory_providers(root: Path) -> Sequence[str]:
+    """The names of those in a home; what is no folder is none."""
+    folder = root / PLUGINS
+    try:
+        return sorted(path.name for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return ()
+
+
+def told_of(names: Sequence[str]) -> str:
+    """What a person is to know of them."""
+    return (
+        f"{', '.join(names)} in {PLUGINS} is kept as it is and not loaded: Hermes runs no memory "
+        "providers of others, and remembers in its own files"
+    )

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any, TypeVar, cast
 
-import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
+
+from services.validation import convert
 
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
@@ -25,7 +26,7 @@ def record_of(message: Message, kind: type[_T], /, **more: Any) -> _T:
 
     Raises msgspec.ValidationError where it has values of no meaning.
     """
-    return msgspec.convert(_fields(message) | more, kind)
+    return convert(_fields(message) | more, kind)
 
 
 def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:

@@ -1,7 +1,8 @@
-"""Checks that requests of every service share, and the lenient reading of what others wrote."""
+"""Checks that requests of every service share, and the reading of what others wrote."""
 
 import json
 import re
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from services.errors import InvalidArgument
 
+_T = TypeVar("_T")
 T = TypeVar("T", bound=Struct)
 _fields = cache(msgspec.structs.fields)
 _ID = re.compile(r"[A-Za-z0-9_.:-]+")
@@ -57,6 +59,28 @@ def json_object(text: bytes | str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
+def decode(data: bytes | str, kind: type[_T]) -> _T:
+    """Read JSON as a type; raises msgspec.DecodeError."""
+    return _decoder(kind).decode(data)
+
+
+def convert(value: object, kind: type[_T]) -> _T:
+    """Take builtins as a type; raises msgspec.ValidationError."""
+    _decoder(kind)
+    return msgspec.convert(value, kind)
+
+
+_describing = threading.Lock()
+"""msgspec describes a type when it first meets it; a thread that met half a description would end
+the process, so first meetings take turns."""
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    with _describing:
+        return msgspec.json.Decoder(kind)
+
+
 def lenient(record: object, kind: type[T]) -> T:
     """A record as far as it has the form; a field that has not is as if it were missing."""
     fields = object_of(record)
@@ -64,5 +88,5 @@ def lenient(record: object, kind: type[T]) -> T:
     for each in _fields(kind):
         if each.name in fields:
             with suppress(msgspec.ValidationError):
-                known[each.name] = msgspec.convert(fields[each.name], each.type)
+                known[each.name] = convert(fields[each.name], each.type)
     return kind(**known)

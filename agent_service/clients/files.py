@@ -77,7 +77,8 @@ class SessionFiles:
         header = file_pb2.UploadFileRequest.Header(
             path=path, length_bytes=len(data), sha256=hashlib.sha256(data).digest()
         )
-        await self._ask(path, header, lambda stub: stub.UploadFile(_upload(header, data)))
+        kind = file_pb2.UploadFileRequest
+        await self._ask(path, header, lambda stub: stub.UploadFile(uploaded(kind, header, data)))
 
     async def move(self, source: str, target: str) -> None:
         """Give a file, if it is still there, another name, also that of a file that is there."""
@@ -121,12 +122,11 @@ class SessionFiles:
                 is_second = True
 
 
-async def _upload(
-    header: file_pb2.UploadFileRequest.Header, data: bytes
-) -> AsyncGenerator[file_pb2.UploadFileRequest]:
-    yield file_pb2.UploadFileRequest(header=header)
+async def uploaded(kind: Callable[..., _T], header: Leased, data: bytes) -> AsyncGenerator[_T]:
+    """The messages of an upload: its header, and then the data in chunks."""
+    yield kind(header=header)
     for start in range(0, len(data), CHUNK_BYTES):
-        yield file_pb2.UploadFileRequest(chunk=data[start : start + CHUNK_BYTES])
+        yield kind(chunk=data[start : start + CHUNK_BYTES])
 
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:

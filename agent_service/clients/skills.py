@@ -9,11 +9,11 @@ import hashlib
 import io
 import logging
 import tarfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import grpc.aio
 
-from agent_service.clients.files import CHUNK_BYTES, is_missing
+from agent_service.clients.files import is_missing, uploaded
 from agent_service.clients.leases import Held, is_gone
 from agent_service.live_turn import LiveTurn
 from agent_service.sandbox import NO_ISOLATION
@@ -113,17 +113,9 @@ class SandboxSkills:
             except grpc.aio.AioRpcError as error:
                 if not is_missing(error):
                     raise
-            await stub.UploadArchive(_sent(header, archive))
+            await stub.UploadArchive(uploaded(file_pb2.UploadArchiveRequest, header, archive))
 
         await held.ask(header, put)
-
-
-async def _sent(
-    header: file_pb2.UploadArchiveRequest.Header, archive: bytes
-) -> AsyncGenerator[file_pb2.UploadArchiveRequest]:
-    yield file_pb2.UploadArchiveRequest(header=header)
-    for start in range(0, len(archive), CHUNK_BYTES):
-        yield file_pb2.UploadArchiveRequest(chunk=archive[start : start + CHUNK_BYTES])
 
 
 def _packed(contents: Mapping[str, bytes]) -> bytes:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from agent_service.curation.changes import STAMP, free_stamp, stamp_order
 from agent_service.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, NotFound
+from services.validation import decode
 
 FOLDER = ".curator_backups"
 KEPT = 5
@@ -117,7 +118,7 @@ def _unpacked(backup_id: str, data: bytes) -> Backup:
     except (tarfile.TarError, EOFError, OSError):
         raise FailedPrecondition(f"the backup {backup_id} is damaged") from None
     try:
-        after = msgspec.json.decode(found.pop(_AFTER, b""), type=dict[str, str])
+        after = decode(found.pop(_AFTER, b""), dict[str, str])
     except msgspec.MsgspecError:
         raise FailedPrecondition(
             f"the backup {backup_id} does not say what was changed after it, so that this cannot "

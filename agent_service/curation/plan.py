@@ -8,6 +8,8 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from services.validation import convert
+
 MAX_CHARS = 200_000
 MAX_ENTRIES = 500
 MAX_REASON_CHARS = 1000
@@ -82,7 +84,7 @@ def parsed(answer: str) -> Plan:
 
 def _checked(loaded: dict[object, object]) -> Plan:
     try:
-        plan = msgspec.convert(loaded, Plan, strict=True)
+        plan = convert(loaded, Plan)
     except msgspec.ValidationError as error:
         raise BadPlan(f"the block is not as it must be: {error}") from None
     entries: Sequence[Merge | Pruning] = (*plan.consolidations, *plan.prunings)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from agent_service.curation.changes import STAMP, Done, Kind, free_stamp, stamp_order
 from agent_service.skills.files import FileRefused, SkillFiles
 from agent_service.skills.usage import moment
-from services.validation import json_object
+from services.validation import convert, json_object
 
 FOLDER = "logs/curator"
 REPORT, RUN = "REPORT.md", "run.json"
@@ -80,7 +80,7 @@ def report_of(stored: Mapping[str, Any]) -> Report:
     """The report that was stored; of another program's as much as is there."""
     known = {name: stored[name] for name in Report.__struct_fields__ if name in stored}
     try:
-        return msgspec.convert({"run_id": "", "time": "", **known}, Report)
+        return convert({"run_id": "", "time": "", **known}, Report)
     except msgspec.ValidationError:
         return Report("", str(stored.get("time") or stored.get("started_at") or ""))
 

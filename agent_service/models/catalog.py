@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from agent_service.models.base import ModelMessage, Usage
 from agent_service.models.pricing import Price
 from services.home import replace_file
+from services.validation import decode
 
 DEFAULT_WINDOW = 128_000
 """Tokens that a model is taken to read when nobody told; `models.<id>.window` says otherwise."""
@@ -180,7 +181,7 @@ def _read(file: Path) -> tuple[Sequence[ModelInfo], Sequence[ModelInfo]]:
 
 
 def _models(catalogue: bytes, source: str) -> Sequence[ModelInfo]:
-    told = msgspec.json.decode(catalogue, type=_File)
+    told = decode(catalogue, _File)
     return [replace(info, source=source) for info in told.models]
 
 

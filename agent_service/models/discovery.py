@@ -16,7 +16,7 @@ from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.pricing import PER_TOKENS, Price
 from services.errors import ServiceUnavailable
 from services.task_groups import all_of
-from services.validation import lenient
+from services.validation import decode, lenient
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -186,7 +186,7 @@ def listed_models(listing: bytes) -> list[ModelInfo]:
 
 def _entries(listing: bytes, kind: type[T]) -> Iterable[T]:
     with suppress(msgspec.MsgspecError, RecursionError):
-        told = msgspec.json.decode(listing, type=dict[str, Any])
+        told = decode(listing, dict[str, Any])
         entries = told.get("data") or told.get("models")
         for entry in cast("list[object]", entries) if isinstance(entries, list) else ():
             if isinstance(entry, dict):

@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from agent_service.models.base import encoded
 from services.config_paths import nearest, suggestion
 from services.errors import InvalidArgument
+from services.validation import convert
 
 NO_PERSONALITY = "none"
 

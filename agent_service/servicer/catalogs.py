@@ -15,7 +15,7 @@ from agent_service.security.commands.families import SENDS, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage.session_changes import personality_of
-from agent_service.tools.listing import Listed
+from agent_service.tools.schema import Listed
 from agent_service.toolsets import TOOLSETS
 from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc, tool_catalog_pb2_grpc

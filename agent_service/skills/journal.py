@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from agent_service.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, ServiceUnavailable
+from services.validation import decode
 
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -110,7 +111,7 @@ async def recover(files: SkillFiles, finish: Finish, path: str) -> bool:
     if data is None:
         return False
     try:
-        entry = msgspec.json.decode(data, type=Entry)
+        entry = decode(data, Entry)
     except msgspec.MsgspecError:
         # It is written whole, so that somebody else wrote this one.
         raise FailedPrecondition(f"{path} of the skills is no journal; move it away") from None

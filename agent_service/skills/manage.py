@@ -22,6 +22,7 @@ from agent_service.skills.names import (
 from agent_service.skills.usage import SkillState, Usage, timestamp
 from services.clock import Clock
 from services.errors import AlreadyExists, NotFound
+from services.validation import convert
 
 NOTES = "skill_changes"
 NOTES_KEPT = 64
@@ -57,7 +58,7 @@ class SkillManager:
         """Make a change, or finish it; BadSkill or FileRefused says why not."""
         async with self._files.locked():
             kept: dict[str, Any] = dict(await notes.get(NOTES) or {})
-            known = msgspec.convert(kept[key], Change) if key in kept else None
+            known = convert(kept[key], Change) if key in kept else None
             if known is None or await self._stands(known, known.before, known.path):
                 now = self._clock.now()
                 change = await self._changes.of(wanted, now)

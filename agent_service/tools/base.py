@@ -179,6 +179,7 @@ class InnerCalls(Protocol):
         ...
 
 
+A = TypeVar("A", bound=ToolArguments)
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
 
 
@@ -229,3 +230,21 @@ class UsualTool(Generic[A_contra]):
     def writes(self, arguments: A_contra) -> frozenset[str]:
         """The usual ones."""
         return self.usual_writes
+
+
+class Wrapper(UsualTool[A]):
+    """Another tool, but for what happens around a call; has no `run` of its own."""
+
+    def __init__(self, inner: Tool[A]) -> None:
+        self.name = inner.name
+        self.toolset = inner.toolset
+        self.arguments = inner.arguments
+        self._inner = inner
+
+    def effect(self, arguments: A) -> Effect:
+        """The inner tool's."""
+        return self._inner.effect(arguments)
+
+    def writes(self, arguments: A) -> frozenset[str]:
+        """The inner tool's."""
+        return self._inner.writes(arguments)

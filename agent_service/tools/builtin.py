@@ -22,13 +22,13 @@ from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.judged_files import JudgeFiles, Touched
 from agent_service.tools.list_directory import ListDirectory
-from agent_service.tools.listing import Listed
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patch import Patch, PatchArguments, paths_of
 from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile, ReadFileArguments
+from agent_service.tools.schema import Listed
 from agent_service.tools.search_files import SearchFiles, SearchFilesArguments
 from agent_service.tools.send_message import KnownChats, SendMessage
 from agent_service.tools.session_search import SessionSearch

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agent_service.jobs import JobRefused, Jobs, JobView
 from agent_service.messaging import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
+from services.validation import convert
 
 MEANT = "cronjob_calls"
 KEPT = 16
@@ -36,7 +37,7 @@ async def meant(jobs: Jobs, named: str, context: ToolContext) -> Meant:
     """The job that a call means by an id, or by the name that only one has."""
     kept: dict[str, Any] = await context.state.get(MEANT) or {}
     if (known := kept.get(context.key)) is not None:
-        return msgspec.convert(known, Meant)
+        return convert(known, Meant)
     job = await _find(jobs, named, context)
     found = Meant(job.id, job.name, job.changed_at)
     newest = list({**kept, context.key: msgspec.to_builtins(found)}.items())[-KEPT:]

@@ -11,10 +11,9 @@ from agent_service.security.commands.families import FAMILIES
 from agent_service.security.commands.paths import is_below, read_family, replaced_family
 from agent_service.security.threats import Source
 from agent_service.tools.approval import check_allowed, check_not_denied
-from agent_service.tools.base import Tool, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.real_paths import real_path
-from agent_service.tools.wrapper import A, Wrapper
 from services.task_groups import all_of
 
 MOST_SHOWN_CHARS = 8_000

@@ -1,10 +1,13 @@
-"""A tool's arguments as the JSON schema that the model sees, and what is wrong with a call."""
+"""A tool's arguments as the JSON schema that the model sees, what is wrong with a call, and a list
+of tools with what keeps each from being offered.
+"""
 
 import inspect
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
@@ -51,3 +54,29 @@ class _WithoutTitles(GenerateJsonSchema):
         for part in (described, *described.get("$defs", {}).values()):
             part.pop("title", None)
         return described
+
+
+class Listed(Struct, frozen=True):
+    """A tool, and why it is not offered."""
+
+    tool: Tool[Any]
+    missing: tuple[str, ...] = ()
+    """Names of settings of which one has to be set."""
+    reason: str = ""
+    """What else keeps it from being used; empty when nothing does."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether models are offered it."""
+        return not self.missing and not self.reason
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        description: str = describe(self.tool)["function"]["description"]
+        return " ".join(description.partition("\n\n")[0].split())
+
+
+def offered(listed: Sequence[Listed]) -> Sequence[Tool[Any]]:
+    """The tools that models are offered."""
+    return tuple(each.tool for each in listed if each.is_on)

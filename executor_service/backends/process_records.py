@@ -17,6 +17,7 @@ from msgspec import Struct, json
 
 from executor_service.backends.base import Box
 from executor_service.supervisor.processes import boot_id, read_process, send_signal
+from services.validation import decode
 
 _RECORD = "box.json"
 _SOCKET = "socket"
@@ -95,7 +96,7 @@ class Records:
     def load(self, key: str) -> Record | None:
         """A box that was stored."""
         try:
-            return json.decode((self._folder / key / _RECORD).read_bytes(), type=Record)
+            return decode((self._folder / key / _RECORD).read_bytes(), Record)
         except OSError:
             return None
 

@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
+from msgspec import Meta, Struct, ValidationError, field, to_builtins
 
 from executor_service.records import MAX_NUMBER, Number
 from executor_service.supervisor.frames import FrameError
+from services.validation import convert
 
 _MAX_TEXT_CHARACTERS = 4096
 _NAME = r"\A(?!\.{1,2}\Z)[^/\x00]+\Z"

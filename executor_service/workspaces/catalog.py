@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from executor_service.journal import Journal
 from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
 from services.errors import LimitExceeded, NotFound
+from services.validation import decode
 
 
 class Catalog:
@@ -44,7 +45,7 @@ class Catalog:
         """Reads what is written down."""
         query = "SELECT record FROM workspace"
         rows = await self._journal.read(lambda db: db.execute(query).fetchall())
-        self._note([json.decode(record, type=Workspace) for (record,) in rows])
+        self._note([decode(record, Workspace) for (record,) in rows])
 
     def __iter__(self) -> Iterator[Workspace]:
         """All of them, the longest unused first."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
@@ -14,6 +14,7 @@ from gateway_service.messages import ButtonPress, Event, MessageEvent, TurnOrder
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
+from services.validation import convert
 
 
 class State(StrEnum):

@@ -6,13 +6,14 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 
 from gateway_service.messages import CLI, Content
 from gateway_service.storage.schema import outbox
 from services.database import UtcTime, insert_ignore
+from services.validation import convert
 
 REPEAT = "_This may be a repeat:_\n"
 """Begins a message of which nobody knows whether it was there before."""

@@ -34,7 +34,7 @@ from scheduler_service.schedule.schedule import (
     zone_of,
 )
 from services.errors import InvalidArgument
-from services.validation import denied_commands
+from services.validation import convert, denied_commands
 
 KNOWN = frozenset(
     {
@@ -270,7 +270,7 @@ def _options(
 ) -> JobOptions:
     """What its runs are made by."""
     try:
-        options = msgspec.convert(dict(own), JobOptions)
+        options = convert(dict(own), JobOptions)
     except msgspec.ValidationError as error:
         raise _Problem(f"its options are not understood: {error}") from None
     script = _script(given, own, reading)
@@ -356,7 +356,7 @@ def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
 def _said(own: Mapping[str, Any]) -> JobSpec:
     """What else people say of it, none of which may be lost."""
     try:
-        said = msgspec.convert({name: own[name] for name in OWN if name in own}, JobSpec)
+        said = convert({name: own[name] for name in OWN if name in own}, JobSpec)
         if said.time_zone:
             check_zone(said.time_zone)
         return replace(said, denied_commands=denied_commands(said.denied_commands))

@@ -15,7 +15,7 @@ from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.home import DEFAULT_PROFILE
 from services.messages import message_of, record_of
-from services.validation import check_id, denied_commands
+from services.validation import check_id, decode, denied_commands
 
 MAX_RUN_ID_CHARS = 80
 """A run's id is its turn's too, whose later attempts and deliveries have something behind it."""
@@ -177,7 +177,7 @@ def position_to_token(position: Position | None) -> str:
 def position_of_token(token: str) -> Position | None:
     """Read a token that an earlier page gave; raises InvalidArgument."""
     try:
-        return msgspec.json.decode(urlsafe_b64decode(token), type=Position) if token else None
+        return decode(urlsafe_b64decode(token), Position) if token else None
     except ValueError as error:
         problem = "is not one that ListJobs has given"
         raise InvalidArgument(f"page_token {problem}", fields={"page_token": problem}) from error

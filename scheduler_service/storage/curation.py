@@ -19,6 +19,7 @@ from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.errors import FailedPrecondition
 from services.leases import LeaseTable
+from services.validation import decode
 
 REST = timedelta(days=1)
 """After an attempt that has not moved the profile's last run on, before the next one."""
@@ -130,7 +131,7 @@ def end_run(
 
 def report_of(output: str) -> Report | None:
     """The report in the output of a run; None where there is none."""
-    return msgspec.json.decode(output, type=Outcome).report if output else None
+    return decode(output, Outcome).report if output else None
 
 
 def skills_of_jobs(connection: sa.Connection, profile: str) -> list[str]:
@@ -156,7 +157,7 @@ def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: dat
     check_idle(connection, profile)
     made = runs.list_runs(connection, job_id_of(profile), runs.KEPT_RUNS_PER_JOB)
     for each in made:
-        outcome = msgspec.json.decode(each.output, type=Outcome) if each.output else None
+        outcome = decode(each.output, Outcome) if each.output else None
         if outcome is None or not outcome.renamed or outcome.report.backup_id < backup_id:
             continue
         for job_id, names in outcome.renamed.items():

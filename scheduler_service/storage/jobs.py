@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from msgspec import Struct, json
@@ -11,6 +11,7 @@ from scheduler_service.jobs import Job, JobKind, JobSpec, JobState, LastRun
 from scheduler_service.schedule.schedule import Schedule
 from scheduler_service.storage.schema import job, of_agent, open_run, run
 from services.database.sql import UtcTime, insert_ignore
+from services.validation import decode
 
 # Jobs that never run again come last.
 _ORDER = sa.func.coalesce(
@@ -185,20 +186,20 @@ def job_of(row: sa.Row[Any]) -> Job:
         id=row.id,
         profile=row.profile,
         spec=spec_of_text(row.spec),
-        schedule=json.decode(row.schedule, type=Schedule),
+        schedule=decode(row.schedule, cast("type[Schedule]", Schedule)),
         state=_state_of(row),
         next_run_at=row.next_run_at,
         created_at=row.created_at,
         run_count=row.run_count,
         updated_at=row.updated_at,
-        last_run=json.decode(row.last_run, type=LastRun) if row.last_run else None,
+        last_run=decode(row.last_run, LastRun) if row.last_run else None,
         kind=JobKind(row.kind),
     )
 
 
 def spec_of_text(text: str) -> JobSpec:
     """What people say of a job of which this is stored."""
-    return json.decode(text, type=JobSpec)
+    return decode(text, JobSpec)
 
 
 def to_text(record: Struct) -> str:

@@ -30,7 +30,7 @@ from services.config_catalog import check_settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.errors import HermesError
-from services.home_plugins import memory_providers, told_of
+from services.home_files import memory_providers, told_of
 
 EXAMPLES = """\
 examples:

@@ -19,9 +19,8 @@ from services.cli.home_folders import Source, Target
 from services.cli.job_files import is_here, note_of
 from services.cli.output import json_value
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
-from services.home_files import HomeFile
+from services.home_files import HomeFile, told_of
 from services.home_jobs import JOBS, held_by, scripts_of
-from services.home_plugins import told_of
 from services.streams import open_stream
 
 EXAMPLES = """\

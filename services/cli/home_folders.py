@@ -11,9 +11,16 @@ from msgspec import Struct
 from hermes.agent.v1 import home_pb2
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home import DEFAULT_PROFILE, HomePaths
-from services.home_files import PROFILES, HomeFile, check_path, contents, obstacle, profiles_of
+from services.home_files import (
+    PLUGINS,
+    PROFILES,
+    HomeFile,
+    check_path,
+    contents,
+    obstacle,
+    profiles_of,
+)
 from services.home_jobs import zone_of
-from services.home_plugins import FOLDER
 from services.ids import new_id
 
 PIECE_BYTES = 256 * 1024
@@ -59,7 +66,7 @@ class Source(Struct, frozen=True):
         """The memory providers of others in it, which are kept and not loaded."""
         parts = (file.path.split("/") for file in self.files)
         return sorted(
-            {part[2] for part in parts if part[:2] == FOLDER.split("/") and len(part) > 3}
+            {part[2] for part in parts if part[:2] == PLUGINS.split("/") and len(part) > 3}
         )
 
     def place(self, file: HomeFile) -> Path:

@@ -56,6 +56,8 @@ IMPORTED_WHEN_USED = (
     "telegram",
     "websockets",
 )
+OF_THE_PROCESS = {"services.validation._describing"}
+"""Guards what a library keeps for the whole process."""
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 SITE = sysconfig.get_path("purelib")
 
@@ -143,6 +145,8 @@ def state_of(module: ModuleType, packages: set[str]) -> Iterator[str]:
     for name, value in vars(module).items():
         kind = value.__class__
         if isinstance(value, type | ModuleType | PurePath) or name.startswith("__"):
+            continue
+        if f"{module.__name__}.{name}" in OF_THE_PROCESS:
             continue
         if any(hasattr(kind, method) for method in ("__enter__", "__aenter__", "close", "aclose")):
             yield f"{module.__name__}.{name} is a {kind.__name__}, which somebody must close"

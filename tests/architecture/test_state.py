@@ -16,6 +16,7 @@ from tests.architecture.source import (
 from tests.unit.services.test_config_docs import all_models
 
 CONFIG = "services/config.py"
+DECODING = "services/validation.py"
 BOX = "executor_service/supervisor/main.py"
 """Hands the box's own environment to the commands in the box, and knows no configuration."""
 
@@ -45,6 +46,19 @@ def environment(module: Module) -> Iterator[str]:
     for node, name in module.imports:
         if name in ENVIRONMENT:
             yield module.at(node, f"{name} is read in {CONFIG} only")
+
+
+def typed_reading(module: Module) -> Iterator[str]:
+    """Whoever first meets a type in two threads crashes, so all read by functions of ours."""
+    named = {name for _, name in module.imports}
+    for node in module.find(ast.Call):
+        called = dotted(node.func)
+        if module.path != DECODING and (
+            called in {"msgspec.convert", "msgspec.json.Decoder", "json.Decoder"}
+            or (called == "convert" and "msgspec.convert" in named)
+            or (called.endswith("json.decode") and (len(node.args) > 1 or node.keywords))
+        ):
+            yield module.at(node, f"types are read in {DECODING} only")
 
 
 def global_statements(module: Module) -> Iterator[str]:
@@ -122,6 +136,18 @@ def test_only_the_configuration_reads_the_environment() -> None:
         sample("import os\ndef f():\n    return os.getenv('HOME')"),
         sample("from os import environ"),
     )
+
+
+def test_types_are_met_in_turn() -> None:
+    assert_clean(typed_reading, product())
+    assert_refuses(
+        typed_reading,
+        sample("import msgspec\nmsgspec.convert({}, int)"),
+        sample("from msgspec import convert\nconvert({}, int)"),
+        sample("from msgspec import json\njson.decode(b'', type=int)"),
+        sample("from msgspec import json\nREADER = json.Decoder(int)"),
+    )
+    assert not list(typed_reading(sample("from msgspec import json\njson.decode(b'')")))
 
 
 def test_nothing_is_global() -> None:

@@ -29,7 +29,7 @@ from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import Tool
 from agent_service.tools.builtin import builtin_tools
-from agent_service.tools.listing import offered
+from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
 from services.addresses import Address
 from services.auth import Identity, Tokens

@@ -22,6 +22,7 @@ from agent_service.skills.library import (
 )
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, archive_folders, archive_place
 from agent_service.skills.usage import SkillState, Usage, timestamp
+from services.validation import convert
 
 JOURNAL = ".hub_journal.json"
 
@@ -121,7 +122,7 @@ class HubShelf:
         await journal.commit(self.files, entry, self._finish, JOURNAL)
 
     async def _finish(self, stored: Mapping[str, Any]) -> None:
-        noted = msgspec.convert(stored, Noted)
+        noted = convert(stored, Noted)
         lock = LockFile.parse(await self.files.read(HUB, MAX_LIST_BYTES))
         before = lock.encoded()
         lock.put(noted.name, noted.entry)

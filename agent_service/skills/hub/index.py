@@ -26,6 +26,7 @@ from agent_service.skills.hub.package import (
 from agent_service.skills.hub.reach import HubReach
 from agent_service.skills.hub.source import HubFailed, HubRefused, Kind, Source
 from agent_service.skills.names import DOCUMENT, MAX_SUPPORT_BYTES
+from services.validation import decode
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 PLACES = ("/.well-known/agent-skills/index.json", "/.well-known/skills/index.json")
@@ -119,7 +120,7 @@ async def open_index(reach: HubReach, source: Source) -> SiteIndex:
     """Fetch an index."""
     url, data = await reach.fetched(source.url, MAX_INDEX_BYTES)
     try:
-        listing = msgspec.json.decode(data, type=Listing)
+        listing = decode(data, Listing)
     except (msgspec.MsgspecError, RecursionError):
         raise HubRefused(f"{source.url} is no index of skills") from None
     if listing.schema and not _KNOWN.fullmatch(listing.schema):

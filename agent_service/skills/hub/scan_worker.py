@@ -11,13 +11,14 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.skills.hub.scanner import SkillScanner
 from agent_service.skills.hub.source import HubRefused
 from agent_service.skills.hub.verdicts import Review
+from services.validation import decode
 
 LIMIT_S = 120.0
 
 
 def main() -> None:
     """Read the files, and say what was found in them."""
-    files = msgspec.json.decode(sys.stdin.buffer.read(), type=dict[str, bytes])
+    files = decode(sys.stdin.buffer.read(), dict[str, bytes])
     review = SkillScanner(ThreatScanner()).review(files)
     sys.stdout.buffer.write(msgspec.json.encode(review))
 
@@ -26,7 +27,7 @@ async def looked_through(name: str, files: Mapping[str, bytes]) -> Review:
     """What is in a skill's files; HubRefused where nobody could say."""
     try:
         answer = await answer_of(Path(__file__), msgspec.json.encode(dict(files)), LIMIT_S)
-        return msgspec.json.decode(answer, type=Review)
+        return decode(answer, Review)
     except (ScriptFailed, msgspec.MsgspecError):
         raise HubRefused(
             f"{name} cannot be looked through within {LIMIT_S:g} s and 2 GB, so that nobody can "

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from executor_service.backends.base import Box
+from services.validation import decode
 
 _KEY = re.compile("[a-z0-9_]{1,63}")
 
@@ -45,7 +46,7 @@ class Records:
     def load(self, key: str) -> Record | None:
         """A box that is remembered; one whose file is not whole was never asked for."""
         try:
-            return json.decode(self._file(key).read_bytes(), type=Record)
+            return decode(self._file(key).read_bytes(), Record)
         except (FileNotFoundError, DecodeError):
             return None
 
