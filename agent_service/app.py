@@ -271,9 +271,7 @@ def _following(
     after: list[Callable[[LiveTurn], Awaitable[None]]] = []
     if config.save_trajectories:
         places = SamplePlaces(
-            lambda profile: settings.home.profile(profile).root,
-            parts.toolbox.schemas,
-            parts.redact,
+            lambda profile: settings.home.profile(profile).root, parts.toolbox.schemas, parts.redact
         )
         after.append(Keeping(database, places, SystemClock()).after)
     if config.auxiliary.get("title", AuxiliaryModel()).is_chosen:

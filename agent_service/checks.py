@@ -49,10 +49,7 @@ async def checks(settings: Settings) -> list[Check]:
     try:
         async with opened_store(settings, config) as store:
             logins = credentials(store, config, SystemClock())
-            found = [
-                await _endpoint(settings, config, logins),
-                *await _logins(settings, logins),
-            ]
+            found = [await _endpoint(settings, config, logins), *await _logins(settings, logins)]
     except HermesError as error:
         found = [Check("login", Verdict.FAILED, error.message)]
     return [*found, _approvals(config)]

@@ -12,14 +12,7 @@ from agent_service.events import TurnFinished
 from agent_service.models.base import Purpose
 from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
 from agent_service.prompt.overlays import Overlay
-from agent_service.requests import (
-    JOB,
-    PARENT_SESSION,
-    REVIEW,
-    SUBAGENT,
-    TurnRequest,
-    Unattended,
-)
+from agent_service.requests import JOB, PARENT_SESSION, REVIEW, SUBAGENT, TurnRequest, Unattended
 from agent_service.usage import Usage
 from services.leases import Lease
 

@@ -15,15 +15,7 @@ from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage.activity import Waiting
 from agent_service.storage.approvals import ApprovalInfo
 from agent_service.tools.base import Tool
-from services.metrics import (
-    LONG_SECONDS,
-    LabelValues,
-    Meter,
-    Metrics,
-    counter,
-    gauge,
-    histogram,
-)
+from services.metrics import LONG_SECONDS, LabelValues, Meter, Metrics, counter, gauge, histogram
 
 _MOST_PLATFORMS = 30
 """With names of their own: those that there are, and what else callers say."""

@@ -130,10 +130,7 @@ def credentials(
 
 
 def _connect(
-    config: AgentConfig,
-    logins: Callable[[str], Credentials],
-    clock: Clock,
-    endpoint: Endpoint,
+    config: AgentConfig, logins: Callable[[str], Credentials], clock: Clock, endpoint: Endpoint
 ) -> Provider:
     calling = Calling(
         RetryPolicy(max_retries=config.model.max_retries),

@@ -41,10 +41,7 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 
 
 _OWN = frozenset(
-    {
-        *("allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"),
-        "switched",
-    }
+    {*("allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"), "switched"}
 )
 """What the agent makes of a request, and nobody asks for."""
 

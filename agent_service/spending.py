@@ -12,13 +12,7 @@ from agent_service.errors import BudgetReached
 from agent_service.facts import Consulted, Fact
 from agent_service.live_turn import LiveTurn
 from agent_service.model_parts import ModelParts
-from agent_service.models.base import (
-    Model,
-    ModelEvent,
-    ModelMessage,
-    ModelNotice,
-    ModelRequest,
-)
+from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelNotice, ModelRequest
 from agent_service.models.consult import Ask, Consult, NoAnswer
 from agent_service.models.fallback import USUAL, Route
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens

@@ -58,13 +58,7 @@ def in_database(
         RowProfiles(home, database, locks, clock),
         lambda profile: RowSkillFiles(database, locks, clock, home.profile(profile).name),
         RowHomes(home, database, locks, clock),
-        lambda profile: RowSkillFiles(
-            database,
-            locks,
-            clock,
-            home.profile(profile).name,
-            _REPORTS,
-        ),
+        lambda profile: RowSkillFiles(database, locks, clock, home.profile(profile).name, _REPORTS),
     )
 
 

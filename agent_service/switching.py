@@ -8,13 +8,7 @@ from msgspec.structs import replace
 
 from agent_service.errors import ModelNotConfigured
 from agent_service.live_turn import LiveTurn
-from agent_service.models.base import (
-    Model,
-    ModelEvent,
-    ModelNotice,
-    ModelRequest,
-    ModelSwitched,
-)
+from agent_service.models.base import Model, ModelEvent, ModelNotice, ModelRequest, ModelSwitched
 from agent_service.models.errors import ModelError
 from agent_service.models.fallback import FIRST, Chain, Route, another_may_answer
 

@@ -294,11 +294,7 @@ class Turns:
             await self._drive(taken, since)
 
     def _take(
-        self,
-        conn: Connection,
-        turn_id: str,
-        last: LiveTurn | None,
-        now: datetime,
+        self, conn: Connection, turn_id: str, last: LiveTurn | None, now: datetime
     ) -> journal.Loaded | None:
         """Claim a turn and load it; None when somebody else was faster."""
         claimed = claims.claim(conn, turn_id, self._claimant, now)

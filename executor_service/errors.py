@@ -26,13 +26,7 @@ ExecutorError
 └── JournalUnusable *         the journal on disk cannot be read; the message says what to do
 """
 
-from services.errors import (
-    Aborted,
-    FailedPrecondition,
-    InvalidArgument,
-    Reason,
-    ResourceExhausted,
-)
+from services.errors import Aborted, FailedPrecondition, InvalidArgument, Reason, ResourceExhausted
 
 
 class ExecutorError(Exception):

@@ -96,11 +96,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
 
 
 def _work(
-    configured: Configured,
-    held: Held,
-    desk: Desk,
-    metrics: GatewayMetrics,
-    redactor: Redactor,
+    configured: Configured, held: Held, desk: Desk, metrics: GatewayMetrics, redactor: Redactor
 ) -> Work:
     """Who works for an account while it is held."""
     platform, clock = configured.platform, desk.tools.clock

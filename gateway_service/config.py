@@ -18,9 +18,7 @@ class BusyConfig(ConfigModel):
     """What a message does that comes while Hermes is busy with the same session."""
 
     mode: Annotated[
-        BusyName,
-        Yaml("gateway.busy_mode", "display.busy_input_mode"),
-        Env("HERMES_BUSY_MODE"),
+        BusyName, Yaml("gateway.busy_mode", "display.busy_input_mode"), Env("HERMES_BUSY_MODE")
     ] = "interrupt"
     """`interrupt` stops what runs, and the message is taken next; `queue` has it wait for the end;
     `steer` has it join the work with its next results. `/busy` chooses for one chat."""

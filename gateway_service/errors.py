@@ -15,13 +15,7 @@ HermesError (services.errors)
     └── AccountRefused    the token is not valid, or another program uses it
 """
 
-from services.errors import (
-    FailedPrecondition,
-    HermesError,
-    InvalidArgument,
-    Reason,
-    Unavailable,
-)
+from services.errors import FailedPrecondition, HermesError, InvalidArgument, Reason, Unavailable
 
 
 class AgentRefused(HermesError):

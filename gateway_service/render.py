@@ -25,13 +25,7 @@ _INLINE = re.compile(
     r"|(?<!\w)_(?P<italic_too>[^\s_](?:[^_]*[^\s_])?)_(?!\w)",
     re.DOTALL,
 )
-_TAGS = {
-    "bold": "b",
-    "bold_too": "b",
-    "strike": "s",
-    "italic": "i",
-    "italic_too": "i",
-}
+_TAGS = {"bold": "b", "bold_too": "b", "strike": "s", "italic": "i", "italic_too": "i"}
 
 
 def units(text: str) -> int:

@@ -14,13 +14,7 @@ from gateway_service.authorization import Access
 from gateway_service.commands.base import Answer, Chat, Tools, may_say
 from gateway_service.commands.registry import AsTurn, obey, parse
 from gateway_service.errors import AgentRefused, PlatformError
-from gateway_service.messages import (
-    QUEUE,
-    ButtonPress,
-    MessageEvent,
-    TurnOrder,
-    turn_command,
-)
+from gateway_service.messages import QUEUE, ButtonPress, MessageEvent, TurnOrder, turn_command
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox import PLACEHOLDER
 from gateway_service.platforms.base import Platform

@@ -21,10 +21,7 @@ class SchedulerConfig(ConfigModel):
     telegram_home_channel: Annotated[str, Env("TELEGRAM_HOME_CHANNEL")] = ""
     """Chat, or CHAT:THREAD, that a job's output goes to which is for telegram without a chat."""
     max_parallel_runs: Annotated[
-        int,
-        Field(ge=1, le=10_000),
-        Yaml("cron.max_parallel_jobs"),
-        Env("HERMES_CRON_MAX_PARALLEL"),
+        int, Field(ge=1, le=10_000), Yaml("cron.max_parallel_jobs"), Env("HERMES_CRON_MAX_PARALLEL")
     ] = 32
     """Runs whose turns are worked on at one time; further ones wait."""
     misfire_grace_s: Annotated[

@@ -72,7 +72,7 @@ def parse_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InvalidArgument(
-            f"{text!r} is not an address; write host:port or unix:/path/to/socket",
+            f"{text!r} is not an address; write host:port or unix:/path/to/socket"
         )
     return TcpAddress(host, int(port), server_name)
 

@@ -47,12 +47,7 @@ def init(folder: Path, now: datetime, *, force: bool = False) -> Path:
 
 
 def issue(
-    folder: Path,
-    identity: Identity,
-    names: Sequence[str],
-    now: datetime,
-    *,
-    force: bool = False,
+    folder: Path, identity: Identity, names: Sequence[str], now: datetime, *, force: bool = False
 ) -> TlsFiles:
     """Makes a service's certificate for the DNS names and IP addresses under which it is called; a
     client needs none.

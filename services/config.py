@@ -67,12 +67,7 @@ _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 class Settings(Discreet, frozen=True):
     """What every source says, from which each service takes its own models."""
 
-    unshown = (
-        "flags",
-        "environ",
-        "login_secrets",
-        "_redactor",
-    )
+    unshown = ("flags", "environ", "login_secrets", "_redactor")
 
     home: HomePaths
     profile: str

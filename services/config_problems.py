@@ -14,10 +14,7 @@ Origins = dict[tuple[str, ...], tuple[Declared, Found | None]]
 """For each field what it is and what was said about it."""
 
 _SHOWN_CHARS = 60
-_FIXED_MESSAGES = {
-    "extra_forbidden": "is not a known key",
-    "missing": "is required",
-}
+_FIXED_MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
 
 
 def explain(error: ValidationError, origins: Origins, yaml: YamlFile) -> list[Problem]:

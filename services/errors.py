@@ -88,11 +88,7 @@ class Reason(StrEnum):
 
 
 UNREACHABLE = frozenset(
-    {
-        StatusCode.UNAVAILABLE,
-        StatusCode.DEADLINE_EXCEEDED,
-        StatusCode.CANCELLED,
-    }
+    {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED}
 )
 """What a call to which no service has answered ends with."""
 

@@ -270,10 +270,7 @@ async def serve_metrics(
 
 
 async def _answer(
-    collector: Collector,
-    checks: Checks,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    collector: Collector, checks: Checks, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
         async with asyncio.timeout(_REQUEST_TIMEOUT_S):

@@ -35,9 +35,7 @@ _version = sa.Table(
 """Alembic's own table, as Alembic makes it."""
 
 _oldest = sa.Table(
-    "oldest_release",
-    sa.MetaData(),
-    sa.Column("release", sa.String(32), primary_key=True),
+    "oldest_release", sa.MetaData(), sa.Column("release", sa.String(32), primary_key=True)
 )
 """In its only row the first release that did without all that was taken away."""
 

@@ -4,11 +4,7 @@ import json
 from collections.abc import Mapping
 
 IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
-    "hermes.agent.v1.ApprovalService": (
-        "AnswerClarification",
-        "ListApprovals",
-        "ResolveApproval",
-    ),
+    "hermes.agent.v1.ApprovalService": ("AnswerClarification", "ListApprovals", "ResolveApproval"),
     "hermes.agent.v1.CatalogService": ("ClassifyCommands", "ScanTexts"),
     "hermes.agent.v1.CurationService": (
         "ApplyCuration",

@@ -102,16 +102,9 @@ SHAPES: tuple[Shape, ...] = (
         ),
         ("PRIVATE KEY",),
     ),
-    Shape(
-        _marked(_SHORT_MARKS, rf"{_RANDOM}{{16,}}"),
-        _SHORT_MARKS,
-        is_meant=_has_random_part,
-    ),
+    Shape(_marked(_SHORT_MARKS, rf"{_RANDOM}{{16,}}"), _SHORT_MARKS, is_meant=_has_random_part),
     Shape(_marked(_MARKS, rf"[.]?{_RANDOM}{{16,}}"), _MARKS),
-    Shape(
-        re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"),
-        ("AKIA", "ASIA"),
-    ),
+    Shape(re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"), ("AKIA", "ASIA")),
     # Telegram's; the number before the colon is the bot's public id.
     Shape(re.compile(r":(?<=\d{6}:)(?P<secret>[A-Za-z0-9_-]{34,})"), (":",)),
     # Discord's: the user's public id, a time and a signature.
@@ -140,11 +133,7 @@ SHAPES: tuple[Shape, ...] = (
         ("uthorization",),
         in_programs=False,
     ),
-    Shape(
-        re.compile(r"://[^\s/:@\"'\\]*:(?P<secret>[^\s/@\"'\\]+)@"),
-        ("://",),
-        in_programs=False,
-    ),
+    Shape(re.compile(r"://[^\s/:@\"'\\]*:(?P<secret>[^\s/@\"'\\]+)@"), ("://",), in_programs=False),
     # A value that looks random after a name that says it is a secret; taken whole (`+`), so that
     # a call or an attribute is left alone.
     Shape(

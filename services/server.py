@@ -64,10 +64,7 @@ class Server:
     """The server of a process: enter it to hold its addresses, then `start` and `stop` it."""
 
     def __init__(
-        self,
-        components: Sequence[Component],
-        listen: Listen,
-        observer: CallObserver | None = None,
+        self, components: Sequence[Component], listen: Listen, observer: CallObserver | None = None
     ) -> None:
         _check(listen)
         gate = Gate(Authenticator(listen.tokens), [component.policy for component in components])

@@ -16,11 +16,7 @@ _ISOLATION = {
     Isolation.USERSPACE_KERNEL: "a kernel in user space",
     Isolation.MICROVM: "a virtual machine",
 }
-_HELD = {
-    Enforcement.ENFORCED: "yes",
-    Enforcement.WATCHED: "watched",
-    Enforcement.NONE: _NOT_HELD,
-}
+_HELD = {Enforcement.ENFORCED: "yes", Enforcement.WATCHED: "watched", Enforcement.NONE: _NOT_HELD}
 _PLACES = {
     WorkspacePlace.HERE: "a folder of the executor's machine",
     WorkspacePlace.THERE: "kept where the sandbox is",

@@ -91,10 +91,7 @@ class SessionCommands:
         request = exec_pb2.SignalExecRequest(exec_id=key)
         # Where it cannot be reached it may be running still: that is said, and it is not left.
         found = await self._ask(
-            key,
-            request,
-            lambda stub: stub.SignalExec(request, timeout=KILL_DEADLINE_S),
-            stays=True,
+            key, request, lambda stub: stub.SignalExec(request, timeout=KILL_DEADLINE_S), stays=True
         )
         return status(found.exec)
 

@@ -64,10 +64,7 @@ class SandboxSkills:
         return " ".join(filter(None, told))
 
     async def _put(
-        self,
-        skills: ProfileSkills,
-        held: Held,
-        edition: tuple[str, Mapping[str, FileFact]],
+        self, skills: ProfileSkills, held: Held, edition: tuple[str, Mapping[str, FileFact]]
     ) -> str:
         folder, facts = edition
         archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))

@@ -234,11 +234,7 @@ class ProvidersConfig(ConfigModel):
 
     def places(self, names: Iterable[str], variable: Callable[[str], str]) -> Mapping[str, Place]:
         """Where the named providers are; `variable` reads the environment or `.env`."""
-        known = {
-            "openrouter": self.openrouter,
-            "openai": self.openai,
-            "anthropic": self.anthropic,
-        }
+        known = {"openrouter": self.openrouter, "openai": self.openai, "anthropic": self.anthropic}
         return {
             name: _place(name, self.named.get(name, NamedProvider()), known.get(name, ""), variable)
             for name in {*known, *self.named, *names} - {""}

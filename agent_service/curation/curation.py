@@ -61,8 +61,7 @@ class Curation:
         async with self._files.locked():
             now = self._clock.now()
             await state.change(
-                self._files,
-                lambda found: found.updated(now, is_paused=is_paused, begins=begins),
+                self._files, lambda found: found.updated(now, is_paused=is_paused, begins=begins)
             )
 
     async def told(self, summary: str) -> None:

@@ -25,13 +25,7 @@ from agent_service.skills.files import HomeSkillFiles
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition
 from services.home import HomeError, HomePaths
-from services.home_files import (
-    Contents,
-    HomeFile,
-    contents,
-    obstacle,
-    profiles_of,
-)
+from services.home_files import Contents, HomeFile, contents, obstacle, profiles_of
 from services.lifecycle import unbroken
 
 

@@ -63,10 +63,7 @@ class ConfiguredModel:
     """A Model that starts without an endpoint and says what to set when it is called."""
 
     def __init__(
-        self,
-        settings: EndpointSettings,
-        connect: Callable[[Endpoint], Provider],
-        missing: str,
+        self, settings: EndpointSettings, connect: Callable[[Endpoint], Provider], missing: str
     ) -> None:
         self._settings = settings
         self._connect = connect

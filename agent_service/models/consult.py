@@ -57,10 +57,7 @@ class Consult:
         self._max_tokens = max_tokens
 
     async def request(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        route: Route,
-        purpose: Purpose = Purpose.TOOL,
+        self, messages: Sequence[Mapping[str, Any]], route: Route, purpose: Purpose = Purpose.TOOL
     ) -> ModelRequest:
         """The request that a question is; NoAnswer where nobody can be asked."""
         try:

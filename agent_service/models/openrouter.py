@@ -45,10 +45,7 @@ class OpenRouter(ChatCompletions):
 
     def headers(self) -> Mapping[str, str]:
         """What OpenRouter wants to know of who calls it."""
-        told = {
-            "HTTP-Referer": self._identity.referer,
-            "X-OpenRouter-Title": self._identity.title,
-        }
+        told = {"HTTP-Referer": self._identity.referer, "X-OpenRouter-Title": self._identity.title}
         return {name: value for name, value in told.items() if value}
 
     def _messages(self, request: ModelRequest) -> Sequence[bytes]:

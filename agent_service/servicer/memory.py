@@ -77,11 +77,7 @@ def _memory(found: Memory) -> pb.Memory:
 
 def _change(made: MemoryChange) -> pb.MemoryChange:
     return message_of(
-        made,
-        pb.MemoryChange,
-        change_id=made.key,
-        changed_by=made.by,
-        create_time=made.created_at,
+        made, pb.MemoryChange, change_id=made.key, changed_by=made.by, create_time=made.created_at
     )
 
 

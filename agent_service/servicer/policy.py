@@ -28,20 +28,20 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
         _OPERATOR: (
             *("SearchHub", "InstallSkills", "UpdateSkills", "RemoveSkill"),
             *("AuditSkills", "ExportSkills"),
-        ),
+        )
     },
     "CurationService": {
         (Identity.SCHEDULER,): (
             *("ListCurations", "UpdateCuration", "PlanConsolidation"),
             *("ApplyCuration", "RestoreSkills", "ListCurationReports"),
-        ),
+        )
     },
     "ApprovalService": {_PEOPLE: ("ListApprovals", "ResolveApproval", "AnswerClarification")},
     "ModelCatalogService": {_PEOPLE: ("ListModels",), _OPERATOR: ("RefreshModels",)},
     "ToolCatalogService": {_PEOPLE: ("ListTools",)},
     "CatalogService": {_PEOPLE: ("ClassifyCommands", "ListPersonalities"), _ALL: ("ScanTexts",)},
     "MemoryService": {
-        _PEOPLE: ("GetMemory", "ApplyMemory", "ListMemoryChanges", "UndoMemoryChange"),
+        _PEOPLE: ("GetMemory", "ApplyMemory", "ListMemoryChanges", "UndoMemoryChange")
     },
     "HomeService": {_OPERATOR: ("ExportHome", "ImportHome")},
     "UsageService": {

@@ -105,8 +105,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             )
         )
         return pb.ListMessagesResponse(
-            messages=[message(stored) for stored in found[:size]],
-            has_more=len(found) > size,
+            messages=[message(stored) for stored in found[:size]], has_more=len(found) > size
         )
 
     async def SearchMessages(
@@ -218,8 +217,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             if request.dry_run or await self._prune(session_id, wanted, now)
         ]
         return session_change_pb2.PruneSessionsResponse(
-            session_ids=pruned,
-            next_after_session_id=found[most - 1] if len(found) > most else "",
+            session_ids=pruned, next_after_session_id=found[most - 1] if len(found) > most else ""
         )
 
     async def _prune(self, session_id: str, wanted: changes.Unused, now: datetime) -> bool:

@@ -34,8 +34,7 @@ class UsageServicer(UsageServiceServicer):
         query, size = _query(request), page_size(request.page_size, _SUMS_A_PAGE)
         total, sums = await self._database.read(lambda conn: storage.totals(conn, query, size))
         return pb.GetUsageResponse(
-            sums=[pb.UsageSum(key=key, usage=usage(used)) for key, used in sums],
-            total=usage(total),
+            sums=[pb.UsageSum(key=key, usage=usage(used)) for key, used in sums], total=usage(total)
         )
 
     async def GetBudget(

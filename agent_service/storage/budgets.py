@@ -51,8 +51,7 @@ _SWEEP = sa.delete(budget_reservation).where(
 
 
 _SUBAGENTS = sa.select(session.c.id).where(
-    session.c.parent_session_id == bindparam("scope_id"),
-    session.c.platform.in_((SUBAGENT, REVIEW)),
+    session.c.parent_session_id == bindparam("scope_id"), session.c.platform.in_((SUBAGENT, REVIEW))
 )
 """The sessions that a session has handed work over to, and those that look back at it."""
 
@@ -276,9 +275,7 @@ def _most(which: sa.ColumnElement[str], *of_today: sa.ColumnElement[bool]) -> sa
 _MOST = {
     Scope.SESSION: _most(_owner, _used.session_id.in_(sa.select(_used.session_id).where(*_TODAY))),
     Scope.JOB: _most(
-        _used.job_id,
-        _used.job_id != "",
-        _used.job_id.in_(sa.select(_used.job_id).where(*_TODAY)),
+        _used.job_id, _used.job_id != "", _used.job_id.in_(sa.select(_used.job_id).where(*_TODAY))
     ),
 }
 

@@ -27,13 +27,7 @@ from services.leases import lease_columns
 
 metadata = MetaData()
 
-LIVE_STATES = (
-    "RUNNING",
-    "WAITING_TOOL",
-    "WAITING_PERSON",
-    "QUEUED_RESUME",
-    "CANCELLING",
-)
+LIVE_STATES = ("RUNNING", "WAITING_TOOL", "WAITING_PERSON", "QUEUED_RESUME", "CANCELLING")
 """States of a turn that has begun and has not ended; a session has at most one such turn."""
 
 CLAIMABLE_STATES = ("RUNNING", "WAITING_TOOL", "QUEUED_RESUME", "CANCELLING")
@@ -224,10 +218,7 @@ review = Table(
     "review",
     metadata,
     Column(
-        "session_id",
-        String(128),
-        ForeignKey("session.id", ondelete="CASCADE"),
-        primary_key=True,
+        "session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), primary_key=True
     ),
     Column("turn_id", String(128), nullable=False, unique=True),
     *required(String(128), "parent_session_id", "parent_turn_id"),
@@ -340,9 +331,6 @@ profile_file = Table(
 """The files of a profile by their paths in its home. `modified_at_ns` grows with each change."""
 
 profile_lock = Table(
-    "profile_lock",
-    metadata,
-    Column("id", Text, primary_key=True),
-    *lease_columns(),
+    "profile_lock", metadata, Column("id", Text, primary_key=True), *lease_columns()
 )
 """Who changes which file, `profile/path`, at the moment."""

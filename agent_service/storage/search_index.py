@@ -119,10 +119,7 @@ message_text = Table(
     "message_text",
     metadata,
     Column(
-        "id",
-        BigInteger().with_variant(Integer, "sqlite"),
-        primary_key=True,
-        autoincrement=False,
+        "id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False
     ),
     Column("profile", String(64), nullable=False),
     Column("session_id", String(128), nullable=False),

@@ -75,14 +75,7 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
-    *(
-        message,
-        undone_message,
-        sandbox_binding,
-        session_state,
-        approval_grant,
-        watched_command,
-    ),
+    *(message, undone_message, sandbox_binding, session_state, approval_grant, watched_command),
     *(review, turn),
 )
 """In this order, and before the session itself; a test holds these to the schema."""

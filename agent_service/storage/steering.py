@@ -24,8 +24,7 @@ PASSED_ON = "Passed on to the work in progress."
 _WAITING = Prepared(
     sa.select(turn.c.id, turn.c.kind, turn.c.request)
     .where(
-        turn.c.session_id == bindparam("session_id"),
-        turn.c.state == sa.literal_column("'QUEUED'"),
+        turn.c.session_id == bindparam("session_id"), turn.c.state == sa.literal_column("'QUEUED'")
     )
     .order_by(turn.c.created_at, turn.c.id)
 )

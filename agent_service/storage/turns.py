@@ -15,14 +15,7 @@ from agent_service.prompt.overlays import NOTHING, Overlay
 from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
 from agent_service.saying import stored
 from agent_service.storage import search_index, sessions
-from agent_service.storage.schema import (
-    LIVE_STATES,
-    event,
-    message,
-    session,
-    step,
-    turn,
-)
+from agent_service.storage.schema import LIVE_STATES, event, message, session, step, turn
 from agent_service.storage.search_index import Entry
 from agent_service.storage.sessions import (
     MEMORY_LIMITS,
@@ -97,8 +90,7 @@ _PROMPT = (
     .values(
         system_prompt=bindparam("new_prompt"),
         title=sa.case(
-            (session.c.title == "", bindparam("new_title", type_=sa.Text())),
-            else_=session.c.title,
+            (session.c.title == "", bindparam("new_title", type_=sa.Text())), else_=session.c.title
         ),
         workdir=bindparam("new_workdir"),
         sandbox_template=bindparam("new_template"),
@@ -117,11 +109,7 @@ _REQUEST_CANCEL = (
 
 
 def store(
-    conn: Connection,
-    request: TurnRequest,
-    model: str,
-    draft: SessionDraft | None,
-    now: datetime,
+    conn: Connection, request: TurnRequest, model: str, draft: SessionDraft | None, now: datetime
 ) -> Stored:
     """Store a turn as queued; once, however often it is asked for.
 
@@ -308,10 +296,7 @@ def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Reco
 
 
 def insert_messages(
-    conn: Connection,
-    turn: LiveTurn | sa.Row[Any],
-    messages: Sequence[NewMessage],
-    now: datetime,
+    conn: Connection, turn: LiveTurn | sa.Row[Any], messages: Sequence[NewMessage], now: datetime
 ) -> None:
     """Store what a turn adds to its session; what is said in a review is not found."""
     rows = [

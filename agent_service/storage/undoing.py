@@ -128,12 +128,7 @@ def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | 
 
 
 def _take_back(
-    conn: Connection,
-    session_id: str,
-    row: sa.Row[Any],
-    after: int,
-    undo_id: str,
-    now: datetime,
+    conn: Connection, session_id: str, row: sa.Row[Any], after: int, undo_id: str, now: datetime
 ) -> int:
     """Put the messages after a sequence away; returns the session's new revision."""
     search_index.remove(conn, session_id, after)

@@ -101,9 +101,7 @@ class CronjobArguments(ToolArguments):
         description="The script is the whole run: its output is delivered, no model is asked.",
     )
     context_from: list[Name] | None = Field(
-        default=None,
-        max_length=10,
-        description="Ids of jobs whose newest output joins the prompt.",
+        default=None, max_length=10, description="Ids of jobs whose newest output joins the prompt."
     )
     enabled_toolsets: list[Name] | None = Field(
         default=None,

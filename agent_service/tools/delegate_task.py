@@ -41,8 +41,7 @@ class DelegateTaskArguments(ToolArguments):
 
     goal: str = Field(default="", description="What is to be achieved; for a single task.")
     context: str = Field(
-        default="",
-        description="What has to be known for it: facts, limits, the form wanted.",
+        default="", description="What has to be known for it: facts, limits, the form wanted."
     )
     tasks: tuple[DelegatedTask, ...] = Field(
         default=(), description="Several tasks at once, instead of goal."

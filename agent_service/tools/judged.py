@@ -13,14 +13,7 @@ from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.threats import Blocked, Source
 from agent_service.tools.approval import ApprovalRequired, check_decision, check_not_denied
-from agent_service.tools.base import (
-    A,
-    Tool,
-    ToolContext,
-    ToolFailed,
-    ToolResult,
-    Wrapper,
-)
+from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.taint import has_read_strangers, sources
 from agent_service.tools.typed import Before, Typed

@@ -71,10 +71,7 @@ class MixtureOfAgents(UsualTool[MixtureOfAgentsArguments]):
             f"## Answer {number}\n{answer[:MAX_ANSWER_CHARACTERS]}"
             for number, answer in enumerate(said, 1)
         )
-        messages = [
-            {"role": "system", "content": f"{_AGGREGATE}\n\n{listed}"},
-            question,
-        ]
+        messages = [{"role": "system", "content": f"{_AGGREGATE}\n\n{listed}"}, question]
         try:
             answer = await context.ask(messages, Route(model=self._aggregator))
         except NoAnswer as error:

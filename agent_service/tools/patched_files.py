@@ -11,13 +11,7 @@ from agent_service.patching.matching import DoesNotFit, applied
 from agent_service.patching.syntax import broken
 from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
 from agent_service.tools.base import ToolFailed, ToolResult
-from agent_service.tools.texts import (
-    MAX_FILE_BYTES,
-    decode_text,
-    diff,
-    encode_text,
-    same_file,
-)
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
 from services.lifecycle import unbroken
 
 MAX_FILES = 100
@@ -174,8 +168,7 @@ def _result(wanted: Sequence[_File]) -> ToolResult:
         if state.after is not None
     ]
     return ToolResult(
-        "\n".join(map(_shown, wanted)) or "Nothing changed.",
-        beside="\n".join(filter(None, notes)),
+        "\n".join(map(_shown, wanted)) or "Nothing changed.", beside="\n".join(filter(None, notes))
     )
 
 

@@ -129,8 +129,7 @@ async def _described(context: ToolContext, status: CommandStatus, output: str) -
         await context.records.seen(status.key)
     state = _state(status)
     return ToolResult(
-        f"{state}\n{output}".rstrip(),
-        exit_code=None if status.exit is None else status.exit.code,
+        f"{state}\n{output}".rstrip(), exit_code=None if status.exit is None else status.exit.code
     )
 
 

@@ -47,8 +47,5 @@ class ScriptTool(UsualTool[ScriptArguments]):
         complaint = printed[Stream.STDERR].text(ended.stderr_bytes).strip() or output.strip()
         told = (describe_exit(ended), complaint[-SHOWN_ERROR_CHARS:])
         return ToolResult(
-            output,
-            is_error=True,
-            exit_code=ended.code,
-            beside="\n".join(filter(None, told)),
+            output, is_error=True, exit_code=ended.code, beside="\n".join(filter(None, told))
         )

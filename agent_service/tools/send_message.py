@@ -83,12 +83,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
     arguments = SendMessageArguments
 
     def __init__(
-        self,
-        messenger: Messenger,
-        chats: KnownChats,
-        policy: CommandPolicy,
-        *,
-        asks: bool = True,
+        self, messenger: Messenger, chats: KnownChats, policy: CommandPolicy, *, asks: bool = True
     ) -> None:
         """`asks` lets a person decide before anything leaves a session that has read strangers'
         data for another chat than its own; `policy` says what is asked of files of a machine.

@@ -204,9 +204,7 @@ def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
     if note:
         lines.append(f"[{note}]")
     return ToolResult(
-        "\n".join(lines) or "[no output]",
-        is_error=ended.code != 0,
-        exit_code=ended.code,
+        "\n".join(lines) or "[no output]", is_error=ended.code != 0, exit_code=ended.code
     )
 
 

@@ -16,12 +16,7 @@ from pydantic import ValidationError
 from agent_service import events
 from agent_service.calls import PendingCall, StepState
 from agent_service.events import ToolProgress, TurnFinished
-from agent_service.facts import (
-    ApprovalNeeded,
-    Fact,
-    ToolDispatched,
-    ToolReturned,
-)
+from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.live_turn import LiveTurn
 from agent_service.models.base import encoded
 from agent_service.models.consult import Ask

@@ -41,8 +41,7 @@ class VisionAnalyzeArguments(ToolArguments):
     """
 
     image: str = Field(
-        min_length=1,
-        description="The picture: a file of the sandbox, or an http or https URL.",
+        min_length=1, description="The picture: a file of the sandbox, or an http or https URL."
     )
     question: str = Field(
         default="", max_length=10_000, description="What to find out; default is a description."

@@ -71,10 +71,7 @@ def _conversation(sample: Sample) -> Iterator[tuple[str, str]]:
             yield (
                 ("gpt", _answer(text, said.reasoning, calls))
                 if role == "assistant"
-                else (
-                    "human",
-                    text,
-                )
+                else ("human", text)
             )
 
 

@@ -108,12 +108,7 @@ class Box(Struct, frozen=True):
 
 def labels_of(spec: BoxSpec) -> dict[str, str]:
     """All that is to be known of a box when it is found again."""
-    return {
-        BOX: spec.box_key,
-        OWNER: spec.owner,
-        POOL: spec.pool,
-        WORKSPACE: str(spec.workspace),
-    }
+    return {BOX: spec.box_key, OWNER: spec.owner, POOL: spec.pool, WORKSPACE: str(spec.workspace)}
 
 
 def labelled_box(backend: str, native_id: str, labels: Mapping[str, str]) -> Box:

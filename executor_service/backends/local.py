@@ -15,13 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import (
-    Box,
-    BoxSpec,
-    Capabilities,
-    Isolation,
-    WorkspacePlace,
-)
+from executor_service.backends.base import Box, BoxSpec, Capabilities, Isolation, WorkspacePlace
 from executor_service.backends.keeper import KeptBoxes, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to

@@ -15,12 +15,7 @@ from typing import Generic, TypeVar
 from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits, made
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_boxes import BOX_USER, Order, Started
-from executor_service.backends.process_records import (
-    ProcessMark,
-    Record,
-    Records,
-    end_processes,
-)
+from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.socket_stream import SocketStream
 from executor_service.seccomp import ProfileError, sandbox_filter

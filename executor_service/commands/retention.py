@@ -25,12 +25,7 @@ class Retention:
     """Removes what is old, and output while there is too much of it."""
 
     def __init__(
-        self,
-        journal: Journal,
-        spool: Spool,
-        leases: Leases,
-        clock: Clock,
-        metrics: ExecutorMetrics,
+        self, journal: Journal, spool: Spool, leases: Leases, clock: Clock, metrics: ExecutorMetrics
     ) -> None:
         self._journal = journal
         self._spool = spool

@@ -5,12 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from executor_service.errors import ExecutorError
-from executor_service.link.messages import (
-    CommandState,
-    TerminalSize,
-    Usage,
-    read,
-)
+from executor_service.link.messages import CommandState, TerminalSize, Usage, read
 from executor_service.link.outgoing import Outgoing
 from executor_service.records import EndReason, Exit
 from executor_service.supervisor import frames

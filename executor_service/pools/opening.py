@@ -12,12 +12,7 @@ from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
 from executor_service.commands.commands import CommandTable, Stores
-from executor_service.config import (
-    DEFAULT_TEMPLATE,
-    BoxConfig,
-    ExecutorConfig,
-    TemplateConfig,
-)
+from executor_service.config import DEFAULT_TEMPLATE, BoxConfig, ExecutorConfig, TemplateConfig
 from executor_service.config_network import NetworkConfig
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks

@@ -9,11 +9,7 @@ from executor_service.pools.templates import Templates
 from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.custody import Custody, Order
-from executor_service.workspaces.workspace import (
-    RemovalReason,
-    Workspace,
-    WorkspaceKind,
-)
+from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceKind
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
 from services.auth import Identity, caller
 from services.errors import InvalidArgument, PermissionDenied

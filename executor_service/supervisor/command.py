@@ -16,10 +16,7 @@ from executor_service.supervisor.spawn import Spawner, resize_terminal
 from executor_service.supervisor.streams import InputStream, Outputs, OutputStream
 from executor_service.supervisor.tree import Forest
 
-_EVENTS_FILES = (
-    "/sys/fs/cgroup/memory.events",
-    "/sys/fs/cgroup/memory/memory.oom_control",
-)
+_EVENTS_FILES = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 _DRAIN_GRACE_S = 0.3
 """How long output is awaited from processes that outlive the command's first one."""
 

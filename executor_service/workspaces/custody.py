@@ -28,13 +28,7 @@ from executor_service.workspaces.workspace import (
     WorkspaceState,
 )
 from services.clock import Clock
-from services.errors import (
-    AlreadyExists,
-    FailedPrecondition,
-    HermesError,
-    NotFound,
-    Unavailable,
-)
+from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound, Unavailable
 from services.ids import new_id
 from services.lifecycle import Workers, unbroken
 

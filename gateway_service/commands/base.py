@@ -156,11 +156,7 @@ class Command(Struct, frozen=True):
 
 
 def plain(
-    name: str,
-    group: Group,
-    verb: Verb,
-    example: str = "",
-    places: Places = ANYWHERE,
+    name: str, group: Group, verb: Verb, example: str = "", places: Places = ANYWHERE
 ) -> Command:
     """A command that does one thing."""
     return Command(name, group, verb.help, (verb,), example or f"/{name}", places)

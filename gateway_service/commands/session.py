@@ -118,10 +118,7 @@ async def _personality(tools: Tools, chat: Chat, arguments: str) -> Answer:
         )
     wanted = "" if name == "none" else name
     request = session_change_pb2.SetPersonalityRequest(
-        session_id=chat.session_id,
-        profile=chat.profile,
-        name=wanted,
-        platform=chat.source.platform,
+        session_id=chat.session_id, profile=chat.profile, name=wanted, platform=chat.source.platform
     )
     await of_agent(tools.agent.sessions.SetPersonality(request))
     what = f"with the personality `{wanted}`" if wanted else "without a personality"
@@ -309,13 +306,7 @@ COMMANDS: tuple[Command, ...] = (
     plain(
         "personality",
         Group.CHAT,
-        Verb(
-            "",
-            "choose how Hermes talks, or list the ways",
-            _personality,
-            "[NAME]",
-            changes=True,
-        ),
+        Verb("", "choose how Hermes talks, or list the ways", _personality, "[NAME]", changes=True),
         "/personality brief",
     ),
     plain(

@@ -166,9 +166,7 @@ class TelegramPlatform:
         bot = self._bot
         with _translated():
             await bot.send_chat_action(
-                chat_id=destination.chat_id,
-                action="typing",
-                message_thread_id=_thread(destination),
+                chat_id=destination.chat_id, action="typing", message_thread_id=_thread(destination)
             )
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:

@@ -118,9 +118,7 @@ def listed(table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]) -> L
     """Commands, and skills by the names of theirs."""
     known = [
         SlashCommand(
-            name=each.name,
-            help=each.help,
-            words=[verb.name for verb in each.verbs if verb.name],
+            name=each.name, help=each.help, words=[verb.name for verb in each.verbs if verb.name]
         )
         for each in table
     ]

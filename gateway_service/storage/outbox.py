@@ -247,9 +247,7 @@ def take_over(
             outbox.c.chat_id.not_in(busy),
         )
         .values(
-            state=State.PENDING,
-            next_attempt_at=now,
-            uncertain=sa.or_(outbox.c.uncertain, is_new),
+            state=State.PENDING, next_attempt_at=now, uncertain=sa.or_(outbox.c.uncertain, is_new)
         )
     )
     return conn.execute(update).rowcount

@@ -93,12 +93,7 @@ attachment = Table(
 )
 """A file of a delivery, which is stored before its delivery is."""
 
-account = Table(
-    "account",
-    metadata,
-    Column("id", String(128), primary_key=True),
-    *lease_columns(),
-)
+account = Table("account", metadata, Column("id", String(128), primary_key=True), *lease_columns())
 """Who polls an account of a platform, works on its inbox and sends its outbox."""
 
 chat_session = Table(

@@ -41,10 +41,7 @@ def _described(job: Job) -> dict[str, Any]:
         "no_agent": options.script_only,
         "context_from": list(options.context_job_ids),
         "schedule": _schedule(job.schedule) | {"display": spec.schedule},
-        "repeat": {
-            "times": 1 if is_once else options.max_runs or None,
-            "completed": job.run_count,
-        },
+        "repeat": {"times": 1 if is_once else options.max_runs or None, "completed": job.run_count},
         "enabled": job.state is JobState.SCHEDULED,
         "state": job.state.lower(),
         "created_at": job.created_at.isoformat(),
@@ -68,10 +65,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
             return {"kind": "once", "run_at": at.isoformat()}
         case Interval(every):
             seconds = every // timedelta(seconds=1)
-            return {
-                "kind": "interval",
-                "minutes": seconds / 60 if seconds % 60 else seconds // 60,
-            }
+            return {"kind": "interval", "minutes": seconds / 60 if seconds % 60 else seconds // 60}
         case Cron(expression):
             return {"kind": "cron", "expr": expression}
 

@@ -104,12 +104,7 @@ class HomeImporter:
     """
 
     def __init__(
-        self,
-        database: Database,
-        mover: JobMover,
-        clock: Clock,
-        home: HomePaths,
-        keeper: JobKeeper,
+        self, database: Database, mover: JobMover, clock: Clock, home: HomePaths, keeper: JobKeeper
     ) -> None:
         self._database = database
         self._keeper = keeper

@@ -14,14 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
-from scheduler_service.jobs import (
-    Job,
-    JobSpec,
-    JobState,
-    LastRun,
-    Origin,
-    RunState,
-)
+from scheduler_service.jobs import Job, JobSpec, JobState, LastRun, Origin, RunState
 from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
 from scheduler_service.schedule.schedule import (
     Cron,

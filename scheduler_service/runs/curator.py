@@ -54,11 +54,7 @@ class CuratorRuns(Struct, frozen=True):
             await self._call(claim, partial(self.database.write, end))
             return failed
         end = partial(
-            curation.end_run,
-            leases=self.leases,
-            claim=claim,
-            report=report,
-            now=self.clock.now(),
+            curation.end_run, leases=self.leases, claim=claim, report=report, now=self.clock.now()
         )
         ended = await self._call(claim, partial(self.database.write, end))
         self.observer.done(report)

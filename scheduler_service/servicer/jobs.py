@@ -4,13 +4,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hermes.scheduler.v1 import (
-    job_file_pb2,
-    job_pb2,
-    job_pb2_grpc,
-    run_pb2,
-    schedule_pb2,
-)
+from hermes.scheduler.v1 import job_file_pb2, job_pb2, job_pb2_grpc, run_pb2, schedule_pb2
 from scheduler_service.clients import AgentClient
 from scheduler_service.home.importer import JobKeeper
 from scheduler_service.home.mover import JobMover

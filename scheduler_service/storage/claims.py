@@ -152,11 +152,7 @@ def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
 
 
 def claim(
-    connection: sa.Connection,
-    holder: Holder,
-    firings: Sequence[_Firing],
-    now: datetime,
-    room: int,
+    connection: sa.Connection, holder: Holder, firings: Sequence[_Firing], now: datetime, room: int
 ) -> Claimed:
     """Insert the runs of jobs that are still due, and move the jobs on to their next due times.
 
@@ -172,11 +168,7 @@ def claim(
     if not still:
         return Claimed((), (), 0, ())
     steps = [
-        {
-            "job_id": job.id,
-            "following": firing.next_run_at,
-            "more": int(firing.run_for is not None),
-        }
+        {"job_id": job.id, "following": firing.next_run_at, "more": int(firing.run_for is not None)}
         for job, firing in still
     ]
     connection.execute(_ADVANCE, steps)

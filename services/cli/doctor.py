@@ -38,10 +38,7 @@ examples:
   hermes doctor --json          exit status 1 when something has failed
   kubectl --namespace hermes exec deploy/hermes-agent -- hermes doctor --cluster"""
 
-CHECKS = {
-    "agent": "agent_service.checks:checks",
-    "gateway": "gateway_service.checks:checks",
-}
+CHECKS = {"agent": "agent_service.checks:checks", "gateway": "gateway_service.checks:checks"}
 """Where services check what they need, which matters where they run."""
 
 BACKENDS = "executor_service.checks:checks"

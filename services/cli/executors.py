@@ -156,9 +156,7 @@ class Executors(Struct):
         return chosen.each[0]
 
 
-def at_executors(
-    function: Callable[[Context, Executors], Awaitable[int | None]],
-) -> Function:
+def at_executors(function: Callable[[Context, Executors], Awaitable[int | None]]) -> Function:
     """The function of a command that takes the executors of the deployment as well."""
 
     @wraps(function)

@@ -158,9 +158,7 @@ def _imported(
 
 
 def _say_imported(
-    context: Context,
-    taken: home_pb2.ImportHomeResponse,
-    jobs: Sequence[job_file_pb2.ImportedJob],
+    context: Context, taken: home_pb2.ImportHomeResponse, jobs: Sequence[job_file_pb2.ImportedJob]
 ) -> None:
     took = "would take" if context.given.dry_run else "took"
     counts = {what: getattr(taken, f"{name}_count") for name, what in _COUNTS.items()}

@@ -17,10 +17,7 @@ from services.home import replace_file
 from services.home_jobs import held_by, scripts_of, zone_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
-IMPORTED = (
-    Column("job_id", optional=True),
-    *map(Column, ("name", "outcome", "notes")),
-)
+IMPORTED = (Column("job_id", optional=True), *map(Column, ("name", "outcome", "notes")))
 _CRON = "cron"
 
 
@@ -120,11 +117,7 @@ ACTIONS = (
     action(
         _take,
         arg("file", type=Path, metavar="FILE", help=_FILE),
-        arg(
-            "--time-zone",
-            metavar="ZONE",
-            help="of schedules that name none (that of its home)",
-        ),
+        arg("--time-zone", metavar="ZONE", help="of schedules that name none (that of its home)"),
         flag("--paused", "all of them run when resumed", dest="is_paused"),
         DRY_RUN,
         JSON_OBJECT,

@@ -23,13 +23,7 @@ from services.cli.command import (
     limit,
 )
 from services.cli.console import complain, print_json, printable, say
-from services.cli.output import (
-    Column,
-    describe,
-    field_value,
-    json_value,
-    local_time,
-)
+from services.cli.output import Column, describe, field_value, json_value, local_time
 from services.cli.session_files import ACTIONS as FILE_ACTIONS
 from services.cli.session_files import PAGE, find
 from services.errors import InvalidArgument

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import event
-from sqlalchemy.exc import (
-    DBAPIError,
-    OperationalError,
-    SQLAlchemyError,
-)
-from sqlalchemy.exc import (
-    TimeoutError as PoolTimeout,
-)
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateSchema
 from sqlalchemy.util import greenlet_spawn

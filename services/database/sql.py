@@ -121,11 +121,7 @@ class _OnConflict(SyntaxExtension, sa.ClauseElement):
     ]
 
     def __init__(
-        self,
-        key: Sequence[str],
-        updated: Sequence[str],
-        added: Sequence[str] = (),
-        table: str = "",
+        self, key: Sequence[str], updated: Sequence[str], added: Sequence[str] = (), table: str = ""
     ) -> None:
         self.key = tuple(key)
         self.updated = tuple(updated)

@@ -13,12 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from services.clock import Clock
-from services.database.errors import (
-    DatabaseDamaged,
-    DatabaseFull,
-    DatabaseInUse,
-    DatabaseReadOnly,
-)
+from services.database.errors import DatabaseDamaged, DatabaseFull, DatabaseInUse, DatabaseReadOnly
 from services.database.lane import Job
 from services.database.sql import SQLITE_NOW, to_microseconds
 from services.errors import DatabaseUnavailable, HermesError, Internal

@@ -178,10 +178,7 @@ async def asked(
 
 @asynccontextmanager
 async def asked_of(
-    operator: Channels,
-    text: str,
-    session_id: str = "",
-    within_s: float = DONE_WITHIN_S,
+    operator: Channels, text: str, session_id: str = "", within_s: float = DONE_WITHIN_S
 ) -> AsyncGenerator[Watcher]:
     """A question and its watcher, over channels that there are."""
     opening = ConverseRequest.Open(session_id=session_id)

@@ -16,13 +16,7 @@ import pytest
 from tests.chaos.traffic import Traffic
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.client import channels_of
-from tests.e2e.deployment import (
-    SERVICES,
-    Deployment,
-    Server,
-    four_processes,
-    running,
-)
+from tests.e2e.deployment import SERVICES, Deployment, Server, four_processes, running
 from tests.e2e.model import ModelProcess
 from tests.fakes.telegram import FakeTelegram
 from tests.postgres import PostgresServer, postgres_server

@@ -32,10 +32,7 @@ async def store_of(yard: Yard) -> WorkspaceStore:
 
 async def run(yard: Yard, workspace: Path, script: str) -> str:
     """What a script says in a new box over a workspace."""
-    async with (
-        yard.box(workspace=workspace) as box,
-        open_console(yard.backend, box) as console,
-    ):
+    async with yard.box(workspace=workspace) as box, open_console(yard.backend, box) as console:
         return await console.output(script)
 
 

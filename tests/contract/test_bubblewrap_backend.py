@@ -18,12 +18,7 @@ from executor_service.backends.base import Enforcement
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.backends.bubblewrap.host import Host, Program, find_host, why_refused
 from executor_service.backends.cgroups import Cgroups
-from executor_service.backends.process_records import (
-    ProcessMark,
-    Record,
-    Records,
-    end_processes,
-)
+from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link.command import RemoteCommand
 from executor_service.supervisor_zipapp import build_zipapp

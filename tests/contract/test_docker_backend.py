@@ -16,13 +16,7 @@ import docker
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.base import (
-    MIB,
-    Box,
-    BoxSpec,
-    ByteStream,
-    Limits,
-)
+from executor_service.backends.base import MIB, Box, BoxSpec, ByteStream, Limits
 from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.supervisor_volume import supervisor_volume
 from executor_service.config import DockerConfig

@@ -17,12 +17,7 @@ from msgspec.structs import replace
 from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
-from executor_service.errors import (
-    BoxCreateFailed,
-    BoxLost,
-    BoxOutOfMemory,
-    LinkClosed,
-)
+from executor_service.errors import BoxCreateFailed, BoxLost, BoxOutOfMemory, LinkClosed
 from executor_service.link.command import RemoteCommand
 from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite

@@ -18,12 +18,7 @@ from agent_service.oauth.http import fit_for_tokens
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.nous import MODELS_URL, NousPortal
 from agent_service.oauth.store import LoginFile, LoginStore
-from agent_service.oauth.tokens import (
-    Login,
-    LoginFailed,
-    LoginNeeded,
-    LoginUnavailable,
-)
+from agent_service.oauth.tokens import Login, LoginFailed, LoginNeeded, LoginUnavailable
 from services.errors import FailedPrecondition
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import USER_CODE, FakeLogins, fake_logins

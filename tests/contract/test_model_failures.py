@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import (
-    ModelMessage,
-    ModelRetry,
-    ModelWasted,
-    TextDelta,
-)
+from agent_service.models.base import ModelMessage, ModelRetry, ModelWasted, TextDelta
 from agent_service.models.errors import ModelErrorKind
 from agent_service.models.transport import Timeouts
 from tests.contract.models import (

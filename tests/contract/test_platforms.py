@@ -75,10 +75,7 @@ async def test_messages_are_created_and_changed(world: World) -> None:
     async with world.connect() as platform:
         first = await platform.send(CHAT, Content("May I?", buttons))
         second = await platform.send(CHAT, Content("Hello."))
-        assert world.shown() == {
-            first: ("May I?", ["a:yes", "a:no"]),
-            second: ("Hello.", []),
-        }
+        assert world.shown() == {first: ("May I?", ["a:yes", "a:no"]), second: ("Hello.", [])}
         for _ in range(2):
             await platform.edit(CHAT, first, Content("I may."))
         assert world.shown()[first] == ("I may.", [])

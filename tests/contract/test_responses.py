@@ -114,11 +114,7 @@ async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -
 async def test_a_picture_goes_as_an_input_image() -> None:
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
     body = await sent({"role": "user", "content": [{"type": "text", "text": "What?"}, url]})
-    image = {
-        "type": "input_image",
-        "image_url": "data:image/png;base64,QUJD",
-        "detail": "auto",
-    }
+    image = {"type": "input_image", "image_url": "data:image/png;base64,QUJD", "detail": "auto"}
     assert body["input"][0]["content"][1] == image
 
 

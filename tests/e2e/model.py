@@ -70,8 +70,7 @@ SCENARIOS: Sequence[Json] = (
         "flood",
         calls(
             terminal_call(
-                f"echo the first line; yes | head -c {FLOOD_BYTES}; echo the last line",
-                timeout=120,
+                f"echo the first line; yes | head -c {FLOOD_BYTES}; echo the last line", timeout=120
             )
         ),
         TELL,
@@ -97,8 +96,7 @@ SCENARIOS: Sequence[Json] = (
         "a program that sleeps",
         calls(
             tool_call(
-                "execute_code",
-                code=f"import hermes_tools\nhermes_tools.terminal('sleep {MARKER}')",
+                "execute_code", code=f"import hermes_tools\nhermes_tools.terminal('sleep {MARKER}')"
             )
         ),
         {"text": "It slept."},

@@ -178,10 +178,7 @@ def repeated(key: str) -> str:
 
 
 @pytest.fixture(
-    params=[
-        *(pytest.param(name, marks=pytest.mark.slow) for name in LAYOUTS[:-1]),
-        LAYOUTS[-1],
-    ]
+    params=[*(pytest.param(name, marks=pytest.mark.slow) for name in LAYOUTS[:-1]), LAYOUTS[-1]]
 )
 async def planted(
     request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path: Path

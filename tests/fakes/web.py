@@ -30,10 +30,7 @@ class Site:
 
 @asynccontextmanager
 async def site(
-    handler: Handler,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    tls: ssl.SSLContext | None = None,
+    handler: Handler, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Site]:
     """Serve requests with a handler for as long as the context is open."""
     running = Site(host)

@@ -102,10 +102,7 @@ async def test_the_terminal_that_asked_for_a_job_is_told_what_came_of_it(tmp_pat
             {"user": "say tea", "steps": [{"text": "the tea is ready"}]},
         ]
     }
-    async with (
-        fake_model(script) as model,
-        everything(tmp_path, model) as channels,
-    ):
+    async with fake_model(script) as model, everything(tmp_path, model) as channels:
         terminal = Dialogue(channels.to("gateway"), news_reader())
         terminal.say("remind me of the tea")
         async with asyncio.timeout(40), aclosing(terminal.responses()) as responses:
@@ -245,20 +242,14 @@ async def test_a_job_gets_no_more_than_the_conversation_has(tmp_path: Path) -> N
     assert list(job.options.toolsets) == ["web"]
 
 
-async def test_where_others_read_along_only_the_jobs_of_that_chat_are_shown(
-    tmp_path: Path,
-) -> None:
+async def test_where_others_read_along_only_the_jobs_of_that_chat_are_shown(tmp_path: Path) -> None:
     script = {
         "rules": [
             {"user": "mine", "steps": [made(schedule="every 2h", prompt="a", name="mine"), DONE]},
             {"user": "ours", "steps": [made(schedule="every 2h", prompt="a", name="ours"), DONE]},
             {
                 "user": "show",
-                "steps": [
-                    cron(action="list"),
-                    cron(action="remove", job_id="mine"),
-                    DONE,
-                ],
+                "steps": [cron(action="list"), cron(action="remove", job_id="mine"), DONE],
             },
         ]
     }

@@ -92,10 +92,7 @@ async def test_tasks_are_worked_on_side_by_side_and_told_in_order(tmp_path: Path
 async def test_what_cannot_be_handed_over_is_said(
     tmp_path: Path, arguments: dict[str, Any], problem: str
 ) -> None:
-    async with (
-        fake_model(_script(arguments)) as model,
-        agent(tmp_path, model.url) as client,
-    ):
+    async with fake_model(_script(arguments)) as model, agent(tmp_path, model.url) as client:
         assert problem in answer(await client.ask("please delegate"))
         assert len(model.requests) == 2
 

@@ -230,9 +230,7 @@ async def test_what_a_folder_said_first_stays_and_its_sandbox_is_used(tmp_path: 
         assert "Project Context" not in projects.system[-1]
 
 
-async def test_a_folder_that_may_not_be_worked_in_keeps_nobody_from_talking(
-    tmp_path: Path,
-) -> None:
+async def test_a_folder_that_may_not_be_worked_in_keeps_nobody_from_talking(tmp_path: Path) -> None:
     async with working(tmp_path) as projects:
         assert await projects.ask(tmp_path / "none", "hi") == "well"
         assert "Project Context" not in projects.system[-1]

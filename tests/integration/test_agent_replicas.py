@@ -44,8 +44,7 @@ async def owned_elsewhere(
         first.signal(signal.SIGSTOP)
         async with Database(url, "agent") as database:
             moved = sa.update(schema.turn).values(
-                owner_endpoint=endpoint,
-                lease_until=sa.func.now() + sa.text("interval '1 hour'"),
+                owner_endpoint=endpoint, lease_until=sa.func.now() + sa.text("interval '1 hour'")
             )
             await database.write(lambda conn: conn.execute(moved))
         yield after, turn_id

@@ -85,9 +85,7 @@ async def _reviewed(client: AgentClient, count: int = 1) -> Sequence[session_pb2
     return await _sessions(client, "review")
 
 
-async def test_after_ten_messages_the_agent_looks_back_at_all_that_was_sent(
-    tmp_path: Path,
-) -> None:
+async def test_after_ten_messages_the_agent_looks_back_at_all_that_was_sent(tmp_path: Path) -> None:
     remember = _call("memory", target="user", action="add", content="Likes tea.")
     async with fake_model(_script(remember)) as model:
         for texts in (["hi", "remember", *["so"] * 4], ["so"] * 5):

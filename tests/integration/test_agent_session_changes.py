@@ -14,13 +14,7 @@ from agent_service.search.query import parse
 from agent_service.storage import search, sessions, undoing
 from agent_service.storage import session_changes as changes
 from agent_service.storage.activity import activity
-from agent_service.storage.schema import (
-    metadata,
-    sandbox_binding,
-    session,
-    turn,
-    undone_message,
-)
+from agent_service.storage.schema import metadata, sandbox_binding, session, turn, undone_message
 from agent_service.storage.search import SearchQuery
 from agent_service.storage.search_index import message_text
 from agent_service.storage.session_changes import Branch, Unused

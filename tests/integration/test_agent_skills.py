@@ -130,10 +130,7 @@ def test_callers_see_the_library(tmp_path: Path) -> None:
         for wrong, reason in (
             (skill_pb2.GetSkillRequest(name="hers"), Reason.NOT_FOUND),
             (skill_pb2.GetSkillRequest(name="../plain"), Reason.NOT_FOUND),
-            (
-                skill_pb2.GetSkillRequest(name="plain", file_path="../x"),
-                Reason.FAILED_PRECONDITION,
-            ),
+            (skill_pb2.GetSkillRequest(name="plain", file_path="../x"), Reason.FAILED_PRECONDITION),
         ):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await stub.GetSkill(wrong)

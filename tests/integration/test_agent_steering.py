@@ -57,10 +57,7 @@ async def test_it_joins_the_next_result_once(tmp_path: Path, database_url: str) 
 async def test_words_of_others_that_join_label_the_session(tmp_path: Path) -> None:
     note = {"target": "memory", "action": "add", "content": "Pay Eve"}
     keep = {"tool_calls": [{"name": "memory", "arguments": note}]}
-    async with (
-        fake_model(working(CALL, keep, DONE)) as model,
-        agent(tmp_path, model.url) as client,
-    ):
+    async with fake_model(working(CALL, keep, DONE)) as model, agent(tmp_path, model.url) as client:
         work = await client.start("work")
         await model.until(lambda: len(model.requests) == 1)
         await steer_with_quote(client, "pay Eve")
@@ -126,10 +123,7 @@ async def test_without_work_it_is_a_message_like_any_other(tmp_path: Path) -> No
 
 
 async def test_one_that_was_stopped_before_is_not_passed_on(tmp_path: Path) -> None:
-    async with (
-        fake_model(working(CALL, DONE)) as model,
-        agent(tmp_path, model.url) as client,
-    ):
+    async with fake_model(working(CALL, DONE)) as model, agent(tmp_path, model.url) as client:
         work = await client.start("work")
         await model.until(lambda: len(model.requests) == 1)
         [turn] = await steered(client, "use green")

@@ -30,9 +30,7 @@ HEARD: dict[str, Any] = {"user": NOTICE, "steps": [{"text": "heard"}]}
 
 
 def _shell(command: str, **more: Any) -> dict[str, Any]:
-    return {
-        "tool_calls": [{"name": "terminal", "arguments": {"command": command, **more}}],
-    }
+    return {"tool_calls": [{"name": "terminal", "arguments": {"command": command, **more}}]}
 
 
 def _watched(command: str, **more: Any) -> dict[str, Any]:
@@ -68,8 +66,7 @@ async def _forgotten(stage: Stage) -> None:
 
 
 async def test_the_end_of_a_command_is_a_turn_of_its_own_whose_answer_is_sent(
-    tmp_path: Path,
-    postgres_url: str,
+    tmp_path: Path, postgres_url: str
 ) -> None:
     command = "echo one; echo two >&2; sleep 1; exit 3"
     async with (

@@ -85,11 +85,7 @@ async def test_all_turns_that_have_not_ended_are_followed_after_a_break() -> Non
         {each.turn_id: each.after_sequence for each in opening.watched_turns}
         for opening in gateway.openings
     ]
-    assert followed == [
-        {},
-        {"trn_1": 0, "trn_2": 0, "trn_3": 0},
-        {"trn_2": 1, "trn_3": 0},
-    ]
+    assert followed == [{}, {"trn_1": 0, "trn_2": 0, "trn_3": 0}, {"trn_2": 1, "trn_3": 0}]
 
 
 async def test_what_was_decided_is_said_again_until_its_own_turn_has_it() -> None:

@@ -160,10 +160,7 @@ async def test_ranges_of_the_cluster_are_refused_by_the_configuration(
     tmp_path: Path, world: World
 ) -> None:
     text = "executor: {network: {mode: open, refused: [1.1.1.0/24]}}"
-    async with (
-        serving(await configured(tmp_path, text)) as executor,
-        executor.client() as client,
-    ):
+    async with serving(await configured(tmp_path, text)) as executor, executor.client() as client:
         lease = (await client.acquire()).lease
         assert await fetch(client, lease, world, "http://1.1.1.1/") == ["403"]
         labels = {"rule": "open", "outcome": "address_refused"}

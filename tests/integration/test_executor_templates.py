@@ -85,10 +85,7 @@ async def test_each_template_has_its_own_limits_and_pool(settings: Settings) -> 
 
 
 async def test_a_template_that_cannot_be_had_is_never_replaced(settings: Settings) -> None:
-    async with (
-        serving(settings) as executor,
-        executor.client() as client,
-    ):
+    async with serving(settings) as executor, executor.client() as client:
         assert await refused(client.acquire(template="nowhere")) is Reason.BACKEND_UNAVAILABLE
         assert await refused(client.acquire(template="unheard-of")) is Reason.INVALID_ARGUMENT
         answer = await client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())

@@ -159,8 +159,5 @@ async def upload(client: Client, lease: sandbox_pb2.Lease) -> None:
     header = file_pb2.UploadFileRequest.Header(
         lease=lease, path="file", length_bytes=len(data), sha256=sha256(data).digest()
     )
-    messages = (
-        file_pb2.UploadFileRequest(header=header),
-        file_pb2.UploadFileRequest(chunk=data),
-    )
+    messages = (file_pb2.UploadFileRequest(header=header), file_pb2.UploadFileRequest(chunk=data))
     await client.files.UploadFile(iter(messages))

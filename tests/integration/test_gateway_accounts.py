@@ -22,13 +22,7 @@ from services.leases import Fenced, new_owner
 from services.migrations import prepare
 from tests.executors import until
 from tests.fakes.platform import MemoryPlatform
-from tests.integration.gateway_replicas import (
-    LONG_S,
-    SHORT_S,
-    Agent,
-    agent_at_the_wire,
-    replica,
-)
+from tests.integration.gateway_replicas import LONG_S, SHORT_S, Agent, agent_at_the_wire, replica
 
 CHAT = Address("default", "memory", "1", "5")
 

@@ -11,14 +11,7 @@ from hermes.agent.v1 import memory_pb2
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from tests.fakes.model import FakeModel, fake_model
-from tests.integration.gateway_parts import (
-    WITH_JOBS,
-    Client,
-    Hermes,
-    client,
-    hermes,
-    news_reader,
-)
+from tests.integration.gateway_parts import WITH_JOBS, Client, Hermes, client, hermes, news_reader
 from tests.integration.test_gateway_conversation import ECHO, Wire
 from tests.skills import document, put_skill
 
@@ -115,8 +108,7 @@ async def test_what_is_no_schedule_or_no_job_is_explained(tmp_path: Path) -> Non
             assert f"Say which: `/cron {verb} ID`" in await refused(terminal, f"/cron {verb}")
         assert "`/cron list` or `/cron add`" in await refused(terminal, "/cron nonsense")
         rows = await running.rows(
-            "scheduler",
-            f"SELECT {ASKED} FROM job WHERE deleted_at IS NULL ORDER BY 2",
+            "scheduler", f"SELECT {ASKED} FROM job WHERE deleted_at IS NULL ORDER BY 2"
         )
         assert rows == [("tea", "0 9 * * mon-fri"), ("tea", "in 2 hours")]
 

@@ -8,11 +8,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from hermes.agent.v1.turn_event_pb2 import (
-    APPROVAL_DECISION_DENY,
-    APPROVAL_DECISION_ONCE,
-    TurnEvent,
-)
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE, TurnEvent
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub

@@ -38,10 +38,7 @@ async def bot(
 ) -> AsyncGenerator[FakeModel]:
     """One run of a bot, whose family it is unless said otherwise."""
     given = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_BASE_URL": telegram.url, **FAMILY, **environ}
-    async with (
-        fake_model(script) as model,
-        hermes(folder, model.url, yaml, given, services),
-    ):
+    async with fake_model(script) as model, hermes(folder, model.url, yaml, given, services):
         yield model
 
 

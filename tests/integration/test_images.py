@@ -95,10 +95,7 @@ def test_an_image_lists_its_parts(service: str) -> None:
     there = dict(line.split() for line in said.splitlines())
     assert sbom(service) == there
     assert {"grpcio", "hermes-services"} <= set(there)
-    assert ("openai" in there, "kubernetes" in there) == (
-        service == "agent",
-        service == "executor",
-    )
+    assert ("openai" in there, "kubernetes" in there) == (service == "agent", service == "executor")
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -130,9 +130,7 @@ async def test_who_died_after_the_file_was_written_does_not_do_it_again(
     ]
 
 
-async def test_a_change_is_taken_back_unless_others_came_after_it(
-    remembering: Remembering,
-) -> None:
+async def test_a_change_is_taken_back_unless_others_came_after_it(remembering: Remembering) -> None:
     await remembering.change("k1", Operation(ADD, "one"))
     await remembering.change("k2", Operation(ADD, "two"))
     with pytest.raises(MemoryRefused, match="changed since"):

@@ -8,13 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.errors import Reason
 from services.ids import new_id
-from tests.integration.scheduler_served import (
-    Serving,
-    change,
-    options,
-    refused,
-    request,
-)
+from tests.integration.scheduler_served import Serving, change, options, refused, request
 
 NO_MEMORY, NO_JOBS, NO_SEARCH = "memory show", "cron add", "sessions"
 

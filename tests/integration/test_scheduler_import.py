@@ -21,13 +21,7 @@ from hermes.scheduler.v1 import job_file_pb2, job_pb2
 from services.config import Settings
 from tests.fakes.catalog import ATTACK
 from tests.integration.scheduler_parts import Wire, fake_services
-from tests.integration.scheduler_served import (
-    Serving,
-    options,
-    request,
-    serving,
-    settings_of,
-)
+from tests.integration.scheduler_served import Serving, options, request, serving, settings_of
 
 SOON = (datetime.now(UTC) + timedelta(hours=5)).replace(microsecond=0)
 OFTEN = {"kind": "interval", "minutes": 90}
@@ -214,10 +208,7 @@ async def test_a_job_without_a_chat_says_so_and_keeps_its_place_until_there_is_o
             job=job_pb2.Job(job_id="a", name="new"), update_mask=FieldMask(paths=["name"])
         )
         changed = (await served.jobs().UpdateJob(renamed)).job
-        assert (changed.state, places(changed)) == (
-            PAUSED,
-            [("telegram", "", "")],
-        )
+        assert (changed.state, places(changed)) == (PAUSED, [("telegram", "", "")])
         other = (await served.jobs().ResumeJob(job_pb2.ResumeJobRequest(job_id="h"))).job
         assert (other.state, other.pause_reason) == (job_pb2.JOB_STATE_SCHEDULED, "")
     at_home = await asyncio.to_thread(settings_of, tmp_path, TELEGRAM_HOME_CHANNEL="4242")

@@ -9,13 +9,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, run_pb2, schedule_pb2
 from hermes.scheduler.v1.job_options_pb2 import JobOptions
 from services.errors import Reason
-from tests.integration.scheduler_served import (
-    Serving,
-    change,
-    options,
-    refused,
-    request,
-)
+from tests.integration.scheduler_served import Serving, change, options, refused, request
 
 OPTIONS = options(
     skills=["news"],

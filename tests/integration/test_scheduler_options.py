@@ -18,11 +18,7 @@ from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.errors import InvalidArgument
 from tests.fakes.catalog import ATTACK
-from tests.integration.scheduler_parts import (
-    NOON,
-    SchedulerUnderTest,
-    Wire,
-)
+from tests.integration.scheduler_parts import NOON, SchedulerUnderTest, Wire
 
 
 async def test_a_run_asks_for_what_its_job_does(running: SchedulerUnderTest, wire: Wire) -> None:
@@ -52,10 +48,7 @@ async def test_a_run_asks_for_what_its_job_does(running: SchedulerUnderTest, wir
 
 @pytest.mark.parametrize(
     ("only", "prompt", "mode"),
-    [
-        (False, "answer hello", turn_pb2.SCRIPT_MODE_GATE),
-        (True, "", turn_pb2.SCRIPT_MODE_ONLY),
-    ],
+    [(False, "answer hello", turn_pb2.SCRIPT_MODE_GATE), (True, "", turn_pb2.SCRIPT_MODE_ONLY)],
 )
 async def test_a_run_is_given_its_jobs_script(
     running: SchedulerUnderTest, wire: Wire, only: bool, prompt: str, mode: int

@@ -10,12 +10,7 @@ from scheduler_service.jobs import JobState, RunState
 from scheduler_service.storage import migrations
 from services.database import Database
 from services.migrations import prepare
-from tests.integration.scheduler_parts import (
-    SchedulerUnderTest,
-    SetClock,
-    Wire,
-    scheduler,
-)
+from tests.integration.scheduler_parts import SchedulerUnderTest, SetClock, Wire, scheduler
 
 # Far ahead of the clock by which the runner waits, so that a start that is put off stays so.
 NOON = datetime(2100, 1, 4, 12, tzinfo=UTC)

@@ -29,14 +29,7 @@ from services.metrics import Meter
 from services.migrations import prepare
 from tests.integration.scheduler_parts import CHAT, SetClock, Wire, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
-from tests.integration.test_scheduler_waiting import (
-    HOLDER,
-    MINUTE,
-    claim,
-    due,
-    overlapping,
-    store,
-)
+from tests.integration.test_scheduler_waiting import HOLDER, MINUTE, claim, due, overlapping, store
 
 OTHER = Holder(new_owner("other"), run_leases(60.0))
 JOB, RUN = metadata.tables["job"], metadata.tables["run"]

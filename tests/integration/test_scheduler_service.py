@@ -13,13 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.common.v1 import approval_pb2, origin_pb2
 from hermes.scheduler.v1 import job_pb2, run_pb2, schedule_pb2
 from services.errors import Reason, details_of
-from tests.integration.scheduler_served import (
-    Serving,
-    change,
-    options,
-    refused,
-    request,
-)
+from tests.integration.scheduler_served import Serving, change, options, refused, request
 
 _TARGET = ("options.deliver_to", "a platform with a chat")
 
@@ -93,11 +87,7 @@ SENSELESS: Sequence[tuple[dict[str, Any], str, str]] = [
     ({"options": options(script_mode=1)}, "options.script", "what to run"),
     ({"options": options(script="a", script_mode=9)}, "options.script_mode", "'9'"),
     ({"options": options(workdir="here")}, "options.workdir", "an absolute path"),
-    (
-        {"options": options(context_job_ids=["gone"])},
-        "options.context_job_ids",
-        "no job gone",
-    ),
+    ({"options": options(context_job_ids=["gone"])}, "options.context_job_ids", "no job gone"),
     ({"options": options(missed_run_policy=9)}, "options.missed_run_policy", "'9'"),
     ({"options": options(max_runs=-1)}, "options.max_runs", ">= 0"),
     ({"options": options(budget_tokens=-1)}, "options.budget_tokens", ">= 0"),

@@ -112,15 +112,7 @@ async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> Non
 
     path = UnixAddress(tmp_path / "hermes.sock")
     await serve([sample], Listen((path, LOOPBACK), tokens=TOKENS), ready=ready, shutdown=shutdown)
-    assert sample.steps == [
-        "enter",
-        "register",
-        "ready",
-        "run",
-        "drain",
-        "cancelled",
-        "exit",
-    ]
+    assert sample.steps == ["enter", "register", "ready", "run", "drain", "cancelled", "exit"]
     assert addresses[0] == path
     assert isinstance(addresses[1], TcpAddress)
     assert addresses[1].port > 0

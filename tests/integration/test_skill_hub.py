@@ -17,18 +17,7 @@ from agent_service.skills.hub.sources import HubSetting
 from agent_service.skills.library import Trust
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
-from tests.hubs import (
-    ALL,
-    SAFE,
-    committed,
-    git,
-    git_site,
-    hub,
-    made,
-    pages,
-    repository,
-    sources,
-)
+from tests.hubs import ALL, SAFE, committed, git, git_site, hub, made, pages, repository, sources
 from tests.skills import document, run
 
 PLAIN = Terms()

@@ -131,9 +131,7 @@ def test_a_server_that_leads_git_itself_elsewhere_is_left(tmp_path: Path, *, of_
     run(tried())
 
 
-def test_a_server_that_turns_dumb_for_git_names_no_other_place_to_read_from(
-    tmp_path: Path,
-) -> None:
+def test_a_server_that_turns_dumb_for_git_names_no_other_place_to_read_from(tmp_path: Path) -> None:
     repository(tmp_path / "served/repo.git", ALL)
     smart = git_handler(tmp_path / "served")
 

@@ -72,10 +72,7 @@ class Running:
 
 @asynccontextmanager
 async def supervisor(
-    folder: Path,
-    *options: str,
-    python: str = sys.executable,
-    inherits: tuple[int, ...] = (),
+    folder: Path, *options: str, python: str = sys.executable, inherits: tuple[int, ...] = ()
 ) -> AsyncGenerator[Running]:
     """Start one and end it."""
     running = await asyncio.to_thread(start, folder, (*OURS, *options), python, inherits)
@@ -233,8 +230,7 @@ def talk(running: Running, words: bytes) -> bytes:
 )
 @example(said=[(frames.FILE, 1, {"op": ["stat"]})])
 def test_nonsense_from_an_executor_ends_only_the_connection(
-    tmp_path_factory: pytest.TempPathFactory,
-    said: list[tuple[int, int, bytes | dict[str, object]]],
+    tmp_path_factory: pytest.TempPathFactory, said: list[tuple[int, int, bytes | dict[str, object]]]
 ) -> None:
     folder = tmp_path_factory.mktemp("box")
 

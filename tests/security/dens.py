@@ -92,9 +92,7 @@ class Fare:
 
 
 async def fare(
-    sample: Callable[[], Awaitable[float]],
-    attack: Callable[[bool], Awaitable[object]],
-    rounds: int,
+    sample: Callable[[], Awaitable[float]], attack: Callable[[bool], Awaitable[object]], rounds: int
 ) -> Fare:
     """Measure in turn while an attack rests and while it goes on, so that both see one machine."""
     seen: dict[bool, list[float]] = {False: [], True: []}

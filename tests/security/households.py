@@ -128,11 +128,7 @@ def service_of(method: str) -> str:
 
 
 async def answers(
-    channel: grpc.aio.Channel,
-    method: str,
-    messages: Sequence[Fields],
-    things: Things,
-    profile: str,
+    channel: grpc.aio.Channel, method: str, messages: Sequence[Fields], things: Things, profile: str
 ) -> AsyncIterator[Any]:
     """Call an RPC for a profile, with somebody's ids wherever messages do not give others."""
     described = METHODS[method]
@@ -280,10 +276,7 @@ class _Ann:
 
     async def _furnish(self) -> None:
         skill = f"---\nname: {_OF_ANN['skill']}\ndescription: {CANARY}\n---\nGo."
-        files = {
-            (ANN, f"skills/{_OF_ANN['skill']}/SKILL.md"): skill,
-            (BOB, "SOUL.md"): "Be bob's.",
-        }
+        files = {(ANN, f"skills/{_OF_ANN['skill']}/SKILL.md"): skill, (BOB, "SOUL.md"): "Be bob's."}
         taken = await self._ask(
             "agent.HomeService/ImportHome",
             *(

@@ -182,19 +182,11 @@ _APART: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
     ),
     (
         "agent.UsageService/SetBudget",
-        {
-            "scope": "BUDGET_SCOPE_SESSION",
-            "scope_id": "$session_id",
-            "limit": {"tokens": 5},
-        },
+        {"scope": "BUDGET_SCOPE_SESSION", "scope_id": "$session_id", "limit": {"tokens": 5}},
     ),
     (
         "executor.SandboxService/AcquireSandbox",
-        {
-            "request_id": "$request",
-            "workspace_id": None,
-            "earlier_workspace_id": "$workspace_id",
-        },
+        {"request_id": "$request", "workspace_id": None, "earlier_workspace_id": "$workspace_id"},
     ),
     ("executor.WorkspaceService/CreateWorkspace", {"request_id": "$request"}),
     (

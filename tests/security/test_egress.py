@@ -15,12 +15,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from executor_service.egress.policy import (
-    EVERYTHING,
-    NetworkMode,
-    NetworkPolicy,
-    Rule,
-)
+from executor_service.egress.policy import EVERYTHING, NetworkMode, NetworkPolicy, Rule
 from services.public_addresses import AddressVetting
 from tests.boxes import Yard, open_yard
 from tests.replacement import replaced
@@ -142,10 +137,7 @@ async def test_there_is_no_way_past_the_proxy(yard: Yard, world: World) -> None:
     places += [("dns", "evil.test", 0), ("dns", "kubernetes.default.svc", 0)]
     async with (
         world.connected(yard, OPEN) as (console, _),
-        world.connected(yard, OPEN) as (
-            other,
-            _,
-        ),
+        world.connected(yard, OPEN) as (other, _),
     ):
         server = (
             "import socket, time; s = socket.create_server(('127.0.0.1', 8099)); time.sleep(60)"

@@ -337,9 +337,7 @@ async def test_a_destroyed_box_leaves_nothing(yard: Yard) -> None:
 
 
 @pytest.mark.parametrize("name", ["docker"], indirect=True)
-async def test_programs_run_from_tmp_the_skills_and_the_workspace_alone(
-    console: Console,
-) -> None:
+async def test_programs_run_from_tmp_the_skills_and_the_workspace_alone(console: Console) -> None:
     places = ("/workspace", "/tmp", "/skills", "/var/tmp", "/run", "/dev/shm")
     ran = [await console.run(f"cp /bin/true {place}/t && {place}/t") for place in places]
     ended = {place: (await each.exit()).code for place, each in zip(places, ran, strict=True)}

@@ -82,10 +82,7 @@ def _limits(command: Command, verb: Verb) -> str:
 
 GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "docs/cli.md": (options, tuple(COMMANDS)),
-    "docs/tools.md": (
-        tool,
-        tuple(each.name for each in TOOLS),
-    ),
+    "docs/tools.md": (tool, tuple(each.name for each in TOOLS)),
     "docs/commands.md": (commands, tuple(group.value for group in Group)),
     "docs/observability.md": (table, tuple(declared())),
 }

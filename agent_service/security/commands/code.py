@@ -68,7 +68,7 @@ _SOCKET = re.compile(
     r"socket_create|"
     r"sockaddr_in|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|"
     r"Bun\.connect|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
-    r"socketConnection|tcpclient|Net::Telnet|\[socket\b",
+    r"socketConnection|tcpclient|Net::Telnet|\[socket\b"
 )
 _LISTENS = re.compile(
     r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
@@ -103,7 +103,7 @@ _WRITES = re.compile(
     r"appendFile|file_put_contents|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|"
     r"os\.(?:rename|replace|link|symlink)|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
     r"createWriteStream|\bspit\b|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
-    r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b|urlretrieve|getstore|copy_stream",
+    r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b|urlretrieve|getstore|copy_stream"
 )
 _PATH = re.compile(
     # What an unknown name goes on with is kept, since it is no whole folder then.

@@ -19,12 +19,7 @@ from agent_service.security.commands.builtins import (
     try_text,
 )
 from agent_service.security.commands.families import SENDS
-from agent_service.security.commands.interpreters import (
-    POWERSHELLS,
-    SHELLS,
-    code_of,
-    language_of,
-)
+from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
 from agent_service.security.commands.outputs import FETCHERS, output_of

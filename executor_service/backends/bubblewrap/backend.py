@@ -32,11 +32,7 @@ class BubblewrapBackend(ProcessBackend[Parts]):
     extra_pids = 1
 
     def __init__(
-        self,
-        owner: str,
-        folder: Path,
-        supervisor: bytes,
-        find: Callable[[], Host] = find_host,
+        self, owner: str, folder: Path, supervisor: bytes, find: Callable[[], Host] = find_host
     ) -> None:
         super().__init__(owner, folder, supervisor)
         self._find = find

@@ -80,10 +80,7 @@ class EngineAddress(Struct, frozen=True):
             pair = (self.cert_file, self.key_file) if self.cert_file else None
             tls = TLSConfig(client_cert=pair, ca_cert=self.ca_file or None, verify=True)
         client = docker.DockerClient(
-            base_url=self.url,
-            version=api_version,
-            tls=tls or False,
-            timeout=int(CALL_DEADLINE_S),
+            base_url=self.url, version=api_version, tls=tls or False, timeout=int(CALL_DEADLINE_S)
         )
         # Else a proxy or another authority named in the environment would win over what is above.
         client.api.trust_env = False

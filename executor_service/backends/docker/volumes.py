@@ -164,7 +164,7 @@ class VolumeStore:
             "mounts": [
                 Mount(FOLDER, volume, type="volume", read_only=True),
                 *(volume_mount(place, path, self._owner) for place, path in mounts.items()),
-            ],
+            ]
         }
         created = cast("Any", sdk.api).create_container(
             self._image,

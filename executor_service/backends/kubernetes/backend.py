@@ -22,11 +22,7 @@ from executor_service.backends.kubernetes.pod import (
     pod_name,
 )
 from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.kubernetes.status import (
-    is_out_of_memory,
-    is_over_its_size,
-    why_gone,
-)
+from executor_service.backends.kubernetes.status import is_out_of_memory, is_over_its_size, why_gone
 from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.backends.kubernetes.watch import PodWatch

@@ -8,11 +8,7 @@ from hashlib import sha256
 from http import HTTPStatus
 
 from executor_service.backends.kubernetes.api import Cluster, Json
-from executor_service.backends.kubernetes.pod import (
-    PROGRAM,
-    SELECTED,
-    Objects,
-)
+from executor_service.backends.kubernetes.pod import PROGRAM, SELECTED, Objects
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 

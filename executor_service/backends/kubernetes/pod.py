@@ -78,10 +78,7 @@ def owned_by(owner: str) -> str:
 
 
 def manifest(
-    spec: BoxSpec,
-    options: KubernetesConfig,
-    objects: Objects,
-    lifetime_s: float = _LIFETIME_S,
+    spec: BoxSpec, options: KubernetesConfig, objects: Objects, lifetime_s: float = _LIFETIME_S
 ) -> Json:
     """The pod, as the API wants it; the cluster itself ends it after its lifetime."""
     check_memory(spec.limits)

@@ -4,18 +4,10 @@ import asyncio
 import time
 from http import HTTPStatus
 
-from executor_service.backends.kubernetes.api import (
-    CALL_DEADLINE_S,
-    Cluster,
-    Json,
-)
+from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
 from executor_service.backends.kubernetes.pod import GRACE_S
 from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
-from executor_service.errors import (
-    BackendUnavailable,
-    BoxCreateFailed,
-    EngineRefused,
-)
+from executor_service.errors import BackendUnavailable, BoxCreateFailed, EngineRefused
 
 _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5

@@ -26,12 +26,7 @@ from executor_service.backends.kubernetes.pod import (
 )
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.config import KubernetesConfig
-from executor_service.errors import (
-    BackendError,
-    BackendUnavailable,
-    EngineRefused,
-    WorkspaceInUse,
-)
+from executor_service.errors import BackendError, BackendUnavailable, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
 
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)

@@ -83,13 +83,9 @@ class VolumeStore:
         """Have a sandbox copy one volume to a new one."""
         request = {"do": "fill", "root": "/", "name": "from", "target": "/to"}
         request |= {"most_bytes": most_bytes, "within_s": _COPY_DEADLINE_S}
-        async with (
-            self._machine(source, target) as sandbox,
-            self._answering(_COPY_DEADLINE_S),
-        ):
+        async with self._machine(source, target) as sandbox, self._answering(_COPY_DEADLINE_S):
             process = await sandbox.exec.aio(
-                *(*PYTHON, PLACE, "--folders", json.dumps(request)),
-                timeout=_COPY_DEADLINE_S,
+                *(*PYTHON, PLACE, "--folders", json.dumps(request)), timeout=_COPY_DEADLINE_S
             )
             said = await process.stdout.read.aio()
             complaint = await process.stderr.read.aio()

@@ -13,11 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from executor_service.backends.ssh.connection import (
-    Answer,
-    Connection,
-    SessionRefused,
-)
+from executor_service.backends.ssh.connection import Answer, Connection, SessionRefused
 from executor_service.config import SshConfig
 from executor_service.errors import BackendUnavailable
 from executor_service.link.socket_stream import SocketStream

@@ -192,10 +192,5 @@ COMMAND = Command(
         arg("--base-url", metavar="URL", help="an OpenAI-compatible endpoint"),
     ),
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
-    defaults={
-        "prefill": False,
-        "warm_pool_size": 0,
-        "keep_on_exit": False,
-        "allow_workdir": True,
-    },
+    defaults={"prefill": False, "warm_pool_size": 0, "keep_on_exit": False, "allow_workdir": True},
 )

@@ -44,10 +44,7 @@ class Question(Struct, frozen=True):
     def lines(self) -> list[tuple[str, str]]:
         """What is asked, with the style of each part."""
         if isinstance(self.asked, pb.ApprovalRequested):
-            return [
-                (f"{self.asked.tool} wants to run:", "yellow"),
-                (self.asked.subject, "bold"),
-            ]
+            return [(f"{self.asked.tool} wants to run:", "yellow"), (self.asked.subject, "bold")]
         choices = (f"  {number}. {choice}" for number, choice in enumerate(self.asked.choices, 1))
         return [("\n".join((self.asked.question, *choices)), "bold")]
 

@@ -82,9 +82,7 @@ class Cluster:
 
     @web.middleware
     async def _guard(
-        self,
-        request: web.Request,
-        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         self.seen.append(f"{request.method} {request.path}")
         if request.transport is not None:

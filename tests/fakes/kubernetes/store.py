@@ -8,11 +8,7 @@ from datetime import UTC, datetime
 from executor_service.backends.kubernetes.api import Json, part, parts
 from tests.fakes.kubernetes.errors import Refused
 
-KINDS = {
-    "pods": "Pod",
-    "configmaps": "ConfigMap",
-    "networkpolicies": "NetworkPolicy",
-}
+KINDS = {"pods": "Pod", "configmaps": "ConfigMap", "networkpolicies": "NetworkPolicy"}
 
 
 def now() -> str:

@@ -35,11 +35,7 @@ def test_what_has_no_limit_always_fits() -> None:
 
 @pytest.mark.parametrize(
     ("spent", "past"),
-    [
-        (Amount(799_999, 799), False),
-        (Amount(800_000, 0), True),
-        (Amount(0, 800), True),
-    ],
+    [(Amount(799_999, 799), False), (Amount(800_000, 0), True), (Amount(0, 800), True)],
 )
 def test_a_warning_is_due_from_its_percent_on(spent: Amount, past: bool) -> None:
     assert Standing(Scope.DAY, "", LIMIT, spent).is_past(80) is past

@@ -13,16 +13,7 @@ from agent_service.curation.plan import BadPlan, parsed
 from agent_service.skills.document import BadSkill, checked
 from agent_service.skills.usage import timestamp
 from services.errors import NotFound
-from tests.curation import (
-    PROTECTED,
-    apply,
-    curation,
-    fill,
-    plan,
-    skill_files,
-    skills_of,
-    tree,
-)
+from tests.curation import PROTECTED, apply, curation, fill, plan, skill_files, skills_of, tree
 from tests.fakes.clock import ManualClock
 from tests.skills import put, run, usage
 

@@ -79,11 +79,7 @@ class Counted:
     def __init__(self, model: Scripted, *known: str) -> None:
         registry = CollectorRegistry()
         self.model = InstrumentedModel(
-            model,
-            Redactor(known),
-            CATALOG,
-            ModelMetrics.make(Meter(registry), bool),
-            Moved(),
+            model, Redactor(known), CATALOG, ModelMetrics.make(Meter(registry), bool), Moved()
         )
         self._value = registry.get_sample_value
 

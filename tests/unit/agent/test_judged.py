@@ -259,15 +259,7 @@ async def test_a_model_may_allow_what_it_finds_harmless() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        "ASK",
-        "",
-        "harmless",
-        "HARMLESS, I think",
-        "It is not HARMLESS",
-        NoAnswer("no key"),
-    ],
+    "answer", ["ASK", "", "harmless", "HARMLESS, I think", "It is not HARMLESS", NoAnswer("no key")]
 )
 async def test_every_doubt_of_a_model_asks_a_person(answer: str | Exception) -> None:
     model = Opinion(answer)

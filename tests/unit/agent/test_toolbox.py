@@ -115,11 +115,7 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
     return live
 
 
-def toolbox(
-    tool: Sample,
-    place: Place = NOWHERE,
-    redactor: Redactor | None = None,
-) -> Toolbox:
+def toolbox(tool: Sample, place: Place = NOWHERE, redactor: Redactor | None = None) -> Toolbox:
     """A toolbox with one tool, which needs nothing of its context but the key."""
 
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:

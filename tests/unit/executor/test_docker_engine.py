@@ -56,10 +56,7 @@ def chunk(number: int, data: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "head",
-    [
-        b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 11\r\n\r\n",
-        b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n",
-    ],
+    [b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 11\r\n\r\n", b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n"],
 )
 async def test_an_answer_ends_by_its_length_or_with_the_line(head: bytes, tmp_path: Path) -> None:
     async with engine_that(saying(head + b'{"a": [1]}\n'), tmp_path) as engine:

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor_service.errors import (
-    BoxPoisoned,
-    ExecutorError,
-    LinkClosed,
-    LinkRefused,
-)
+from executor_service.errors import BoxPoisoned, ExecutorError, LinkClosed, LinkRefused
 from executor_service.link.command import RemoteCommand
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand

@@ -36,11 +36,7 @@ def _at(text: str) -> datetime:
         (_policy(Mode.DAILY, 2), "2026-10-25T02:30+02:00", "2026-10-26T02:00+01:00"),
         (_policy(Mode.DAILY, 2), "2026-10-25T02:30+01:00", "2026-10-26T02:00+01:00"),
         # Midnight is leapt over in Beirut, and a whole day was in Apia.
-        (
-            _policy(Mode.DAILY, 0, "Asia/Beirut"),
-            "2026-03-28T12:00+02:00",
-            "2026-03-29T01:00+03:00",
-        ),
+        (_policy(Mode.DAILY, 0, "Asia/Beirut"), "2026-03-28T12:00+02:00", "2026-03-29T01:00+03:00"),
         (
             _policy(Mode.DAILY, 4, "Pacific/Apia"),
             "2011-12-29T12:00-10:00",

@@ -37,11 +37,7 @@ def _days(count: float) -> timedelta:
             Firing(NINE + timedelta(minutes=3), NINE + timedelta(minutes=4), missed=True),
         ),
         (HOURLY, NINE + _days(3), Firing(NINE + _days(3), NINE + timedelta(hours=73), missed=True)),
-        (
-            DAILY,
-            NINE + _days(3) + GRACE,
-            Firing(NINE + _days(3), NINE + _days(4), missed=True),
-        ),
+        (DAILY, NINE + _days(3) + GRACE, Firing(NINE + _days(3), NINE + _days(4), missed=True)),
         # Too late for any.
         (DAILY, NINE + GRACE * 1.1, Firing(None, NINE + _days(1), missed=True)),
         (DAILY, NINE + _days(3.5), Firing(None, NINE + _days(4), missed=True)),

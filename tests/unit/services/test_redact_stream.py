@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from services.redact import MASK, Redactor
 from services.redact_stream import RedactedStream
 from tests.unit.services.test_redact import SHAPED, spellings
-from tests.unit.services.test_redact_encodings import (
-    AFTER,
-    BEFORE,
-    ENCODINGS,
-    SECRET,
-    left_of,
-)
+from tests.unit.services.test_redact_encodings import AFTER, BEFORE, ENCODINGS, SECRET, left_of
 
 VALUES = tuple(f"canary.value.{number}.{number * 7919:012x}" for number in range(30))
 PROSE = (

@@ -9,9 +9,7 @@ down_revision = None
 
 def upgrade() -> None:
     op.create_table(
-        "folder",
-        sa.Column("id", sa.String(40), primary_key=True),
-        sa.Column("name", sa.String(20)),
+        "folder", sa.Column("id", sa.String(40), primary_key=True), sa.Column("name", sa.String(20))
     )
     op.create_table(
         "note",
