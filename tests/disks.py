@@ -3,7 +3,7 @@
 import os
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.requirements import require
@@ -28,8 +28,10 @@ def filled(disk: Path) -> Generator[None]:
     filler = disk / "filler"
     try:
         with filler.open("wb") as file:
-            free = os.statvfs(disk)
-            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
+            while (free := os.statvfs(disk)).f_bavail:
+                with suppress(OSError):  # others write meanwhile
+                    size = os.fstat(file.fileno()).st_size
+                    os.posix_fallocate(file.fileno(), size, free.f_bavail * free.f_frsize)
         yield
     finally:
         filler.unlink()

@@ -23,6 +23,9 @@ def users_python() -> str:
     """The Python for the ordinary user: ours, unless that is another user."""
     if os.geteuid() != 0:
         return sys.executable
+    root = Path(__file__).parents[1]
+    open_to_all = all(folder.stat().st_mode & 0o001 for folder in (root, *root.parents))
+    require("open-folder", open_to_all, "other users cannot enter the folder of this clone")
     python = python_for_everybody()
     require("system-python", bool(python), "no Python like ours in /usr that all users can run")
     return python

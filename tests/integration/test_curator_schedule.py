@@ -119,6 +119,7 @@ async def schedulers(
     count: int = 1,
     config: CuratorConfig = ON,
     lease_s: float = 1.5,
+    check_s: float = 0.05,
 ) -> AsyncGenerator[CollectorRegistry]:
     """Some schedulers on one database; at the end they die and let nothing go."""
     await database.migrate(metadata.create_all)
@@ -157,7 +158,7 @@ async def schedulers(
                 config=config,
                 observer=metrics,
                 first_check_s=0.0,
-                check_s=0.05,
+                check_s=check_s,
             )
             tasks += [asyncio.create_task(part.run()) for part in (planner, timer)]
         try:
@@ -266,7 +267,7 @@ async def test_a_run_is_taken_over_and_is_made_once(database: Database) -> None:
         await first.is_asked.wait()
     # It has died, and holds the run until its lease ends.
     second = Libraries(due())
-    async with schedulers(database, second):
+    async with schedulers(database, second, check_s=60):
         (run,) = await ended(database)
     assert run.state is RunState.SUCCEEDED
     assert ([order.epoch for order in second.orders], first.orders) == ([2], [])
