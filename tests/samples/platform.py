@@ -1,4 +1,4 @@
-"""The README's platform: messages are files that somebody moves into a folder."""
+"""The guide's platform: messages are files that somebody moves into a folder."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The README's tool: how many lines, words and bytes a file has."""
+"""The guide's tool: how many lines, words and bytes a file has."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""The README's tool, backend and platform really work."""
+"""The guide's tool, backend and platform really work."""
 
 import asyncio
 import uuid
