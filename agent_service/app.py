@@ -28,10 +28,11 @@ from agent_service.loop import LoopParts
 from agent_service.memory.entries import Limits, Target
 from agent_service.memory.store import MemoryStore
 from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
-from agent_service.model_parts import ModelParts, model_parts
+from agent_service.model_parts import model_parts
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured import ConfiguredModel
 from agent_service.models.consult import Consult
+from agent_service.models.parts import ModelParts
 from agent_service.notices import Notices
 from agent_service.nudges import Nudges
 from agent_service.prompt.context_files import ContextFiles

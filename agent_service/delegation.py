@@ -19,15 +19,15 @@ from agent_service.live_turn import LiveTurn
 from agent_service.requests import PARENT_SESSION, PARENT_TURN, SUBAGENT, BusyMode, TurnRequest
 from agent_service.sandbox import CommandStatus, CommandUnknown
 from agent_service.storage import bindings, sessions
+from agent_service.storage.sessions import TAINT
 from agent_service.subagents import NoSubagents, Report, Task
 from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
 from agent_service.tools.execute_code import NAME as EXECUTE_CODE
 from agent_service.tools.inner import inner_key
-from agent_service.tools.taint import STATE as TAINT
 from agent_service.turns import Turns
 from services.database import Database
 from services.errors import Draining, NotFound
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16

@@ -18,8 +18,8 @@ from agent_service.prompt.personal import Personal, PersonalLayers
 from agent_service.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from services.clock import Clock
+from services.lifecycle import ungrouped
 from services.redact import Redactor
-from services.task_groups import ungrouped
 
 
 class Places(Struct, frozen=True):

@@ -16,6 +16,10 @@ from agent_service.requests import JOB, PARENT_SESSION, REVIEW, SUBAGENT, TurnRe
 from agent_service.usage import Usage
 from services.leases import Lease
 
+STOP_AT = 5
+"""So many messages in a row with a call that fails as before end the turn."""
+
+
 NO_REQUEST = TurnRequest("", "", "", "", {}, "")
 
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})

@@ -16,12 +16,11 @@ from agent_service.context.compressor import Compressor, counted_rate
 from agent_service.continuing import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.events import Live, Notice, Outcome, ReasoningDelta, TextDelta, TurnFinished
 from agent_service.facts import Compacted, Consulted, Fact, ModelAnswered, Prompted, Switched
-from agent_service.live_turn import LiveTurn
+from agent_service.live_turn import STOP_AT, LiveTurn
 from agent_service.models import base
 from agent_service.models.errors import ModelError, ModelErrorKind
 from agent_service.requests import COMPRESS
 from agent_service.scripting import Scripts
-from agent_service.tools.advice import STOP_AT
 from agent_service.tools.toolbox import Toolbox
 from agent_service.usage import Usage
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.config import AgentConfig
@@ -23,6 +22,7 @@ from agent_service.models.errors import InvalidEndpoint, RetryPolicy
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
 from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
+from agent_service.models.parts import ModelParts
 from agent_service.models.provider import Provider
 from agent_service.oauth.credentials import Credentials
 from agent_service.oauth.store import LoginFile, LoginStore
@@ -39,23 +39,6 @@ from services.redact import Redactor
 
 COMPRESSION = "compression"
 """The task of making notes of long conversations."""
-
-
-class ModelParts(Struct, frozen=True):
-    """The models of a deployment."""
-
-    first: ConfiguredModel
-    """The configured one."""
-    routed: Routed
-    """All of them, by route."""
-    chain: Chain
-    catalog: Catalog
-    priced: InstrumentedModel
-    """The same as `routed`, without secrets, with what the catalogue knows of them, and counted."""
-    consult: Consult
-    """Asks the configured one single questions."""
-    notes: Route
-    """To what makes notes of long conversations; without a model it is their own."""
 
 
 def model_parts(

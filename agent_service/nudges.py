@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.config.sessions import LearningConfig
 from agent_service.events import Outcome
 from agent_service.live_turn import LiveTurn
+from agent_service.prompt.review import review_request, review_turn_id
 from agent_service.requests import Switched, TurnRequest
 from agent_service.storage import reviews
 from agent_service.storage.schema import session_state, step
@@ -131,7 +132,7 @@ class Nudges:
             switched=None if is_first else Switched(turn.route, turn.model),
             denied=tuple(sorted(turn.denied)),
         )
-        return reviews.asked(last, reviews.turn_id_of(turn.id), memory=memory, skills=skills)
+        return review_request(last, review_turn_id(turn.id), memory=memory, skills=skills)
 
 
 def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:

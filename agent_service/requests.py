@@ -6,10 +6,18 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct, field, json
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from agent_service.usage import Usage
 from services.project_notes import NotesAbove
+
+_MAX_NAME_CHARS = 60
+
+
+FORWARDED = "a forwarded message"
+ANSWERED = "a message of somebody else"
+OUTPUT = "what another job came to"
+
 
 COMPRESS = "compress"
 """The kind of a turn that condenses its session's conversation, and adds nothing to it."""
@@ -220,3 +228,39 @@ class TurnInfo(Struct, frozen=True):
     def is_finished(self) -> bool:
         """Whether it has ended."""
         return self.finished_at is not None
+
+
+def stored(request: TurnRequest, default_model: str) -> TurnRequest:
+    """What is kept of a request with its turn.
+
+    That is the message as the model gets it, always the same, with the skills that it comes with
+    and the words of others as screened; and nothing that only the beginning of a session needs.
+    """
+    name = quoted_name(request.speaker)
+    own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
+    return replace(
+        request,
+        text="\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
+        untrusted=tuple(sorted({*request.untrusted, *map(source_of, request.quotes)})),
+        model=request.model or default_model,
+        system_message="",
+        ephemeral_system_prompt="",
+        prefill=(),
+        quotes=(),
+        screened=(),
+        loaded=(),
+        notes_above=None,
+    )
+
+
+def source_of(quote: Quote) -> str:
+    """What a quote is to the model."""
+    if quote.is_output:
+        return OUTPUT
+    return FORWARDED if quote.is_forwarded else ANSWERED
+
+
+def quoted_name(name: str) -> str:
+    """A name that somebody chose as text that can be nothing but a name."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    return json.encode(plain[:_MAX_NAME_CHARS]).decode() if plain else ""

@@ -24,6 +24,7 @@ from agent_service.messaging import (
     Target,
 )
 from agent_service.nudges import MEMORY, SKILLS
+from agent_service.prompt.review import review_request
 from agent_service.requests import REVIEW, TurnInfo, TurnRequest
 from agent_service.skills.manage import NOTES as SKILL_CHANGES
 from agent_service.storage import reviews, sessions, turns
@@ -166,7 +167,7 @@ def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> Tur
     if not usable & {MEMORY, SKILLS}:
         raise FailedPrecondition("neither memory nor skills can be used in the session")
     memory, skills = MEMORY in usable, SKILLS in usable
-    return reviews.asked(last, request.turn_id, memory=memory, skills=skills, is_last=True)
+    return review_request(last, request.turn_id, memory=memory, skills=skills, is_last=True)
 
 
 def _gained(conn: Connection, found: Untold) -> Gained:

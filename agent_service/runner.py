@@ -32,8 +32,7 @@ from services.clock import Clock
 from services.database import Database, DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError
 from services.leases import Fenced, LeaseTable
-from services.lifecycle import unbroken
-from services.task_groups import each_of
+from services.lifecycle import each_of, unbroken
 
 _log = logging.getLogger(__name__)
 

@@ -6,45 +6,26 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.prompt.chat import quoted_name
-from agent_service.requests import Quote, TurnRequest
+from agent_service.requests import (
+    ANSWERED,
+    FORWARDED,
+    OUTPUT,
+    Quote,
+    TurnRequest,
+    quoted_name,
+    source_of,
+)
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.taint import screened
 from services.redact import Redactor
 
 _AT_ONCE_CHARS = 20_000
 
-FORWARDED = "a forwarded message"
-ANSWERED = "a message of somebody else"
-OUTPUT = "what another job came to"
 _LEADS = {
     FORWARDED: "[The user forwards this:]",
     ANSWERED: "[The user answers this:]",
     OUTPUT: "[Another job came to this last; it is for you to use:]",
 }
-
-
-def stored(request: TurnRequest, default_model: str) -> TurnRequest:
-    """What is kept of a request with its turn.
-
-    That is the message as the model gets it, always the same, with the skills that it comes with
-    and the words of others as screened; and nothing that only the beginning of a session needs.
-    """
-    name = quoted_name(request.speaker)
-    own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
-    return replace(
-        request,
-        text="\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
-        untrusted=tuple(sorted({*request.untrusted, *map(_source, request.quotes)})),
-        model=request.model or default_model,
-        system_message="",
-        ephemeral_system_prompt="",
-        prefill=(),
-        quotes=(),
-        screened=(),
-        loaded=(),
-        notes_above=None,
-    )
 
 
 class Screening(Struct, frozen=True):
@@ -94,12 +75,6 @@ def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
     text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)
-    source = _source(quote)
+    source = source_of(quote)
     shown, notices = screened(text, threats, source)
     return f"{_LEADS[source]}\n{shown}", notices
-
-
-def _source(quote: Quote) -> str:
-    if quote.is_output:
-        return OUTPUT
-    return FORWARDED if quote.is_forwarded else ANSWERED

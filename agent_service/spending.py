@@ -11,10 +11,10 @@ from agent_service.budget import Account, Amount, Policy, Scope, Standing
 from agent_service.errors import BudgetReached
 from agent_service.facts import Consulted, Fact
 from agent_service.live_turn import LiveTurn
-from agent_service.model_parts import ModelParts
 from agent_service.models.base import Model, ModelEvent, ModelMessage, ModelNotice, ModelRequest
 from agent_service.models.consult import Ask, Consult, NoAnswer
 from agent_service.models.fallback import USUAL, Route
+from agent_service.models.parts import ModelParts
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.storage import budgets, usage
 from agent_service.storage.budgets import Holder

@@ -13,7 +13,7 @@ from agent_service.context.compressor import Compressor
 from agent_service.loop import LoopParts
 from agent_service.memory.store import MemoryStore
 from agent_service.messaging import Target as Chat
-from agent_service.model_parts import ModelParts
+from agent_service.models.parts import ModelParts
 from agent_service.scripting import Scripts
 from agent_service.search.past import PastSessions
 from agent_service.security.commands.paths import own_places

@@ -14,7 +14,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.supervisor_zipapp import build_zipapp
 from services.checks import Check, Verdict
 from services.config import Settings
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 PROBE_S = 20.0
 """How long a backend may take to say whether it can be used."""

@@ -6,12 +6,23 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from executor_service.backends.base import Isolation
-from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.policy import NetworkPolicy
+
+DEFAULT_TEMPLATE = "default"
+"""The usual sandboxes; they are there whether or not they are among the templates."""
+
 
 MAX_NUMBER = 1 << 62
 Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+
+
+class Isolation(StrEnum):
+    """What stands between a command and the machine, weakest first."""
+
+    NONE = "none"
+    NAMESPACE = "namespace"
+    USERSPACE_KERNEL = "userspace_kernel"
+    MICROVM = "microvm"
 
 
 class SandboxState(StrEnum):

@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 
 from gateway_service.accounts import Held
 from gateway_service.clients import AgentClient
+from gateway_service.config import Mode, ResetPolicy
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import Content, TurnOrder
-from gateway_service.reset_policy import Mode, ResetPolicy
 from gateway_service.storage import outbox, resets
 from gateway_service.storage.outbox import Address, Delivery
 from gateway_service.storage.resets import Due, Reset

@@ -30,10 +30,9 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.database import Database
 from services.leases import new_owner
-from services.lifecycle import Workers
+from services.lifecycle import Workers, each_of
 from services.metrics import Meter, redactions
 from services.migrations import prepare
-from services.task_groups import each_of
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerService":

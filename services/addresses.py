@@ -6,8 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from services.errors import InvalidArgument
-
-MAX_SOCKET_PATH_BYTES = 107
+from services.home import MAX_SOCKET_PATH_BYTES
 
 
 class UnixAddress(Struct, frozen=True):

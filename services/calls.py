@@ -6,6 +6,7 @@ from itertools import count
 from typing import Protocol
 
 from services.logs import bound_ids
+from services.tracing import Metadata
 
 AUTHORIZATION_KEY = "authorization"
 BEARER = "Bearer "
@@ -20,8 +21,6 @@ _ID_KEYS = {
 }
 # What a client sends ends in logs, so it has the form of an id or is left out.
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
-
-Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class CallObserver(Protocol):

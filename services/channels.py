@@ -13,20 +13,14 @@ from msgspec import Struct
 from services import deadlines, tracing
 from services.addresses import Address, TcpAddress, parse_address
 from services.auth import Identity
-from services.calls import (
-    AUTHORIZATION_KEY,
-    BEARER,
-    METADATA_LIMITS,
-    CallObserver,
-    Metadata,
-    outgoing_ids,
-)
+from services.calls import AUTHORIZATION_KEY, BEARER, METADATA_LIMITS, CallObserver, outgoing_ids
 from services.errors import FailedPrecondition, ServiceUnavailable
 from services.in_process import InProcessChannel, InProcessServer
 from services.lifecycle import Workers
 from services.retries import service_config
 from services.streams import SentStream, at_once
 from services.tls import ClientTls, TlsFiles
+from services.tracing import Metadata
 
 _OPTIONS: tuple[tuple[str, str | int], ...] = (
     ("grpc.keepalive_time_ms", deadlines.KEEPALIVE_INTERVAL_S * 1000),

@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainValidator, SecretStr, model_validator
 
@@ -11,6 +11,7 @@ from services.config import ConfigModel, Env, Flag, Yaml, section
 from services.config_fields import TypeName
 from services.errors import InvalidArgument
 from services.home import HomePaths
+from services.telemetry_config import LogConfig, TracingConfig
 from services.tls import TlsFiles
 
 
@@ -28,20 +29,6 @@ UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
 
-@section("services.log", variables="HERMES_LOG_")
-class LogConfig(ConfigModel):
-    """What is logged, and how."""
-
-    level: Annotated[Literal["debug", "info", "warning", "error"], Flag("log_level")] = "info"
-    """The least severe lines that are written."""
-    format: Annotated[Literal["json", "text"], Flag("log_format")] = "json"
-    """`json` is one object a line for machines, `text` is for reading on a terminal."""
-    max_file_bytes: Annotated[int, Field(ge=65_536)] = 10_000_000
-    """Size in bytes at which a log file is set aside and a new one begun."""
-    kept_files: Annotated[int, Field(ge=1, le=100)] = 5
-    """Log files set aside that are kept, the oldest going first."""
-
-
 @section("services.metrics", variables="HERMES_METRICS_")
 class MetricsConfig(ConfigModel):
     """Where Prometheus reads the metrics."""
@@ -50,21 +37,6 @@ class MetricsConfig(ConfigModel):
     """The address that /metrics is served on."""
     port: Annotated[Port, Flag("metrics_port")] = 9464
     """The TCP port of /metrics; 0 lets the system choose one."""
-
-
-@section("services.tracing", variables="HERMES_TRACING_")
-class TracingConfig(ConfigModel):
-    """Where traces of the work go."""
-
-    endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
-    """The URL of an OTLP receiver that speaks gRPC, such as `http://127.0.0.1:4317`; `https` is
-    encrypted; empty traces nothing."""
-    headers: Annotated[SecretStr | None, Yaml("services.tracing.headers")] = None
-    """What the receiver wants to be shown, as `name=value,name=value`."""
-    sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The part of all traces that is kept, from 0 to 1."""
-    text: bool = False
-    """Whether traces have what people and models say, without secrets."""
 
 
 @section("services.admin", variables="HERMES_ADMIN_")

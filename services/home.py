@@ -14,8 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from services.addresses import MAX_SOCKET_PATH_BYTES
 from services.errors import FailedPrecondition
+
+MAX_SOCKET_PATH_BYTES = 107
+
 
 DEFAULT_PROFILE = "default"
 

@@ -4,8 +4,6 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.config_sources import read_env_file, read_yaml
-
 JOBS = "cron/jobs.json"
 MARK = "cron/jobs.json.taken"
 """Says which database keeps the jobs of a home, by its path from there."""
@@ -37,14 +35,6 @@ def held_by(root: Path) -> str:
             if path.is_file() and _is_held(path):
                 return path.name
     return ""
-
-
-def zone_of(root: Path) -> str:
-    """The time zone that a home of another Hermes names, as one that runs there would have it."""
-    set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
-    found = set_here if set_here and set_here.value else None
-    found = found or read_yaml(root / "config.yaml").find("timezone")
-    return found.value if found is not None and isinstance(found.value, str) else ""
 
 
 def scripts_of(root: Path) -> dict[str, str]:

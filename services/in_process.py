@@ -15,10 +15,10 @@ from typing import Any, NoReturn, Self, TypeAlias, cast
 import grpc
 import grpc.aio
 
-from services.calls import Metadata
 from services.interceptors import KINDS, CallPipeline, Handler
 from services.lifecycle import Workers
 from services.retries import RETRY_WAITS_S, is_idempotent
+from services.tracing import Metadata
 
 WINDOW_MESSAGES = 16
 """A server waits while so many of its messages have not been read."""

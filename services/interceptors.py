@@ -17,7 +17,7 @@ import grpc
 import grpc.aio
 
 from services.auth import Gate
-from services.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds, Metadata
+from services.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds
 from services.deadlines import STALLED_READER_S
 from services.errors import (
     DETAILS_KEY,
@@ -33,7 +33,7 @@ from services.errors import (
 )
 from services.logs import bind
 from services.streams import PatientWriter
-from services.tracing import NOTHING, end_served, serving
+from services.tracing import NOTHING, Metadata, end_served, serving
 
 _log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from services.config_models import LogConfig
 from services.home import HomeError
 from services.redact import Redactor, changed_texts
+from services.telemetry_config import LogConfig
 
 # Lines that may wait to be written; more are dropped and counted.
 _MAX_WAITING = 10_000

@@ -19,10 +19,9 @@ from services.component import Component
 from services.errors import FailedPrecondition, Internal
 from services.in_process import InProcessServer
 from services.interceptors import CallPipeline
-from services.lifecycle import Failure, Shutdown, Workers, share_interpreter
+from services.lifecycle import Failure, Shutdown, Workers, each_of, first_failure, share_interpreter
 from services.listeners import listen_on, reserved
 from services.logs import bind
-from services.task_groups import each_of, first_failure
 from services.tls import TlsFiles
 
 _log = logging.getLogger(__name__)

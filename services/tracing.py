@@ -20,10 +20,12 @@ from opentelemetry.trace import Span as ApiSpan
 from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from services.calls import Metadata
-from services.config_models import TracingConfig
 from services.errors import FailedPrecondition
 from services.redact import Redactor
+from services.telemetry_config import TracingConfig
+
+Metadata = tuple[tuple[str, str | bytes], ...]
+
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

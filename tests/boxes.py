@@ -20,7 +20,6 @@ from executor_service.backends.base import (
     Box,
     BoxSpec,
     Capabilities,
-    Isolation,
     Limits,
     WorkspacePlace,
 )
@@ -35,7 +34,7 @@ from executor_service.errors import ExecutorError
 from executor_service.link.command import RemoteCommand
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand, Usage
-from executor_service.records import Exit
+from executor_service.records import Exit, Isolation
 from executor_service.supervisor_zipapp import build_zipapp
 from services.config import load_settings
 from tests.fakes.kubernetes.running import StandIn

@@ -1,7 +1,8 @@
 """The table of what each backend can do, as docs/backends/README.md has it and probes find it."""
 
-from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
+from executor_service.backends.base import Enforcement, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
+from executor_service.records import Isolation
 from tests.boxes import Yard
 from tests.markdown import ROOT
 

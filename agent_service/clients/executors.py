@@ -27,7 +27,7 @@ from services.errors import (
     reason_of,
 )
 from services.ids import new_id
-from services.task_groups import each_of
+from services.lifecycle import each_of
 
 ACQUIRE_DEADLINE_S = 90
 PROBE_S = 1.5

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.pricing import PER_TOKENS, Price
 from services.errors import ServiceUnavailable
-from services.task_groups import all_of
+from services.lifecycle import all_of
 from services.validation import decode, lenient
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ from typing import Any, Protocol
 
 from agent_service.oauth.issuer import Issuer
 from agent_service.oauth.tokens import Login
+from agent_service.storage.logins import LOCK_WAIT_S
 from services.errors import FailedPrecondition
 from services.file_lock import locked_by
 from services.home import replace_file
 from services.redact import Redactor
 from services.validation import json_object, object_of
-
-LOCK_WAIT_S = 45.0
-"""How long somebody else may take to renew a login: two exchanges, and some more."""
 
 _VERSION = 1
 

@@ -1,9 +1,9 @@
 """What a session is told of the chat that it belongs to, beside its prompt."""
 
-import json
 from collections.abc import Mapping
 
-_MAX_NAME_CHARS = 60
+from agent_service.requests import quoted_name
+
 _PLACES = {
     "dm": "a private chat",
     "group": "a group, where several people may write and all of them read what you answer",
@@ -25,9 +25,3 @@ def describe_chat(origin: Mapping[str, str]) -> str:
         + (f" Who began this session goes by the name {name}." if name else "")
         + " Your answers go there by themselves; this is its name for tools that send elsewhere."
     )
-
-
-def quoted_name(name: str) -> str:
-    """A name that somebody chose as text that can be nothing but a name."""
-    plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
-    return json.dumps(plain[:_MAX_NAME_CHARS], ensure_ascii=False) if plain else ""

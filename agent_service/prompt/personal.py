@@ -15,7 +15,7 @@ from agent_service.skills.files import FileRefused
 from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import ProfileStore
 from agent_service.tools.base import Tool
-from services.task_groups import ungrouped
+from services.lifecycle import ungrouped
 
 TOOLSET = "skills"
 

@@ -1,5 +1,19 @@
 """What the model is told when it is to look back at a conversation."""
 
+import hashlib
+
+from agent_service.requests import (
+    PARENT_SESSION,
+    PARENT_TURN,
+    REVIEW,
+    REVIEW_KIND,
+    TurnRequest,
+    Unattended,
+)
+
+MAX_MODEL_CALLS = 16
+
+
 _LOOK_BACK = """\
 [Nobody has said this: Hermes asks you to look back at the conversation above. The user does not see
 what you do now and cannot answer. Only the tools for memory and for skills work here; every other
@@ -54,3 +68,45 @@ def review_prompt(*, memory: bool, skills: bool, is_last: bool = False) -> str:
         _END,
     )
     return "\n\n".join(filter(None, parts))
+
+
+def review_turn_id(parent_turn_id: str) -> str:
+    """The id of the review that begins with the end of a turn."""
+    return f"trn_{_digest(parent_turn_id)}"
+
+
+def review_session_id(turn_id: str) -> str:
+    """The id of a review's session."""
+    return f"rev_{_digest(turn_id)}"
+
+
+def review_request(
+    last: TurnRequest, turn_id: str, *, memory: bool, skills: bool, is_last: bool = False
+) -> TurnRequest:
+    """A review of what was said up to the last turn of a session.
+
+    That turn's model, its toolsets and what is denied to it are the review's, too.
+    """
+    return TurnRequest(
+        turn_id=turn_id,
+        profile=last.profile,
+        session_id=review_session_id(turn_id),
+        text=review_prompt(memory=memory, skills=skills, is_last=is_last),
+        origin={
+            "platform": REVIEW,
+            PARENT_SESSION: last.session_id,
+            PARENT_TURN: last.turn_id,
+            REVIEW_KIND: "both" if memory and skills else "memory" if memory else "skills",
+        },
+        kind=REVIEW,
+        model=last.model,
+        max_model_calls=MAX_MODEL_CALLS,
+        toolsets=last.granted,
+        unattended=Unattended.DENY,
+        denied=last.denied,
+        switched=last.switched,
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(f"{text}/review".encode()).hexdigest()[:26]

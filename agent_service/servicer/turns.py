@@ -27,7 +27,7 @@ from agent_service.watching import Elsewhere, Watching
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.agent.v1 import turn_pb2 as pb
 from services.errors import FailedPrecondition, InvalidArgument
-from services.task_groups import ungrouped
+from services.lifecycle import ungrouped
 
 
 class TurnServicer(turn_pb2_grpc.TurnServiceServicer):

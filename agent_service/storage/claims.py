@@ -16,8 +16,8 @@ from agent_service.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
 from agent_service.storage import denials, reviews, sessions, undoing
 from agent_service.storage.denials import unanswered
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
+from agent_service.storage.sessions import TAINT
 from agent_service.storage.turns import insert_events, insert_messages, insert_steps
-from agent_service.tools.taint import STATE as TAINT
 from agent_service.transition import NewStep, new_message
 from services.database import Prepared, db_now, is_one_of
 from services.leases import Lease, LeaseTable, Owner

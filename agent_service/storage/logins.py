@@ -13,12 +13,15 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from agent_service.oauth.store import LOCK_WAIT_S
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.schema import sealed_login
 from services.database import Database, upsert
 from services.errors import FailedPrecondition, Unavailable
 from services.leases import Fenced, Lease, Owner
+
+LOCK_WAIT_S = 45.0
+"""How long somebody else may take to renew a login: two exchanges, and some more."""
+
 
 LEASE_S = LOCK_WAIT_S + 15.0
 """Longer than anybody holds it who lives: who was late would lose what the provider has given."""

@@ -4,7 +4,6 @@ That session has no copy of what it looks at: its own messages are numbered on f
 other one, which are read from there.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,30 +12,20 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.prompt.review import review_prompt
-from agent_service.requests import (
-    PARENT_SESSION,
-    PARENT_TURN,
-    REVIEW,
-    REVIEW_KIND,
-    TurnRequest,
-    Unattended,
-)
+from agent_service.requests import PARENT_TURN, REVIEW, TurnRequest
 from agent_service.storage.schema import review as review_row
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import (
     MEMORY_LIMITS,
     OVERLAY,
+    TAINT,
     TOKENS_PER_BYTE,
     copy,
     revision_after,
 )
 from agent_service.storage.turns import REQUEST, new_turn
-from agent_service.tools.taint import STATE as TAINT
 from agent_service.usage import Usage
 from services.database import Prepared
-
-MAX_MODEL_CALLS = 16
 
 _KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)
 """What a review has of the session's values: how its requests are sent, and what it has read."""
@@ -67,44 +56,6 @@ class Untold(Struct, frozen=True):
     parent_session_id: str
     origin: Mapping[str, str]
     """Where the message came from with whose turn it began."""
-
-
-def turn_id_of(parent_turn_id: str) -> str:
-    """The id of the review that begins with the end of a turn."""
-    return f"trn_{_digest(parent_turn_id)}"
-
-
-def session_id_of(turn_id: str) -> str:
-    """The id of a review's session."""
-    return f"rev_{_digest(turn_id)}"
-
-
-def asked(
-    last: TurnRequest, turn_id: str, *, memory: bool, skills: bool, is_last: bool = False
-) -> TurnRequest:
-    """A review of what was said up to the last turn of a session.
-
-    That turn's model, its toolsets and what is denied to it are the review's, too.
-    """
-    return TurnRequest(
-        turn_id=turn_id,
-        profile=last.profile,
-        session_id=session_id_of(turn_id),
-        text=review_prompt(memory=memory, skills=skills, is_last=is_last),
-        origin={
-            "platform": REVIEW,
-            PARENT_SESSION: last.session_id,
-            PARENT_TURN: last.turn_id,
-            REVIEW_KIND: "both" if memory and skills else "memory" if memory else "skills",
-        },
-        kind=REVIEW,
-        model=last.model,
-        max_model_calls=MAX_MODEL_CALLS,
-        toolsets=last.granted,
-        unattended=Unattended.DENY,
-        denied=last.denied,
-        switched=last.switched,
-    )
 
 
 def begin(
@@ -175,7 +126,3 @@ def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
         parent_session_id=row.parent_session_id,
         origin={} if request is None else request.origin,
     )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(f"{text}/review".encode()).hexdigest()[:26]

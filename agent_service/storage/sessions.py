@@ -71,6 +71,9 @@ _MESSAGES = (
     .order_by(message.c.sequence)
     .limit(bindparam("most"))
 )
+TAINT = "taint"
+"""Name of the session's value that says where text of others came from."""
+
 _STATE = Prepared(
     sa.select(session_state.c.value).where(
         session_state.c.session_id == bindparam("session_id"),

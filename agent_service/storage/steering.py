@@ -10,13 +10,12 @@ from sqlalchemy import Connection, bindparam
 from agent_service import links
 from agent_service.events import Outcome, Recorded, TurnFinished
 from agent_service.facts import Denied, Fact, ToolReturned
-from agent_service.live_turn import LiveTurn
+from agent_service.live_turn import STOP_AT, LiveTurn
 from agent_service.requests import NOTICE
 from agent_service.storage import sessions
 from agent_service.storage.schema import turn
+from agent_service.storage.sessions import TAINT
 from agent_service.storage.turns import insert_events
-from agent_service.tools.advice import STOP_AT
-from agent_service.tools.taint import STATE as TAINT
 from services.database import Prepared
 
 PASSED_ON = "Passed on to the work in progress."

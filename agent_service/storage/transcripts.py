@@ -14,8 +14,8 @@ from agent_service.search.query import searchable, terms, text_of
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
 from agent_service.storage.search_index import Entry
+from agent_service.storage.sessions import TAINT
 from agent_service.titles import title_of
-from agent_service.tools.taint import STATE as TAINT
 from agent_service.transcripts import Transcript
 from services.database.sql import insert_ignore
 

@@ -12,8 +12,7 @@ from agent_service import events
 from agent_service.calls import StepState
 from agent_service.live_turn import LiveTurn
 from agent_service.prompt.overlays import NOTHING, Overlay
-from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
-from agent_service.saying import stored
+from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest, stored
 from agent_service.storage import search_index, sessions
 from agent_service.storage.schema import LIVE_STATES, event, message, session, step, turn
 from agent_service.storage.search_index import Entry

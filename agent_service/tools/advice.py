@@ -7,13 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.live_turn import LiveTurn
+from agent_service.live_turn import STOP_AT, LiveTurn
 from agent_service.models.base import ToolCall
 from agent_service.tools.taint import without_marks
 
 WARN_AT = 2
-STOP_AT = 5
-"""So many messages in a row with a call that fails as before end the turn."""
 WRAP_UP_CALLS = 5
 WRAP_UP_SHARE = 10
 """The model is told of its last calls: a tenth of them, and not more than five."""

@@ -23,7 +23,7 @@ from agent_service.tools.output import CommandOutput
 from agent_service.tools.program import ERRORS_CHARS, PROGRAM
 from agent_service.tools.taint import fenced
 from agent_service.tools.terminal import describe_exit
-from services.task_groups import ungrouped
+from services.lifecycle import ungrouped
 
 NAME = "execute_code"
 TIME_LIMIT_S = 300

@@ -14,7 +14,7 @@ from agent_service.tools.approval import check_allowed, check_not_denied
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
 from agent_service.tools.judged import DISPOSABLE, CommandPolicy
 from agent_service.tools.real_paths import real_path
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 MOST_SHOWN_CHARS = 8_000
 """Of what would be written, in the question to a person."""

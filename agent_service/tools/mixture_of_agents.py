@@ -15,7 +15,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from services.task_groups import ungrouped
+from services.lifecycle import ungrouped
 
 SETTINGS = ("mixture.reference_models",)
 MAX_ANSWER_CHARACTERS = 40_000

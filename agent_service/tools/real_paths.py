@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent_service.sandbox import Files
 from agent_service.tools.base import RetryWithHint, ToolFailed
 from agent_service.tools.texts import WORKSPACE
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 MOST_LINKS = 40
 """As many as Linux follows."""

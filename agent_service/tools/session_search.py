@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from agent_service.search.past import Lookup, PastSessions
+from agent_service.storage.sessions import TAINT
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -14,7 +15,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.taint import STATE, fenced, taint
+from agent_service.tools.taint import fenced, taint
 from services.errors import InvalidArgument, NotFound
 
 _MOST_ID = 2**30
@@ -71,7 +72,7 @@ class SessionSearch(UsualTool[SessionSearchArguments]):
             role=arguments.role_filter,
         )
         try:
-            found = await self._past.look_up(lookup, STATE)
+            found = await self._past.look_up(lookup, TAINT)
         except InvalidArgument as error:
             raise RetryWithHint(error.message) from error
         except NotFound as error:

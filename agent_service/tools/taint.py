@@ -15,14 +15,13 @@ from msgspec.structs import replace
 
 from agent_service.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
+from agent_service.storage.sessions import TAINT
 from agent_service.tools.approval import binding_of, check_allowed, check_not_denied
 from agent_service.tools.base import A, SessionState, Tool, ToolContext, ToolResult, Wrapper
 from agent_service.tools.guard_model import GuardModel
 
 _log = logging.getLogger(__name__)
 
-STATE = "taint"
-"""Name of the session's value that lists where untrusted data came from."""
 EXPLAINED = "explained"
 """Name of the session's value that says, by where data is from, whose result explains its marks."""
 
@@ -57,12 +56,12 @@ def without_marks(text: str) -> str:
 
 async def taint(state: SessionState, source: str) -> None:
     """Note that the session has read untrusted data, for good."""
-    await state.add(STATE, source)
+    await state.add(TAINT, source)
 
 
 async def sources(state: SessionState) -> list[str]:
     """Where the untrusted data came from that the session has read; empty when it has not."""
-    return list(await state.get(STATE) or ())
+    return list(await state.get(TAINT) or ())
 
 
 async def must_ask(context: ToolContext) -> bool:

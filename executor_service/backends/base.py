@@ -13,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from executor_service.egress.policy import NetworkMode
+from executor_service.link.socket_stream import ByteStream
+from executor_service.records import Isolation
 
 _T = TypeVar("_T")
 
@@ -25,15 +27,6 @@ SKILLS_BYTES = 32 * MIB
 
 BOX, OWNER, POOL, WORKSPACE = (f"org.hermes.{it}" for it in ("box", "owner", "pool", "workspace"))
 """Labels of boxes, by which engines find them again."""
-
-
-class Isolation(StrEnum):
-    """What stands between a command and the machine, weakest first."""
-
-    NONE = "none"
-    NAMESPACE = "namespace"
-    USERSPACE_KERNEL = "userspace_kernel"
-    MICROVM = "microvm"
 
 
 class Enforcement(StrEnum):
@@ -150,22 +143,6 @@ class Capabilities(Struct, frozen=True):
     def holds(self, mode: NetworkMode) -> bool:
         """Whether boxes can be held to a kind of network; none is no wish where they cannot."""
         return mode in (NetworkMode.NONE, *self.network_policies)
-
-
-class ByteStream(Protocol):
-    """A two-way stream of bytes to the supervisor of one box."""
-
-    async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty when the stream has ended or broke."""
-        ...
-
-    async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
-        ...
-
-    async def close(self) -> None:
-        """End the stream, waking a pending read; safe to call twice."""
-        ...
 
 
 class Backend(Protocol):

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from executor_service.backends.base import BoxSpec, ByteStream
+from executor_service.backends.base import BoxSpec
 from executor_service.errors import BoxLost, LinkClosed
+from executor_service.link.socket_stream import ByteStream
 from executor_service.supervisor.bridge import GREETING, NO_SUPERVISOR
 
 PYTHON = ("python3", "-I", "-S")

@@ -15,12 +15,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import Box, BoxSpec, Capabilities, Isolation, WorkspacePlace
+from executor_service.backends.base import Box, BoxSpec, Capabilities, WorkspacePlace
 from executor_service.backends.keeper import KeptBoxes, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to
 from executor_service.errors import BackendError, BackendUnavailable, BoxLost
 from executor_service.link.socket_stream import SocketStream
+from executor_service.records import Isolation
 from executor_service.supervisor_zipapp import install_supervisor
 
 NAME = "local"

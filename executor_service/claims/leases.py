@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from executor_service.backends.base import Capabilities, Isolation
+from executor_service.backends.base import Capabilities
 from executor_service.claims.proofs import Proof, Proofs
 from executor_service.claims.sandbox import Sandbox
 from executor_service.egress.policy import NetworkPolicy
@@ -20,12 +20,11 @@ from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.boxes import LiveBox
 from executor_service.pools.templates import Template, Templates
-from executor_service.records import Claim, EndReason, Lifetimes, SandboxState, Wish
+from executor_service.records import Claim, EndReason, Isolation, Lifetimes, SandboxState, Wish
 from executor_service.workspaces.lending import Lending, Loan
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
-from services.lifecycle import Workers, unbroken
-from services.task_groups import each_of
+from services.lifecycle import Workers, each_of, unbroken
 
 _TICK_S = 1.0
 _STRENGTH = tuple(Isolation)

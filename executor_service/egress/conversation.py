@@ -27,8 +27,8 @@ from executor_service.egress.secrets import SandboxSecrets, Secret
 from executor_service.egress.tls import TlsServer
 from executor_service.errors import EgressRefused, ExecutorError
 from executor_service.link.streams import BoxStream
+from services.lifecycle import ungrouped
 from services.public_addresses import address_of
-from services.task_groups import ungrouped
 
 _READ_BYTES = 64 * 1024
 _STATUS = {

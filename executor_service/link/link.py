@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from executor_service.backends.base import ByteStream
 from executor_service.errors import (
     BoxPoisoned,
     ExecutorError,
@@ -19,6 +18,7 @@ from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.link.files import RemoteFiles
 from executor_service.link.messages import CommandState, StartCommand, number, read, words
 from executor_service.link.outgoing import Outgoing
+from executor_service.link.socket_stream import ByteStream
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError, FrameReader

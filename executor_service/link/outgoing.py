@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from executor_service.backends.base import ByteStream
 from executor_service.errors import ExecutorError
+from executor_service.link.socket_stream import ByteStream
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import Buffer, FrameError
 

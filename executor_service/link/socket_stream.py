@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from executor_service.errors import LinkClosed
 
@@ -57,3 +58,19 @@ class SocketStream:
             self._calls -= 1
             if self._closing and self._calls == 0:
                 self._socket.close()
+
+
+class ByteStream(Protocol):
+    """A two-way stream of bytes to the supervisor of one box."""
+
+    async def read(self, n: int) -> bytes:
+        """At least one and at most n bytes; empty when the stream has ended or broke."""
+        ...
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
+        ...
+
+    async def close(self) -> None:
+        """End the stream, waking a pending read; safe to call twice."""
+        ...

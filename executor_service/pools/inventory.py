@@ -10,11 +10,10 @@ from msgspec import Struct, field
 
 from executor_service.backends.base import Backend, Box, BoxSpec, Limits
 from executor_service.commands.commands import CommandTable
-from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import BoxCreateFailed, SandboxLost
 from executor_service.pools.boxes import LiveBox
 from executor_service.pools.strays import destroy
-from executor_service.records import EndReason
+from executor_service.records import DEFAULT_TEMPLATE, EndReason
 from executor_service.workspaces.folders import Workspaces
 from services.ids import new_id
 from services.lifecycle import Workers

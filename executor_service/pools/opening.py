@@ -12,8 +12,7 @@ from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
 from executor_service.commands.commands import CommandTable, Stores
-from executor_service.config import DEFAULT_TEMPLATE, BoxConfig, ExecutorConfig, TemplateConfig
-from executor_service.config_network import NetworkConfig
+from executor_service.config import BoxConfig, ExecutorConfig, NetworkConfig, TemplateConfig
 from executor_service.egress.gate import Gate
 from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
@@ -22,6 +21,7 @@ from executor_service.errors import BackendUnavailable
 from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
 from executor_service.pools.templates import Choice, Template, choose
+from executor_service.records import DEFAULT_TEMPLATE
 from executor_service.supervisor_zipapp import build_zipapp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import Backend
 from executor_service.commands.commands import CommandTable
-from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.errors import (
     BackendError,
     BoxPoisoned,
@@ -25,7 +24,7 @@ from executor_service.errors import (
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.boxes import LiveBox
 from executor_service.pools.inventory import Inventory, PoolOptions, PoolStats
-from executor_service.records import EndReason
+from executor_service.records import DEFAULT_TEMPLATE, EndReason
 from executor_service.workspaces.folders import Workspaces
 from services.errors import Draining
 from services.lifecycle import Workers

@@ -15,7 +15,7 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces
 from services.errors import DatabaseUnavailable
-from services.task_groups import each_of
+from services.lifecycle import each_of
 
 _LOOK_EVERY_S = 60.0
 _FIRST_RETRY_S = 1.0

@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from executor_service.backends.base import Backend, Box, Capabilities, Limits
-from executor_service.config import DEFAULT_TEMPLATE
 from executor_service.egress.network import Networks
 from executor_service.egress.policy import NetworkPolicy
 from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.pools.pool import Pool
 from executor_service.pools.strays import Strays
+from executor_service.records import DEFAULT_TEMPLATE
 from services.errors import Draining, InvalidArgument
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 15.0

@@ -4,13 +4,13 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.backends.base import Capabilities, Isolation, WorkspacePlace
+from executor_service.backends.base import Capabilities, WorkspacePlace
 from executor_service.claims.leases import Grant, Launch, Leases
 from executor_service.claims.sandbox import Sandbox
 from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.metrics import ExecutorMetrics
 from executor_service.pools.templates import Template, Templates
-from executor_service.records import Lifetimes, Wish
+from executor_service.records import Isolation, Lifetimes, Wish
 from executor_service.servicer.fields import duration, profile_of, proof, seconds, timestamp
 from hermes.executor.v1 import network_pb2, sandbox_pb2, sandbox_pb2_grpc
 from services.auth import Identity, caller

@@ -24,9 +24,8 @@ from services.config import Settings
 from services.config_models import ServiceConfig
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
 from services.home import DEFAULT_PROFILE, HomePaths
-from services.lifecycle import Shutdown, Workers
+from services.lifecycle import Shutdown, Workers, all_of
 from services.listeners import ListenFailed
-from services.task_groups import all_of
 
 HEALTH_S = 3.0
 """How long a service has to say that it serves."""

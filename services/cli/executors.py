@@ -35,7 +35,7 @@ from services.errors import (
     message_of,
     reason_of,
 )
-from services.task_groups import all_of
+from services.lifecycle import all_of
 
 THERE_S = 3.0
 """How long an executor has to say that it is there."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hermes.agent.v1 import home_pb2
+from services.cli.job_files import zone_of
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home import DEFAULT_PROFILE, HomePaths
 from services.home_files import (
@@ -20,7 +21,6 @@ from services.home_files import (
     obstacle,
     profiles_of,
 )
-from services.home_jobs import zone_of
 from services.ids import new_id
 
 PIECE_BYTES = 256 * 1024

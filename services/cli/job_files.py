@@ -12,9 +12,10 @@ from services.cli.connection import has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.output import Column, describe
 from services.cli.standard_input import STANDARD, read_up_to
+from services.config_sources import read_env_file, read_yaml
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home import replace_file
-from services.home_jobs import held_by, scripts_of, zone_of
+from services.home_jobs import held_by, scripts_of
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
 IMPORTED = (Column("job_id", optional=True), *map(Column, ("name", "outcome", "notes")))
@@ -132,3 +133,11 @@ ACTIONS = (
         name="export",
     ),
 )
+
+
+def zone_of(root: Path) -> str:
+    """The time zone that a home of another Hermes names, as one that runs there would have it."""
+    set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
+    found = set_here if set_here and set_here.value else None
+    found = found or read_yaml(root / "config.yaml").find("timezone")
+    return found.value if found is not None and isinstance(found.value, str) else ""

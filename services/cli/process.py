@@ -22,7 +22,8 @@ from services.config_models import ServiceConfig
 from services.home import HomePaths, replace_file
 from services.in_process import InProcessServer
 from services.lifecycle import Shutdown
-from services.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry, serve_metrics
+from services.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry
+from services.metrics_server import serve_metrics
 from services.server import Listen, serve
 from services.tracing import exporting
 

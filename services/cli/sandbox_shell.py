@@ -22,8 +22,7 @@ from services.cli.exec_stream import ExecStream
 from services.cli.output import enum_word
 from services.cli.standard_input import typed
 from services.ids import new_id
-from services.lifecycle import Shutdown, Workers
-from services.task_groups import ungrouped
+from services.lifecycle import Shutdown, Workers, ungrouped
 
 LONGEST_RUN_S = 24 * 3600
 KILL_DEADLINE_S = 15.0

@@ -19,7 +19,7 @@ from services.database.lane import Job, Lane
 from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
 from services.errors import DatabaseUnavailable
 from services.file_lock import FileLock
-from services.task_groups import each_of
+from services.lifecycle import each_of
 
 _T = TypeVar("_T")
 _Queue: TypeAlias = queue.SimpleQueue[Job | None]

@@ -9,8 +9,9 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.base import MIB, Enforcement, Isolation
+from executor_service.backends.base import MIB, Enforcement
 from executor_service.errors import BoxOutOfSpace, LinkClosed
+from executor_service.records import Isolation
 from tests import capability_table
 from tests.boxes import SMALL, Yard, open_console
 from tests.requirements import required

@@ -8,11 +8,11 @@ import uuid
 
 import pytest
 
-from executor_service.backends.base import MIB, Isolation
+from executor_service.backends.base import MIB
 from executor_service.errors import StartRefused
 from executor_service.link.command import RemoteCommand
 from executor_service.link.messages import StartCommand, TerminalSize
-from executor_service.records import EndReason
+from executor_service.records import EndReason, Isolation
 from tests.boxes import Console, Recorder, Yard, refuse
 from tests.memory import Memory
 from tests.security.places import EVERYTHING_HELD

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from executor_service.backends.base import MIB, Box, Enforcement, Isolation
+from executor_service.backends.base import MIB, Box, Enforcement
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.records import EndReason, Exit
+from executor_service.records import EndReason, Exit, Isolation
 from tests.boxes import SMALL, Console, Yard, odd_seconds, open_console
 
 ESCAPES = {

@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from executor_service.backends.base import Enforcement, Isolation
+from executor_service.backends.base import Enforcement
 from executor_service.errors import FileRefused
+from executor_service.records import Isolation
 from tests.boxes import SMALL, Console, Yard
 
 MANY = 2500

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from executor_service.backends.base import Enforcement, Isolation, WorkspacePlace
+from executor_service.backends.base import Enforcement, WorkspacePlace
 from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import SELECTED
 from executor_service.config import KubernetesConfig
+from executor_service.records import Isolation
 from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
 from tests.kubernetes_cluster import backend_of

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.base import Isolation
 from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.process_records import ProcessMark
 from executor_service.errors import BackendUnavailable
 from executor_service.link.command import RemoteCommand
+from executor_service.records import Isolation
 from executor_service.supervisor_zipapp import build_zipapp
 from tests.boxes import Recorder, Yard, odd_seconds, open_console, open_yard
 from tests.contract.backend_suite_endings import check_lost

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation
+from executor_service.backends.base import Capabilities, Enforcement
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.singularity.start import Mount, check_walls
 from executor_service.config import SingularityConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
+from executor_service.records import Isolation
 from executor_service.supervisor.processes import MARKER_VARIABLE
 from executor_service.supervisor_zipapp import build_zipapp
 from tests import apptainer

@@ -8,9 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from executor_service.backends.base import Box, BoxSpec, Capabilities, Isolation
+from executor_service.backends.base import Box, BoxSpec, Capabilities
 from executor_service.errors import BoxCreateFailed, BoxLost
 from executor_service.link.socket_stream import SocketStream
+from executor_service.records import Isolation
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor_zipapp import build_zipapp
 

@@ -18,7 +18,8 @@ from services.addresses import Address, UnixAddress
 from services.auth import Identity, Tokens
 from services.channels import Channels
 from services.config import load_settings
-from services.metrics import Exposition, Meter, serve_metrics
+from services.metrics import Exposition, Meter
+from services.metrics_server import serve_metrics
 from services.server import Listen, serve
 from tests.forks import Forked, Program
 from tests.integration.agent_parts import AgentClient

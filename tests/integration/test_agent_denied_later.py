@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_service.storage.reviews import turn_id_of
+from agent_service.prompt.review import review_turn_id
 from hermes.agent.v1 import turn_pb2
 from services.ids import new_id
 from tests.fakes.model import FakeModel, fake_model
@@ -78,7 +78,7 @@ async def test_what_a_turn_hands_over_or_has_looked_back_at_is_held_to_the_same(
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         work = await _start(client, "work", ("skills list", "memory show"))
         assert "may not say /skills list" in await _answer(client, work)
-        await client.watch(turn_id_of(work))
+        await client.watch(review_turn_id(work))
     [looked] = [body for body in model.bodies if body["messages"][-2:-1] and _looks(body)]
     assert DENIED in looked["messages"][-1]["content"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent_service.live_turn import STOP_AT
 from agent_service.sandbox import Opening
-from agent_service.tools.advice import STOP_AT
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin

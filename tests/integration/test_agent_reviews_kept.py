@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_service.storage.reviews import turn_id_of
+from agent_service.prompt.review import review_turn_id
 from hermes.agent.v1 import usage_pb2 as pb
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import fake_telegram
@@ -44,7 +44,7 @@ async def _review_of(client: AgentClient, text: str) -> str:
     """The id of the review that begins with the end of a turn, where one does."""
     turn = await client.start(text)
     await client.watch(turn.turn_id)
-    return turn_id_of(turn.turn_id)
+    return review_turn_id(turn.turn_id)
 
 
 async def test_after_a_review_began_the_messages_are_counted_from_nought(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_service.context.summary import LABEL
-from agent_service.storage.reviews import turn_id_of
+from agent_service.prompt.review import review_turn_id
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
 from tests.integration.test_agent_fallback import HI, chain_to
@@ -35,7 +35,7 @@ async def _reviewed(client: AgentClient, text: str) -> None:
     """Say what a review begins after, and wait for its end."""
     turn_id = (await client.start(text)).turn_id
     await client.watch(turn_id)
-    ended = await client.watch(turn_id_of(turn_id))
+    ended = await client.watch(review_turn_id(turn_id))
     assert answer(ended) == "There is nothing to keep."
 
 

@@ -16,9 +16,9 @@ from services.addresses import UnixAddress
 from services.auth import Identity
 from services.channels import Channels
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable, reason_of
+from services.lifecycle import all_of
 from services.logs import bind
 from services.streams import resume
-from services.task_groups import all_of
 from tests.fakes.component import Counter, running, turns
 from tests.fakes.statuses import TOKEN, scripted, scripted_beside
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gateway_service.accounts import Held, lease_table
 from gateway_service.accounts import add as add_account
 from gateway_service.clients import AgentClient
-from gateway_service.reset_policy import Mode, ResetPolicy
+from gateway_service.config import Mode, ResetPolicy
 from gateway_service.resets import Resets
 from gateway_service.storage import chats, migrations, resets
 from gateway_service.storage.schema import chat_session

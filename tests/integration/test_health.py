@@ -11,7 +11,8 @@ from services.auth import new_tokens
 from services.cli.health import ask
 from services.config import load_settings
 from services.errors import ServiceUnavailable
-from services.metrics import Exposition, serve_metrics
+from services.metrics import Exposition
+from services.metrics_server import serve_metrics
 from services.server import Listen, Server
 from tests.fakes.component import Sample
 

@@ -19,7 +19,7 @@ from services.database import Database
 from services.errors import Unavailable
 from services.home import HomePaths
 from services.leases import Fenced, new_owner
-from services.task_groups import all_of
+from services.lifecycle import all_of
 from tests.profile_stores import stores
 from tests.security.scale import scale
 

@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from executor_service.backends.base import Backend, Box, BoxSpec, ByteStream, Capabilities
+from executor_service.backends.base import Backend, Box, BoxSpec, Capabilities
+from executor_service.link.socket_stream import ByteStream
 
 NAME = "frugal"
 

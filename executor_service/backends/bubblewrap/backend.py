@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation, LimitSupport
+from executor_service.backends.base import Capabilities, Enforcement, LimitSupport
 from executor_service.backends.bubblewrap.host import (
     Host,
     counts_processes_per_namespace,
@@ -22,6 +22,7 @@ from executor_service.backends.bubblewrap.start import Parts, start_box
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
+from executor_service.records import Isolation
 from executor_service.supervisor_zipapp import install_supervisor
 
 

@@ -22,9 +22,7 @@ from executor_service.backends.base import (
     SKILLS_BYTES,
     Box,
     BoxSpec,
-    ByteStream,
     Capabilities,
-    Isolation,
     labelled_box,
     labels_of,
     made,
@@ -46,6 +44,8 @@ from executor_service.errors import (
     BoxOutOfMemory,
     EngineRefused,
 )
+from executor_service.link.socket_stream import ByteStream
+from executor_service.records import Isolation
 
 if TYPE_CHECKING:
     import docker

@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from executor_service.backends.base import ByteStream
 from executor_service.errors import BoxCreateFailed
+from executor_service.link.socket_stream import ByteStream
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from executor_service.backends.base import (
-    Capabilities,
-    Enforcement,
-    Isolation,
-    LimitSupport,
-    WorkspacePlace,
-)
+from executor_service.backends.base import Capabilities, Enforcement, LimitSupport, WorkspacePlace
 from executor_service.backends.docker.engine import Engine
 from executor_service.backends.docker.gvisor import BUILD, host_pids
 from executor_service.backends.docker.users import BoxUser, find_user
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
-from services.task_groups import all_of
+from executor_service.records import Isolation
+from services.lifecycle import all_of
 
 if TYPE_CHECKING:
     import docker

@@ -6,7 +6,7 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 from http import HTTPStatus
 
-from executor_service.backends.base import Box, BoxSpec, ByteStream, Capabilities, made
+from executor_service.backends.base import Box, BoxSpec, Capabilities, made
 from executor_service.backends.bridge import BRIDGE, greeted
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes import probe as kubernetes_probe
@@ -37,6 +37,7 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
+from executor_service.link.socket_stream import ByteStream
 from services.lifecycle import unbroken
 
 

@@ -9,7 +9,6 @@ from executor_service.backends.base import (
     BoxSpec,
     Capabilities,
     Enforcement,
-    Isolation,
     LimitSupport,
     WorkspacePlace,
 )
@@ -17,7 +16,8 @@ from executor_service.backends.kubernetes.api import Cluster, Json, part, parts
 from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, selected_labels
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
-from services.task_groups import all_of
+from executor_service.records import Isolation
+from services.lifecycle import all_of
 
 _ROLE = "apply the Role of docs/backends/kubernetes.md"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

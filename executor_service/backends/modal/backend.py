@@ -19,7 +19,6 @@ from executor_service.backends.base import (
     BoxSpec,
     Capabilities,
     Enforcement,
-    Isolation,
     Limits,
     LimitSupport,
     WorkspacePlace,
@@ -44,7 +43,8 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
-from services.task_groups import all_of
+from executor_service.records import Isolation
+from services.lifecycle import all_of
 
 if TYPE_CHECKING:
     import modal

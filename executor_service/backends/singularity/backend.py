@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from executor_service.backends.base import Capabilities, Enforcement, Isolation, LimitSupport
+from executor_service.backends.base import Capabilities, Enforcement, LimitSupport
 from executor_service.backends.bubblewrap.host import counts_processes_per_namespace
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
@@ -19,6 +19,7 @@ from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, St
 from executor_service.backends.singularity.probe import Found, find_program, look_at
 from executor_service.backends.singularity.start import Parts, start_box
 from executor_service.config import SingularityConfig
+from executor_service.records import Isolation
 from executor_service.supervisor_zipapp import install_supervisor
 
 

@@ -14,14 +14,7 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from executor_service.backends.base import (
-    Box,
-    BoxSpec,
-    ByteStream,
-    Capabilities,
-    Isolation,
-    WorkspacePlace,
-)
+from executor_service.backends.base import Box, BoxSpec, Capabilities, WorkspacePlace
 from executor_service.backends.bridge import PYTHON, greeted
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.keeper import KeptBoxes, read_answer, socket_of
@@ -29,6 +22,8 @@ from executor_service.backends.ssh.connection import Answer
 from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
 from executor_service.config import SshConfig
 from executor_service.errors import BackendError, BackendUnavailable
+from executor_service.link.socket_stream import ByteStream
+from executor_service.records import Isolation
 from executor_service.supervisor.install import ANSWER, OLDEST
 from executor_service.supervisor.keeper import WORKSPACES
 

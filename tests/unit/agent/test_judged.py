@@ -10,6 +10,7 @@ from agent_service.events import Decision
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import USUAL, Route
 from agent_service.sandbox import Place
+from agent_service.storage.sessions import TAINT
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
@@ -21,7 +22,6 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.judged import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.taint import STATE as TAINT
 from agent_service.tools.typed import Typed
 from agent_service.watched import Wanted
 from services.ids import new_id

@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from executor_service.backends.base import Isolation
 from executor_service.backends.folder_store import local_store
 from executor_service.claims.leases import Grant, Leases
 from executor_service.commands.command import Command
@@ -27,7 +26,7 @@ from executor_service.output.spool import Spool
 from executor_service.pools.pool import Pool, PoolOptions
 from executor_service.pools.strays import Strays
 from executor_service.pools.templates import Choice, Template, Templates
-from executor_service.records import Lifetimes, Wish
+from executor_service.records import Isolation, Lifetimes, Wish
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.lending import Lending

@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.base import Isolation
 from executor_service.errors import JournalUnusable
 from executor_service.journal import Journal
-from executor_service.records import Claim, CommandRecord, EndReason, Exit, Lifetimes, SandboxState
+from executor_service.records import (
+    Claim,
+    CommandRecord,
+    EndReason,
+    Exit,
+    Isolation,
+    Lifetimes,
+    SandboxState,
+)
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import Workspace, WorkspaceKind
 from services.errors import DatabaseUnavailable

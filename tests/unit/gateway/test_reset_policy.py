@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from gateway_service.config import GatewayConfig
-from gateway_service.reset_policy import Mode, ResetPolicy
+from gateway_service.config import GatewayConfig, Mode, ResetPolicy
 from services.config import load_settings
 
 

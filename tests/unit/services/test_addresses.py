@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services.addresses import MAX_SOCKET_PATH_BYTES, TcpAddress, UnixAddress, parse_address
+from services.addresses import TcpAddress, UnixAddress, parse_address
 from services.errors import InvalidArgument
+from services.home import MAX_SOCKET_PATH_BYTES
 
 
 @pytest.mark.parametrize(

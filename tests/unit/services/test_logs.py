@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.config_models import LogConfig
 from services.home import HomeError
 from services.logs import bind, bound_ids, logging_to
 from services.redact import MASK, Redactor
+from services.telemetry_config import LogConfig
 
 log = logging.getLogger("agent_service.turns")
 

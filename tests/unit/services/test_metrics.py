@@ -10,16 +10,8 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from services.calls import CallObserver
-from services.metrics import (
-    Exposition,
-    GrpcMetrics,
-    Meter,
-    Metrics,
-    MetricsListenFailed,
-    counter,
-    process_registry,
-    serve_metrics,
-)
+from services.metrics import Exposition, GrpcMetrics, Meter, Metrics, counter, process_registry
+from services.metrics_server import MetricsListenFailed, serve_metrics
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

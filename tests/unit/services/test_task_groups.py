@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.task_groups import all_of, each_of
+from services.lifecycle import all_of, each_of
 
 
 class Calls:
