@@ -9,7 +9,18 @@ from typing import Self
 import grpc.aio
 from msgspec.structs import replace
 
-from agent_service.answer_files import AnswerFiles
+from agent_service.assembly.curation import CuratorNews, curations
+from agent_service.assembly.hubs import hubs_of
+from agent_service.assembly.models import model_parts
+from agent_service.assembly.stores import Stores, beside_start, in_database, in_files, shelves_of
+from agent_service.assembly.tools import (
+    command_policy,
+    job_scripts,
+    listed_tools,
+    loop_parts,
+    told_timeout_s,
+    tool_reach,
+)
 from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.projects import Projects
@@ -17,33 +28,19 @@ from agent_service.clients.replicas import Replicas
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
-from agent_service.contexts import ToolContexts
-from agent_service.curation.shelf import CuratorNews, curations
-from agent_service.delegation import Delegation
-from agent_service.drafts import Instructions, Places, SessionDrafts
-from agent_service.histories import Histories
-from agent_service.home.moving import Moving
-from agent_service.live_turn import LiveTurn
-from agent_service.loop import LoopParts
-from agent_service.memory.entries import Limits, Target
-from agent_service.memory.store import MemoryStore
-from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
-from agent_service.model_parts import model_parts
 from agent_service.models.catalog import Catalog
-from agent_service.models.configured import ConfiguredModel
+from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.parts import ModelParts
-from agent_service.notices import Notices
-from agent_service.nudges import Nudges
-from agent_service.prompt.context_files import ContextFiles
-from agent_service.prompt.overlays import Personalities
+from agent_service.models.spending import Consulting, Spending
+from agent_service.profiles.home.mover import Moving
+from agent_service.profiles.memory.entries import Limits, Target
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
-from agent_service.readings import Readings
-from agent_service.requests import Unattended
-from agent_service.reviews import Reviews
-from agent_service.runner import Books, Runner
-from agent_service.saying import Screening
-from agent_service.search.past import PastSessions
+from agent_service.records.overlays import Personalities
+from agent_service.records.requests import Unattended
+from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
 from agent_service.servicer.catalogs import (
@@ -60,43 +57,46 @@ from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.usage import UsageServicer
-from agent_service.skills.hub.hubs import hubs_of
-from agent_service.skills.shelf import SkillShelves
-from agent_service.spending import Consulting, Spending
+from agent_service.sessions.history import Histories
+from agent_service.sessions.past_sessions import PastSessions
+from agent_service.sessions.title_writer import MAX_TOKENS as MAX_TITLE_TOKENS
+from agent_service.sessions.title_writer import Titling
+from agent_service.sessions.trajectory_format import Keeping
+from agent_service.sessions.trajectory_format import Places as SamplePlaces
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
-from agent_service.storage.search_index import SearchUpkeep
-from agent_service.stores import Stores, beside_start, in_database, in_files, shelves_of
-from agent_service.titling import MAX_TOKENS as MAX_TITLE_TOKENS
-from agent_service.titling import Titling
-from agent_service.tool_parts import (
-    command_policy,
-    job_scripts,
-    listed_tools,
-    loop_parts,
-    told_timeout_s,
-    tool_reach,
-)
+from agent_service.storage.search.index import SearchUpkeep
+from agent_service.tools.command_guard import CommandPolicy
+from agent_service.tools.context_files import ContextFiles
 from agent_service.tools.hints import Hints
-from agent_service.tools.judged import CommandPolicy
 from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
-from agent_service.trajectories.format import Keeping
-from agent_service.trajectories.format import Places as SamplePlaces
-from agent_service.turns import Ownership, Turns
-from agent_service.watches import Watches
-from services.channels import Channels
+from agent_service.turns.answer_files import AnswerFiles
+from agent_service.turns.background.service import Watches
+from agent_service.turns.background_notifier import Notices
+from agent_service.turns.delegation import Delegation
+from agent_service.turns.loop import LoopParts
+from agent_service.turns.message_assembly import Screening
+from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
+from agent_service.turns.reading_record import Readings
+from agent_service.turns.review_scheduler import Nudges
+from agent_service.turns.reviews import Reviews
+from agent_service.turns.runner import Books, Runner
+from agent_service.turns.service import Ownership, Turns
+from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
+from agent_service.turns.tool_context_factory import ToolContexts
 from services.clock import Clock, SystemClock
-from services.component import add_servicers
-from services.config import Settings
-from services.config_models import ServiceConfig
+from services.config.settings import Settings
 from services.database import Database
-from services.leases import LeaseTable, new_owner
+from services.database.leases import LeaseTable, new_owner
+from services.database.migrations import prepare
 from services.lifecycle import Workers
-from services.metrics import Meter, redactions
-from services.migrations import prepare
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.rpc.channels import Channels
+from services.runtime.component import add_servicers
+from services.runtime.config import ServiceConfig
+from services.telemetry.metrics import Meter, redactions
 
 
 def build(

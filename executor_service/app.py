@@ -11,42 +11,42 @@ import grpc.aio
 from msgspec import Struct
 
 from executor_service.backends.folder_store import local_store
-from executor_service.claims.leases import Leases
-from executor_service.commands.commands import Stores
-from executor_service.commands.recorder import Recorder
-from executor_service.commands.retention import Retention
 from executor_service.config import ExecutorConfig
-from executor_service.egress.gate import Gate, Resolver
+from executor_service.execs.exec_registry import Stores
+from executor_service.execs.recorder import Recorder
+from executor_service.execs.segments import SpoolLimits
+from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
-from executor_service.output.segments import SpoolLimits
-from executor_service.output.spool import Spool
-from executor_service.pools.adoption import Adoption
-from executor_service.pools.opening import Ground, TemplateMaker
-from executor_service.pools.templates import Templates
-from executor_service.records import Lifetimes
+from executor_service.network.gate import Gate, Resolver
+from executor_service.records.sandboxes import Lifetimes
+from executor_service.sandboxes.adoption import Adoption
+from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.opener import Ground, TemplateMaker
+from executor_service.sandboxes.retention import Retention
+from executor_service.sandboxes.templates import Templates
+from executor_service.sandboxes.workspace_collector import Collector
+from executor_service.sandboxes.workspace_loans import Lending
+from executor_service.sandboxes.workspace_manager import Custody
+from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
+from executor_service.sandboxes.workspace_stores import Keeping
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
+from executor_service.servicer.policy import POLICY
 from executor_service.servicer.pools import PoolServicer
 from executor_service.servicer.sandboxes import SandboxServicer
-from executor_service.servicer.services import POLICY
 from executor_service.servicer.workspaces import WorkspaceServicer
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.collector import Collector
-from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.lending import Lending
-from executor_service.workspaces.stores import Keeping
-from executor_service.workspaces.watch import WorkspaceWatch
-from services import deadlines
-from services.channels import Channels
 from services.clock import SystemClock
-from services.component import add_servicers
-from services.config import Settings
-from services.home import HomePaths
+from services.config.settings import Settings
+from services.home.paths import HomePaths
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.public_addresses import AddressVetting, ranges
+from services.rpc import deadlines
+from services.rpc.channels import Channels
+from services.rpc.public_addresses import AddressVetting, ranges
+from services.runtime.component import add_servicers
+from services.telemetry.metrics import Meter
 
 
 def build(

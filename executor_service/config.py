@@ -13,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from executor_service.egress.policy import Rule
-from services.config import ConfigModel, Env, Flag, HomePolicy, Yaml, section
-from services.public_addresses import address_of, ranges
+from executor_service.records.network_policy import Rule
+from services.config.settings import ConfigModel, Env, Flag, HomePolicy, Yaml, section
+from services.rpc.public_addresses import address_of, ranges
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB

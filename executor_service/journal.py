@@ -18,7 +18,7 @@ from typing import Self, TypeAlias, TypeVar
 from msgspec import json
 
 from executor_service.errors import JournalUnusable
-from executor_service.records import Claim, CommandRecord
+from executor_service.records.sandboxes import Claim, CommandRecord
 from executor_service.supervisor.processes import boot_id
 from services.errors import DatabaseUnavailable
 from services.ids import new_id

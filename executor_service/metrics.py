@@ -2,9 +2,9 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from executor_service.egress.metrics import EgressMetrics
-from executor_service.records import Exit
-from services.metrics import LONG_SECONDS, Metrics, counter, gauge, histogram, nested
+from executor_service.network.metrics import EgressMetrics
+from executor_service.records.sandboxes import Exit
+from services.telemetry.metrics import LONG_SECONDS, Metrics, counter, gauge, histogram, nested
 
 
 class ExecutorMetrics(Metrics, frozen=True):

@@ -9,39 +9,39 @@ from typing import Any, Self
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service.accounts import Held, lease_table
-from gateway_service.answers import Answers
+from gateway_service.accounts.builtin import Configured, builtin_platforms
+from gateway_service.accounts.menus import MenuKeeper
+from gateway_service.accounts.runner import Ownership, Runner, Watch, Work
+from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS, not_known
 from gateway_service.config import GatewayConfig
-from gateway_service.housekeeping import keep_house
-from gateway_service.inbox import Inbox
-from gateway_service.limits import Limiter
-from gateway_service.menus import MenuKeeper
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.news import News
-from gateway_service.outbox import Sender
-from gateway_service.platforms.builtin import Configured, builtin_platforms
-from gateway_service.router import Router
-from gateway_service.runner import Ownership, Runner, Watch, Work
+from gateway_service.outbox.retention import keep_house
+from gateway_service.outbox.worker import Sender
+from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.servicer import conversation, delivery
 from gateway_service.servicer.conversation import ConversationServicer, Desk
 from gateway_service.servicer.delivery import DeliveryServicer
-from gateway_service.sessions import Sessions
 from gateway_service.storage import migrations
-from gateway_service.turns import Turns
-from services.auth import Policy
-from services.channels import Channels
+from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.turns.inbox import Inbox
+from gateway_service.turns.notifications import News
+from gateway_service.turns.presenter import Answers
+from gateway_service.turns.router import Router
+from gateway_service.turns.turns import Turns
 from services.clock import SystemClock
-from services.config import Settings
-from services.config_models import ServiceConfig
+from services.config.settings import Settings
 from services.database import Database
-from services.leases import LeaseKeeper, new_owner
+from services.database.leases import LeaseKeeper, new_owner
+from services.database.migrations import prepare
 from services.lifecycle import Workers
-from services.metrics import Meter, redactions
-from services.migrations import prepare
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.rpc.auth import Policy
+from services.rpc.channels import Channels
+from services.runtime.config import ServiceConfig
+from services.telemetry.metrics import Meter, redactions
 
 _log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ from hermes.common.v1.content_pb2 import (
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import curator_pb2_grpc, job_pb2_grpc
 from services.errors import DETAILS_KEY, HermesError, Reason, ServiceUnavailable, details_of
-from services.streams import resume
+from services.rpc.streams import resume
 
 _log = logging.getLogger(__name__)
 

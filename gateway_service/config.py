@@ -10,7 +10,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from gateway_service.messages import BusyMode
-from services.config import ConfigModel, Env, Yaml, section
+from services.config.settings import ConfigModel, Env, Yaml, section
 
 _TICK = timedelta(microseconds=1)
 

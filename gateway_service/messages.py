@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from services.discreet import Discreet
-from services.project_notes import NotesAbove
+from services.config.redacted_repr import Discreet
+from services.home.project_notes import NotesAbove
 
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""

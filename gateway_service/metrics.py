@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.metrics import Metrics, counter, gauge, histogram
+from services.telemetry.metrics import Metrics, counter, gauge, histogram
 
 
 class GatewayMetrics(Metrics, frozen=True):

@@ -24,15 +24,15 @@ from scheduler_service.servicer.jobs import POLICY, JobServicer
 from scheduler_service.servicer.messages import check_job
 from scheduler_service.storage import migrations
 from scheduler_service.storage.claims import Holder, run_leases
-from services.channels import Channels
 from services.clock import SystemClock
-from services.config import Settings
-from services.config_models import ServiceConfig
+from services.config.settings import Settings
 from services.database import Database
-from services.leases import new_owner
+from services.database.leases import new_owner
+from services.database.migrations import prepare
 from services.lifecycle import Workers, each_of
-from services.metrics import Meter, redactions
-from services.migrations import prepare
+from services.rpc.channels import Channels
+from services.runtime.config import ServiceConfig
+from services.telemetry.metrics import Meter, redactions
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerService":

@@ -27,7 +27,6 @@ from scheduler_service.config import CuratorConfig
 from scheduler_service.curation import Curation, Order, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
-from services.channels import Channels
 from services.errors import (
     FailedPrecondition,
     HermesError,
@@ -36,8 +35,9 @@ from services.errors import (
     StaleEpoch,
     details_of,
 )
-from services.messages import message_of, record_of
-from services.streams import resume
+from services.rpc.channels import Channels
+from services.rpc.messages import message_of, record_of
+from services.rpc.streams import resume
 
 _CALL_S = 10.0
 _CHANGE_S = 120.0

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from scheduler_service.schedule.schedule import check_zone
-from services.config import ConfigModel, Env, Yaml, section
+from services.config.settings import ConfigModel, Env, Yaml, section
 
 
 class SchedulerConfig(ConfigModel):

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from scheduler_service.errors import ScheduleError
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.schedule import Schedule, in_zone, next_after, parse, zone_of
-from services.leases import Lease
-from services.redact import MASK, Redactor
+from services.database.leases import Lease
+from services.redaction.redactor import MASK, Redactor
 
 # A session's id holds 128 characters.
 _MAX_NAMED_JOB_ID = 98

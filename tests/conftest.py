@@ -13,8 +13,8 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from services.database import Database
-from tests.leftovers import Leftovers
-from tests.postgres import PostgresServer, postgres_server
+from tests.support.leftovers import Leftovers
+from tests.support.postgres import PostgresServer, postgres_server
 
 ROOT = Path(__file__).parent
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agent_service.clients.leases import Held, Leased, TurnSandbox, WatchedSandbox, is_gone
 from agent_service.clients.patience import Patience
-from agent_service.sandbox import (
+from agent_service.records.sandbox import (
     Command,
     CommandStatus,
     CommandUncertain,
@@ -25,9 +25,9 @@ from agent_service.sandbox import (
 from hermes.executor.v1 import exec_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from services.errors import Reason, message_of, reason_of
-from services.messages import record_of
-from services.streams import Requests, open_stream
-from services.streams import Stream as AnswerStream
+from services.rpc.messages import record_of
+from services.rpc.streams import Requests, open_stream
+from services.rpc.streams import Stream as AnswerStream
 
 WAIT_GRACE_S = 10.0
 """How much longer than it was asked to wait an executor may take to answer."""

@@ -7,13 +7,13 @@ import grpc
 import grpc.aio
 
 from agent_service.clients.patience import patiently
-from agent_service.messaging import MediaFile, Message, NotSent, SendingUnknown
+from agent_service.records.messages import MediaFile, Message, NotSent, SendingUnknown
 from hermes.common.v1 import origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services import errors
-from services.channels import Channels
 from services.errors import FailedPrecondition, is_passing
-from services.messages import message_of
+from services.rpc.channels import Channels
+from services.rpc.messages import message_of
 
 CALL_S = 10.0
 UPLOAD_S = 120.0

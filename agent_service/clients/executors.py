@@ -15,9 +15,7 @@ from agent_service.storage import bindings
 from agent_service.storage.bindings import Left
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.channels import Channels
 from services.database import Database
-from services.deadlines import DEFAULT_UNARY_S
 from services.errors import (
     DatabaseUnavailable,
     HermesError,
@@ -28,6 +26,8 @@ from services.errors import (
 )
 from services.ids import new_id
 from services.lifecycle import each_of
+from services.rpc.channels import Channels
+from services.rpc.deadlines import DEFAULT_UNARY_S
 
 ACQUIRE_DEADLINE_S = 90
 PROBE_S = 1.5

@@ -7,12 +7,12 @@ from typing import Protocol, TypeVar
 import grpc.aio
 
 from agent_service.clients.leases import Held, Leased
-from agent_service.sandbox import FileStat, PathRefused, SandboxUnavailable
+from agent_service.records.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
 from services.errors import Reason, details_of, message_of, reason_of
-from services.messages import record_of
-from services.streams import open_stream
+from services.rpc.messages import record_of
+from services.rpc.streams import open_stream
 
 CHUNK_BYTES = 32 * 1024
 

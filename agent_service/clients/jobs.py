@@ -9,14 +9,14 @@ import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from agent_service.clients.patience import patiently
-from agent_service.jobs import LOCAL, JobRefused, JobView, SchedulerAway, Wish
-from agent_service.messaging import ORIGIN, Target
+from agent_service.records.jobs import LOCAL, JobRefused, JobView, SchedulerAway, Wish
+from agent_service.records.messages import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
 from services import errors
-from services.channels import Channels
 from services.errors import FailedPrecondition, is_passing
-from services.messages import message_of, record_of
+from services.rpc.channels import Channels
+from services.rpc.messages import message_of, record_of
 
 CALL_S = 10.0
 PATIENCE_S = 10.0

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from agent_service.clients.executors import Executors
 from agent_service.clients.patience import patiently
-from agent_service.live_turn import LiveTurn
-from agent_service.sandbox import (
+from agent_service.records.background import Watched
+from agent_service.records.sandbox import (
     NO_ISOLATION,
     CommandUncertain,
     CommandUnknown,
@@ -23,14 +23,14 @@ from agent_service.sandbox import (
     Place,
     SandboxUnavailable,
 )
-from agent_service.storage import bindings, watches
+from agent_service.records.turn_state import LiveTurn
+from agent_service.storage import background, bindings
 from agent_service.storage.bindings import NO_BINDING, Binding
-from agent_service.watched import Watched
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 from services.database import Database
+from services.database.leases import Owner
 from services.errors import Reason, message_of, reason_of
 from services.ids import new_id
-from services.leases import Owner
 
 ACQUIRE_WAIT_S = 60
 MAX_HELD = 1024
@@ -250,7 +250,7 @@ class SandboxLeases:
 
     async def _check_idle(self, session_id: str, owner: Owner) -> bool:
         """True; SandboxUnavailable while another replica runs a turn of the session."""
-        if await self._database.read(lambda conn: watches.is_worked_in(conn, session_id, owner)):
+        if await self._database.read(lambda conn: background.is_worked_in(conn, session_id, owner)):
             raise SandboxUnavailable(_ELSEWHERE)
         return True
 

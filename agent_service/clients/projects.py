@@ -9,11 +9,11 @@ from google.protobuf.duration_pb2 import Duration
 from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import Held
-from agent_service.prompt.context_files import NOTHING, ContextFiles, skips_context_files
-from agent_service.requests import TurnRequest
-from agent_service.sandbox import SandboxUnavailable
+from agent_service.records.requests import TurnRequest
+from agent_service.records.sandbox import SandboxUnavailable
 from agent_service.security.threats import Screened
 from agent_service.storage import sessions
+from agent_service.tools.context_files import NOTHING, ContextFiles, skips_context_files
 from hermes.executor.v1 import sandbox_pb2
 from services.database import Database
 from services.errors import NotFound, message_of

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator
 
 import grpc.aio
 
-from agent_service.requests import TurnInfo
+from agent_service.records.requests import TurnInfo
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
-from services.channels import Channels
 from services.clock import Clock
-from services.streams import open_stream
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
 
 MISSED_S = 2.0
 """How long the journal is read instead, where the owner of a turn could not be asked."""

@@ -8,10 +8,10 @@ import grpc.aio
 from agent_service.prompt.sandbox import SandboxKind
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.channels import Channels
 from services.clock import Clock
 from services.errors import FailedPrecondition
-from services.messages import record_of
+from services.rpc.channels import Channels
+from services.rpc.messages import record_of
 
 FRESH_S = 600.0
 """How long an answer counts; it changes when somebody configures the executor anew."""

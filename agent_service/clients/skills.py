@@ -15,11 +15,11 @@ import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
 from agent_service.clients.leases import Held, is_gone
-from agent_service.live_turn import LiveTurn
-from agent_service.sandbox import NO_ISOLATION
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileFact, FileRefused
-from agent_service.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileFact, FileRefused
+from agent_service.profiles.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
+from agent_service.records.sandbox import NO_ISOLATION
+from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import sessions
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub

@@ -28,8 +28,8 @@ from agent_service.config.tools import (
     TerminalConfig,
     ToolsConfig,
 )
-from services.config import ConfigModel, Env, Yaml, section
-from services.config_fields import TypeName
+from services.config.fields import TypeName
+from services.config.settings import ConfigModel, Env, Yaml, section
 
 EAGER_TO_ANNOUNCE = ("gpt", "codex")
 """Parts of the ids of models that like to announce what they then do not do."""

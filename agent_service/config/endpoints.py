@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validat
 
 from agent_service.models.endpoints import Api, EndpointSettings, Place, is_http_url
 from agent_service.models.fallback import Route
-from services.config import ConfigModel, Env, Yaml, is_secret_name, provider_variables
+from services.config.settings import ConfigModel, Env, Yaml, is_secret_name, provider_variables
 
 _UNSET = SecretStr("")
 

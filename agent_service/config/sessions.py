@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agent_service import budget
-from agent_service.prompt.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
-from agent_service.skills.hub.source import FORMS, HubRefused, parsed
-from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.library import Trust
-from services.config import ConfigModel, Env, Yaml, section
+from agent_service.profiles.skills.hub.source import FORMS, HubRefused, parsed
+from agent_service.profiles.skills.hub.sources import HubSetting
+from agent_service.profiles.skills.library import Trust
+from agent_service.records import budget
+from agent_service.records.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
+from services.config.settings import ConfigModel, Env, Yaml, section
 
 
 @section("memory")

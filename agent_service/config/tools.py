@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from agent_service.config.toolsets import NOTHING, TOOLSETS, known_toolset
 from agent_service.security.fetch.destinations import FetchRefused, Origin
-from agent_service.toolsets import NOTHING, TOOLSETS, known_toolset
-from services.config import ConfigModel, Env, Yaml, section
-from services.public_addresses import Network, ranges
+from services.config.settings import ConfigModel, Env, Yaml, section
+from services.rpc.public_addresses import Network, ranges
 
 Toolset = Annotated[str, AfterValidator(known_toolset)]
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import REST_S, ModelError, ModelErrorKind
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.tokens import Login, LoginUnavailable, NotPaid
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.tokens import Login, LoginUnavailable, NotPaid
+from agent_service.records.model_errors import REST_S, ModelError, ModelErrorKind
 from services.clock import Clock
 from services.errors import HermesError, Unavailable
 

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.models.base import ModelMessage, Usage
 from agent_service.models.pricing import Price
-from services.home import replace_file
+from agent_service.records.model import ModelMessage, Usage
+from services.home.paths import replace_file
 from services.validation import decode
 
 DEFAULT_WINDOW = 128_000

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from agent_service.models.base import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
-from agent_service.models.errors import ModelError
 from agent_service.models.fallback import USUAL, Route
-from agent_service.models.instrumented import InstrumentedModel
+from agent_service.models.instrumented_model import InstrumentedModel
+from agent_service.records.model import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
+from agent_service.records.model_errors import ModelError
 from services.errors import HermesError
 
 

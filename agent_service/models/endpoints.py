@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.discovery import list_models
-from agent_service.models.errors import InvalidEndpoint
-from agent_service.oauth import codex, nous
-from services.config import provider_variables
-from services.logins import PROVIDERS
+from agent_service.models.oauth import codex, nous
+from agent_service.records.model_errors import InvalidEndpoint
+from services.config.settings import provider_variables
+from services.runtime.logins import PROVIDERS
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
 OPENROUTER_MODEL = "anthropic/claude-sonnet-5.5"

@@ -7,8 +7,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, ModelErrorKind
-from services.redact import Redactor
+from agent_service.records.model_errors import ModelError, ModelErrorKind
+from services.redaction.redactor import Redactor
 
 Kind = ModelErrorKind
 

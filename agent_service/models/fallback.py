@@ -6,8 +6,8 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
-from agent_service.models.base import Model, ModelEvent, ModelRequest
-from agent_service.models.errors import REST_S, ModelError, ModelErrorKind
+from agent_service.records.model import Model, ModelEvent, ModelRequest
+from agent_service.records.model_errors import REST_S, ModelError, ModelErrorKind
 from services.clock import Clock
 
 Kind = ModelErrorKind

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from agent_service.models.base import ModelRequest, encoded
-from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.wire import MARKED_MESSAGES, Dialect, cache_control
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.wire import MARKED_MESSAGES, Dialect, cache_control
+from agent_service.records.model import ModelRequest, encoded
 
 FLASH_MODEL = "google/gemini-3.7-flash"
 """Small, fast and with a large window: for what needs no better one."""

@@ -3,10 +3,10 @@
 from msgspec import Struct
 
 from agent_service.models.catalog import Catalog
-from agent_service.models.configured import ConfiguredModel
+from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.fallback import Chain, Route, Routed
-from agent_service.models.instrumented import InstrumentedModel
+from agent_service.models.instrumented_model import InstrumentedModel
 
 
 class ModelParts(Struct, frozen=True):

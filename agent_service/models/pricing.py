@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.models.base import ModelMessage, Usage
+from agent_service.records.model import ModelMessage, Usage
 
 PER_TOKENS = 1_000_000
 """Prices are for so many tokens."""

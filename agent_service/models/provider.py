@@ -8,7 +8,17 @@ from typing import Self
 from msgspec import Struct
 
 from agent_service.models.access import Access, Keys
-from agent_service.models.base import (
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.failures import (
+    cut_failure,
+    empty_failure,
+    not_a_stream_failure,
+    stream_failure,
+)
+from agent_service.models.wires.chat_completions import well_formed
+from agent_service.models.wires.transport import Answer, Timeouts, Transport
+from agent_service.models.wires.wire import Dialect, Json, MalformedChunk, Reading, Wire
+from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
     ModelRequest,
@@ -17,17 +27,7 @@ from agent_service.models.base import (
     ReasoningDelta,
     TextDelta,
 )
-from agent_service.models.chat_completions import well_formed
-from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, RetryPolicy
-from agent_service.models.failures import (
-    cut_failure,
-    empty_failure,
-    not_a_stream_failure,
-    stream_failure,
-)
-from agent_service.models.transport import Answer, Timeouts, Transport
-from agent_service.models.wire import Dialect, Json, MalformedChunk, Reading, Wire
+from agent_service.records.model_errors import ModelError, RetryPolicy
 from services.clock import SystemClock
 from services.validation import json_object
 

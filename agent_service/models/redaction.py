@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from agent_service.models.base import ModelMessage, ReasoningDelta, TextDelta, ToolCall
-from services.redact import Redactor, changed_texts
-from services.redact_stream import RedactedStream
+from agent_service.records.model import ModelMessage, ReasoningDelta, TextDelta, ToolCall
+from services.redaction.redactor import Redactor, changed_texts
+from services.redaction.stream import RedactedStream
 
 _OPAQUE = frozenset({"signature", "data", "encrypted_content", "id"})
 """Fields of reasoning that only its provider can read."""

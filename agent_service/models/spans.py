@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from opentelemetry.trace import SpanKind
 
-from agent_service.models.base import ModelMessage, ModelRequest, Usage
-from agent_service.models.errors import ModelErrorKind
-from services.tracing import ERROR, Attributes, Span, span
+from agent_service.records.model import ModelMessage, ModelRequest, Usage
+from agent_service.records.model_errors import ModelErrorKind
+from services.telemetry.tracing import ERROR, Attributes, Span, span
 
 OPERATION = "gen_ai.operation.name"
 REQUEST_MODEL = "gen_ai.request.model"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent_service.requests import quoted_name
+from agent_service.records.requests import quoted_name
 
 _PLACES = {
     "dm": "a private chat",

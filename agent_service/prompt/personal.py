@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent_service.memory.store import MemoryStore, Snapshot
-from agent_service.prompt.context_files import ContextFiles
+from agent_service.profiles.memory.store import MemoryStore, Snapshot
+from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.files import FileRefused
+from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.security.threats import Screened
-from agent_service.skills.document import BadSkill, Surroundings
-from agent_service.skills.files import FileRefused
-from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import ProfileStore
 from agent_service.tools.base import Tool
+from agent_service.tools.context_files import ContextFiles
 from services.lifecycle import ungrouped
 
 TOOLSET = "skills"

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from agent_service.sandbox import NO_ISOLATION
+from agent_service.records.sandbox import NO_ISOLATION
 
 
 class SandboxKind(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """What texts look like that try to give the agent orders, by family, in lower case."""
 
-from agent_service.security.spelling import fold
+from agent_service.security.spellings import fold
 
 _RULES = (
     r"(?:instructions?|prompts?|directives?|rules?|guidelines?|orders?|commands?|training"

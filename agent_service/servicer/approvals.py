@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from agent_service.events import Decision
+from agent_service.records.events import Decision
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage import approvals as storage
 from agent_service.storage.approvals import Answer
-from agent_service.turns import Turns
+from agent_service.turns.service import Turns
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceServicer
 from services.database import Database
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.rpc.messages import message_of
 from services.validation import denied_commands
 
 MAX_ANSWER_CHARS = 100_000

@@ -7,16 +7,16 @@ from typing import TypeVar
 from msgspec.structs import asdict
 
 from agent_service.config.tools import ToolsConfig
+from agent_service.config.toolsets import TOOLSETS
 from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.configured import ConfiguredModel
-from agent_service.prompt.overlays import Personalities
+from agent_service.models.configured_model import ConfiguredModel
+from agent_service.records.overlays import Personalities
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import SENDS, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage.session_changes import personality_of
 from agent_service.tools.schema import Listed
-from agent_service.toolsets import TOOLSETS
 from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc, tool_catalog_pb2_grpc
 from hermes.agent.v1 import model_catalog_pb2 as model_pb
@@ -24,7 +24,7 @@ from hermes.agent.v1 import tool_catalog_pb2 as tool_pb
 from hermes.agent.v1.model_catalog_pb2_grpc import ModelCatalogServiceServicer
 from services.database import Database
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.rpc.messages import message_of
 
 T = TypeVar("T")
 

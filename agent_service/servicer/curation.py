@@ -2,16 +2,16 @@
 
 from datetime import timedelta
 
-from agent_service.curation.ages import Ages
-from agent_service.curation.curation import Order
-from agent_service.curation.reports import Report
-from agent_service.curation.shelf import Curations, Standing
+from agent_service.assembly.curation import Curations, Standing
+from agent_service.profiles.curation.ages import Ages
+from agent_service.profiles.curation.curation import Order
+from agent_service.profiles.curation.reports import Report
 from agent_service.servicer.fields import Context, profile_of
 from hermes.agent.v1 import curation_pb2 as pb
 from hermes.agent.v1.curation_pb2_grpc import CurationServiceServicer
 from hermes.common.v1 import curation_pb2 as report_pb2
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 REPORTS_PER_PAGE, MAX_REPORTS = 20, 100

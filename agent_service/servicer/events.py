@@ -6,8 +6,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from agent_service import events
-from agent_service.events import Outcome
+from agent_service.records import events
+from agent_service.records.events import Outcome
 from agent_service.servicer.approvals import decision_number
 from agent_service.servicer.fields import timestamp, usage
 from hermes.agent.v1 import turn_event_pb2 as pb

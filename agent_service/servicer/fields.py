@@ -8,11 +8,11 @@ import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec.structs import asdict
 
-from agent_service.usage import Usage
+from agent_service.records.usage import Usage
 from hermes.common.v1 import usage_pb2
 from services.errors import InvalidArgument
-from services.home import DEFAULT_PROFILE
-from services.messages import enum_word
+from services.home.paths import DEFAULT_PROFILE
+from services.rpc.messages import enum_word
 
 _E = TypeVar("_E", bound=Enum)
 

@@ -3,15 +3,15 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from agent_service.home.base import Existing, Taken
-from agent_service.home.moving import Moving
+from agent_service.profiles.home.base import Existing, Taken
+from agent_service.profiles.home.mover import Moving
 from agent_service.servicer.fields import Context, chosen, profile_of
 from hermes.agent.v1 import home_pb2 as pb
 from hermes.agent.v1.home_pb2_grpc import HomeServiceServicer
-from services.auth import caller
 from services.errors import InvalidArgument
-from services.home_files import HomeFile, LeftOut
-from services.messages import message_of
+from services.home.files import HomeFile, LeftOut
+from services.rpc.auth import caller
+from services.rpc.messages import message_of
 
 _USUAL_MODE = 0o600
 

@@ -1,15 +1,15 @@
 """MemoryService."""
 
-from agent_service.memory.entries import Action, Operation, Target
-from agent_service.memory.store import Asked, Memory, MemoryStore
+from agent_service.profiles.memory.entries import Action, Operation, Target
+from agent_service.profiles.memory.store import Asked, Memory, MemoryStore
 from agent_service.servicer.fields import Context, chosen, profile_of
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
-from services.auth import caller
 from services.errors import InvalidArgument
 from services.ids import new_id
-from services.messages import message_of
+from services.rpc.auth import caller
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 MAX_OPERATIONS = 64

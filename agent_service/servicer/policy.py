@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from services.auth import Identity, Policy, allow
+from services.rpc.auth import Identity, Policy, allow
 
 _ALL = (Identity.GATEWAY, Identity.SCHEDULER, Identity.OPERATOR)
 _PEOPLE = (Identity.GATEWAY, Identity.OPERATOR)

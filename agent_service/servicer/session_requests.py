@@ -7,16 +7,16 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
-from agent_service.search.query import Query, excerpt, parse, said_and_called, text_of
+from agent_service.records.search_query import Query, excerpt, parse, said_and_called, text_of
 from agent_service.servicer.fields import profile_of
-from agent_service.storage import search
-from agent_service.storage.search import Hit, SearchQuery
+from agent_service.storage.search import queries
+from agent_service.storage.search.queries import Hit, SearchQuery
 from agent_service.storage.session_changes import Unused
 from agent_service.storage.sessions import StoredMessage
 from hermes.agent.v1 import session_change_pb2
 from hermes.agent.v1 import session_pb2 as pb
 from services.errors import InvalidArgument
-from services.messages import enum_word, message_of
+from services.rpc.messages import enum_word, message_of
 
 EXCERPT_CHARS = 300
 
@@ -50,10 +50,10 @@ def searching(
     if by_relevance and request.page_token:
         raise InvalidArgument("by relevance there is one page", fields={"page_token": "empty"})
     if not has_query:
-        return lambda conn: search.around(conn, wanted)
+        return lambda conn: queries.around(conn, wanted)
     if by_relevance:
-        return lambda conn: search.most_relevant(conn, wanted, size)
-    return lambda conn: search.newest(conn, wanted, size + 1)
+        return lambda conn: queries.most_relevant(conn, wanted, size)
+    return lambda conn: queries.newest(conn, wanted, size + 1)
 
 
 def hits_response(

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from agent_service.histories import Histories
-from agent_service.prompt.overlays import NOTHING as NO_OVERLAY
-from agent_service.prompt.overlays import Personalities
+from agent_service.records.overlays import NOTHING as NO_OVERLAY
+from agent_service.records.overlays import Personalities
+from agent_service.records.transcripts import MAX_BYTES
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.session_requests import (
     hits_response,
@@ -17,18 +17,18 @@ from agent_service.servicer.session_requests import (
     title_given,
     unused,
 )
+from agent_service.sessions.history import Histories
 from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions as storage
-from agent_service.storage import undoing
+from agent_service.storage import undo
 from agent_service.storage.activity import is_session_busy
-from agent_service.transcripts import MAX_BYTES
 from hermes.agent.v1 import session_change_pb2, session_pb2_grpc
 from hermes.agent.v1 import session_pb2 as pb
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, InvalidArgument, LimitExceeded
 from services.ids import new_id
-from services.messages import message_of
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 _SESSIONS_A_PAGE = 50
@@ -153,7 +153,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         expected = not_negative("expected_message_count", request.expected_message_count)
         if request.undo_id:
             check_id("undo_id", request.undo_id)
-        wanted = undoing.Wanted(
+        wanted = undo.Wanted(
             session_id=request.session_id,
             profile=profile_of(request.profile),
             undo_id=request.undo_id or new_id("und"),
@@ -161,7 +161,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             expected=expected,
         )
         now = self._clock.now()
-        undone = await self._database.write(lambda conn: undoing.undo(conn, wanted, now))
+        undone = await self._database.write(lambda conn: undo.undo(conn, wanted, now))
         return message_of(undone, session_change_pb2.UndoTurnsResponse)
 
     async def SetPersonality(

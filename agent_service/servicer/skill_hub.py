@@ -4,16 +4,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from agent_service.assembly.hubs import Found, Hubs, audited, exported
+from agent_service.profiles.skills.hub.outcomes import Outcome, Step, Terms
+from agent_service.profiles.skills.hub.verdicts import Review
+from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.skills import telling
-from agent_service.skills.hub.hubs import Found, Hubs, audited, exported
-from agent_service.skills.hub.outcomes import Outcome, Step, Terms
-from agent_service.skills.hub.verdicts import Review
-from agent_service.skills.shelf import SkillShelves
 from hermes.agent.v1 import skill_hub_pb2 as pb
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceServicer
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.rpc.messages import message_of
 
 MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024

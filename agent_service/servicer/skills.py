@@ -3,17 +3,17 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused, LibraryBusy
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused
+from agent_service.profiles.skills.index import UNSORTED
+from agent_service.profiles.skills.library import Skill
+from agent_service.profiles.skills.shelf import ProfileSkills, SkillRecord, SkillShelves
 from agent_service.servicer.fields import Context, profile_of
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused, LibraryBusy
-from agent_service.skills.hub.source import HubFailed, HubRefused
-from agent_service.skills.index import UNSORTED
-from agent_service.skills.library import Skill
-from agent_service.skills.shelf import ProfileSkills, SkillRecord, SkillShelves
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceServicer
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable
-from services.messages import message_of
+from services.rpc.messages import message_of
 
 
 class SkillServicer(SkillServiceServicer):

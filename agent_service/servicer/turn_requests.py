@@ -2,7 +2,7 @@
 
 from msgspec import ValidationError
 
-from agent_service.requests import (
+from agent_service.records.requests import (
     COMPRESS,
     JOB,
     REVIEW,
@@ -17,8 +17,8 @@ from agent_service.servicer.fields import profile_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import InvalidArgument
-from services.messages import enum_word, message_of, record_of
-from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
+from services.home.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
+from services.rpc.messages import enum_word, message_of, record_of
 from services.validation import check_id, denied_commands
 
 MAX_TURN_ID_CHARS = 100

@@ -7,23 +7,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agent_service.assembly.curation import CuratorNews
 from agent_service.clients.replicas import Replicas
 from agent_service.config.tools import ToolsConfig
-from agent_service.curation.shelf import CuratorNews
-from agent_service.drafts import SessionDrafts
-from agent_service.events import Recorded, TextDelta
-from agent_service.requests import JOB, REVIEW, TurnInfo, TurnRequest
-from agent_service.reviews import Reviews
-from agent_service.saying import Screening
+from agent_service.config.toolsets import FOR_JOBS
+from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.profiles.skills.views import loaded, used
+from agent_service.records.events import Recorded, TextDelta
+from agent_service.records.requests import JOB, REVIEW, TurnInfo, TurnRequest
 from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.turn_requests import turn, turn_request
-from agent_service.skills.shelf import SkillShelves
-from agent_service.skills.viewing import loaded, used
 from agent_service.storage.turns import Undrafted
-from agent_service.toolsets import FOR_JOBS
-from agent_service.turns import Turns
-from agent_service.watching import Elsewhere, Watching
+from agent_service.turns.background.monitor import Elsewhere, Watching
+from agent_service.turns.message_assembly import Screening
+from agent_service.turns.reviews import Reviews
+from agent_service.turns.service import Turns
+from agent_service.turns.session_factory import SessionDrafts
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.agent.v1 import turn_pb2 as pb
 from services.errors import FailedPrecondition, InvalidArgument

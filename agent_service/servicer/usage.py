@@ -2,18 +2,18 @@
 
 from datetime import date
 
-from agent_service.budget import Amount, Scope
+from agent_service.models.spending import Spending
+from agent_service.records.budget import Amount, Scope
 from agent_service.servicer.fields import Context, chosen, profile_of, usage
-from agent_service.spending import Spending
 from agent_service.storage import usage as storage
 from agent_service.storage.budgets import every_limit
 from agent_service.storage.usage import By, UsageQuery
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceServicer
-from services.auth import Identity, caller
 from services.database import Database
 from services.errors import InvalidArgument, PermissionDenied
-from services.messages import message_of
+from services.rpc.auth import Identity, caller
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 MAX_AMOUNT = 10**15

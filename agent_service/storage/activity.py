@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.events import CLARIFY
-from agent_service.messaging import NO_CHATS, Target
-from agent_service.requests import JOBS, REVIEW, SUBAGENT
+from agent_service.records.events import CLARIFY
+from agent_service.records.messages import NO_CHATS, Target
+from agent_service.records.requests import JOBS, REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, turn, watched_command
 
 

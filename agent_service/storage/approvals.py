@@ -8,14 +8,14 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service import events
-from agent_service.events import Decision
-from agent_service.live_turn import LiveTurn
-from agent_service.requests import PARENT_TURN, TurnRequest
+from agent_service.records import events
+from agent_service.records.events import Decision
+from agent_service.records.requests import PARENT_TURN, TurnRequest
+from agent_service.records.transition import Transition
+from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import denials
 from agent_service.storage.schema import approval, approval_grant, turn
 from agent_service.storage.turns import REQUEST, insert_events
-from agent_service.transition import Transition
 from services.database import db_now, insert_ignore
 from services.errors import FailedPrecondition, NotFound
 

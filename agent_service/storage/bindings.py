@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.live_turn import LiveTurn
+from agent_service.records.turn_state import LiveTurn
 from agent_service.storage.schema import left_sandbox, sandbox_binding, session, turn
 from services.database import db_now
 from services.database.sql import insert_ignore, upsert

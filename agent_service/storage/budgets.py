@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
-from agent_service.budget import Account, Amount, Policy, Scope, Standing
-from agent_service.requests import REVIEW, SUBAGENT
+from agent_service.records.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.records.requests import REVIEW, SUBAGENT
 from agent_service.storage.schema import (
     budget_gate,
     budget_limit,
@@ -19,7 +19,7 @@ from agent_service.storage.schema import (
     turn,
 )
 from services.database import Prepared, db_now, insert_ignore, upsert, upsert_sum
-from services.leases import Lease, LeaseTable
+from services.database.leases import Lease, LeaseTable
 
 Limits = Mapping[tuple[Scope, str], Amount]
 """Those that somebody set, by scope and which of it; empty is each."""

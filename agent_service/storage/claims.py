@@ -9,18 +9,19 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service import events, links
-from agent_service.calls import SCRIPT, PendingCall, PendingScript
-from agent_service.models.base import ToolCall
-from agent_service.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
-from agent_service.storage import denials, reviews, sessions, undoing
+from agent_service.records import events
+from agent_service.records.calls import SCRIPT, PendingCall, PendingScript
+from agent_service.records.model import ToolCall
+from agent_service.records.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
+from agent_service.records.transition import NewStep, new_message
+from agent_service.security import url_provenance
+from agent_service.storage import denials, reviews, sessions, undo
 from agent_service.storage.denials import unanswered
 from agent_service.storage.schema import CLAIMABLE_STATES, LIVE_STATES, session, turn
 from agent_service.storage.sessions import TAINT
 from agent_service.storage.turns import insert_events, insert_messages, insert_steps
-from agent_service.transition import NewStep, new_message
 from services.database import Prepared, db_now, is_one_of
-from services.leases import Lease, LeaseTable, Owner
+from services.database.leases import Lease, LeaseTable, Owner
 
 _TOUCH_SESSION = Prepared(
     sa.update(session)
@@ -54,13 +55,13 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     if untrusted := turn.request.untrusted:
         sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
-        sessions.add_links(conn, turn.session_id, links.keys_in(turn.request.text))
+        sessions.add_links(conn, turn.session_id, url_provenance.keys_in(turn.request.text))
     count, revision = turn.message_count, turn.revision
     if turn.request.script:
         return _begin_script(conn, turn, epoch, now)
     message, said_again = {"role": "user", "content": turn.request.text}, ()
     if turn.request.retries:
-        again = undoing.retry(conn, turn, now)
+        again = undo.retry(conn, turn, now)
         message, count, revision = again.message, again.message_count, again.revision
         said_again = denials.of_turn(conn, again.turn_id)
     denied = denials.begin(conn, turn, said_again)

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
-from agent_service.events import Outcome
-from agent_service.requests import COMPRESS, TurnRequest
+from agent_service.records.events import Outcome
+from agent_service.records.requests import COMPRESS, TurnRequest
+from agent_service.records.transition import Transition
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import put_state
 from agent_service.storage.turns import REQUEST
-from agent_service.transition import Transition
 
 UNANSWERED = "denied_unanswered"
 """Name of a session's value: what was denied to its last turn, where that has given no answer."""

@@ -10,14 +10,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
-from agent_service import events
-from agent_service.calls import Decided, PendingCall, StepState
-from agent_service.context.compaction import NOTHING, sent
-from agent_service.events import Decision
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import encoded
-from agent_service.prompt.overlays import Overlay
-from agent_service.requests import REVIEW, UNATTENDED_KINDS, Switched, TurnRequest, Unattended
+from agent_service.records import events
+from agent_service.records.calls import Decided, PendingCall, StepState
+from agent_service.records.compaction import NOTHING, sent
+from agent_service.records.events import Decision
+from agent_service.records.model import encoded
+from agent_service.records.overlays import Overlay
+from agent_service.records.requests import (
+    REVIEW,
+    UNATTENDED_KINDS,
+    Switched,
+    TurnRequest,
+    Unattended,
+)
+from agent_service.records.transition import Transition
+from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, denials, reviews
 from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
 from agent_service.storage.schema import approval, message, session, step, turn
@@ -31,9 +38,8 @@ from agent_service.storage.turns import (
     insert_messages,
     insert_steps,
 )
-from agent_service.transition import Transition
 from services.database import Prepared
-from services.leases import LeaseTable
+from services.database.leases import LeaseTable
 
 _MESSAGES = (
     sa.select(message.c.sequence, message.c.role, message.c.content, message.c.turn_id)

@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.schema import sealed_login
 from services.database import Database, upsert
+from services.database.leases import Fenced, Lease, Owner
 from services.errors import FailedPrecondition, Unavailable
-from services.leases import Fenced, Lease, Owner
 
 LOCK_WAIT_S = 45.0
 """How long somebody else may take to renew a login: two exchanges, and some more."""

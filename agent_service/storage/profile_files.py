@@ -17,7 +17,7 @@ from agent_service.storage.schema import profile_file
 from services.clock import Clock
 from services.database import Database, upsert
 from services.errors import FailedPrecondition
-from services.home import HomePaths
+from services.home.paths import HomePaths
 
 _OWNERS = 0o600
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from agent_service.storage.schema import profile_lock
 from services.database import Database, db_now, insert_ignore
+from services.database.leases import Fenced, Lease, LeaseTable, Owner
 from services.errors import Unavailable
-from services.leases import Fenced, Lease, LeaseTable, Owner
 from services.lifecycle import unbroken
 
 LEASE_S = 4.0

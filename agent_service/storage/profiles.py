@@ -8,8 +8,8 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from services.errors import FailedPrecondition, Unavailable
-from services.file_lock import locked_by
-from services.home import HomePaths, replace_file
+from services.home.file_lock import locked_by
+from services.home.paths import HomePaths, replace_file
 from services.lifecycle import unbroken
 
 MAX_DOCUMENT_BYTES = 1024 * 1024

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.requests import PARENT_TURN, REVIEW, TurnRequest
+from agent_service.records.requests import PARENT_TURN, REVIEW, TurnRequest
+from agent_service.records.usage import Usage
 from agent_service.storage.schema import review as review_row
 from agent_service.storage.schema import session, session_state, turn
 from agent_service.storage.sessions import (
@@ -24,7 +25,6 @@ from agent_service.storage.sessions import (
     revision_after,
 )
 from agent_service.storage.turns import REQUEST, new_turn
-from agent_service.usage import Usage
 from services.database import Prepared
 
 _KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)

@@ -16,14 +16,14 @@ from sqlalchemy import (
     text,
 )
 
-from agent_service.context.compaction import Compaction
-from agent_service.events import Durable
-from agent_service.models.base import ToolCall
-from agent_service.requests import TurnRequest
-from agent_service.usage import Usage
-from agent_service.watched import Progress, Watched
+from agent_service.records.background import Progress, Watched
+from agent_service.records.compaction import Compaction
+from agent_service.records.events import Durable
+from agent_service.records.model import ToolCall
+from agent_service.records.requests import TurnRequest
+from agent_service.records.usage import Usage
+from services.database.leases import lease_columns
 from services.database.sql import Encoded, UtcTime, partial_index, required
-from services.leases import lease_columns
 
 metadata = MetaData()
 

@@ -13,11 +13,12 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.context.compaction import NOTHING
-from agent_service.prompt.overlays import Overlay
-from agent_service.requests import REVIEW, SUBAGENT
-from agent_service.search.query import text_of
-from agent_service.storage import search_index, sessions
+from agent_service.records.compaction import NOTHING
+from agent_service.records.overlays import Overlay
+from agent_service.records.requests import REVIEW, SUBAGENT
+from agent_service.records.search_query import text_of
+from agent_service.records.usage import Usage
+from agent_service.storage import sessions
 from agent_service.storage.schema import (
     LIVE_STATES,
     approval,
@@ -34,6 +35,7 @@ from agent_service.storage.schema import (
     undone_message,
     watched_command,
 )
+from agent_service.storage.search import index
 from agent_service.storage.sessions import (
     MODEL,
     NOTICES,
@@ -42,7 +44,6 @@ from agent_service.storage.sessions import (
     new_session,
     revision_after,
 )
-from agent_service.usage import Usage
 from services.database import is_one_of
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -150,7 +151,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     said = message.c.session_id == old, message.c.sequence <= through
     conn.execute(sessions.copy(message, *said, session_id=new))
     conn.execute(sessions.copy(session_state, session_state.c.session_id == old, session_id=new))
-    search_index.index_session(conn, wanted.new_session_id, is_copy=True)
+    index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)
 
 
@@ -170,10 +171,10 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
     # What branches have copied is found in them from now on.
     branches = conn.scalars(sa.select(session.c.id).where(is_branch)).all()
     conn.execute(sa.update(session).where(is_branch).values(parent_session_id=None))
-    search_index.remove(conn, session_id)
+    index.remove(conn, session_id)
     for branch_id in branches:
-        search_index.remove(conn, branch_id)
-        search_index.index_session(conn, branch_id)
+        index.remove(conn, branch_id)
+        index.index_session(conn, branch_id)
     conn.execute(_LEAVE, {"of_session": session_id, "of_profile": profile, "now": now})
     for statement in _DELETES:
         conn.execute(statement, {"of_session": session_id})

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service import links
-from agent_service.context.compaction import NOTHING
-from agent_service.requests import JOBS, REVIEW
+from agent_service.records.compaction import NOTHING
+from agent_service.records.requests import JOBS, REVIEW
+from agent_service.records.usage import Usage
+from agent_service.security import url_provenance
 from agent_service.storage.schema import message, session, session_state
-from agent_service.usage import Usage
 from services.database import Prepared, UtcTime, upsert
 from services.errors import NotFound
 
@@ -197,9 +197,9 @@ def add_links(conn: Connection, session_id: str, keys: Iterable[str]) -> None:
     keys = tuple(keys)
     if not keys:
         return
-    known: list[str] = get_state(conn, session_id, links.STATE) or []
-    if (kept := links.merged(known, keys)) != known:
-        put_state(conn, session_id, links.STATE, kept)
+    known: list[str] = get_state(conn, session_id, url_provenance.STATE) or []
+    if (kept := url_provenance.merged(known, keys)) != known:
+        put_state(conn, session_id, url_provenance.STATE, kept)
 
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:

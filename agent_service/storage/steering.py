@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
-from agent_service import links
-from agent_service.events import Outcome, Recorded, TurnFinished
-from agent_service.facts import Denied, Fact, ToolReturned
-from agent_service.live_turn import STOP_AT, LiveTurn
-from agent_service.requests import NOTICE
+from agent_service.records.commands import Denied, Fact, ToolReturned
+from agent_service.records.events import Outcome, Recorded, TurnFinished
+from agent_service.records.requests import NOTICE
+from agent_service.records.turn_state import STOP_AT, LiveTurn
+from agent_service.security import url_provenance
 from agent_service.storage import sessions
 from agent_service.storage.schema import turn
 from agent_service.storage.sessions import TAINT
@@ -53,7 +53,7 @@ def join(
     if untrusted:
         sessions.add_texts(conn, live.session_id, TAINT, untrusted)
     said = [row.request.text for row in joined if row.kind != NOTICE]
-    sessions.add_links(conn, live.session_id, links.keys_in("\n".join(said)))
+    sessions.add_links(conn, live.session_id, url_provenance.keys_in("\n".join(said)))
     told = [row.request.text for row in joined if row.kind == NOTICE]
     if said:
         words = "\n\n".join(said)

@@ -8,15 +8,16 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.models.base import encoded
-from agent_service.requests import TurnRequest
-from agent_service.search.query import searchable, terms, text_of
-from agent_service.storage import search_index, sessions
+from agent_service.records.model import encoded
+from agent_service.records.requests import TurnRequest
+from agent_service.records.search_query import searchable, terms, text_of
+from agent_service.records.titles import title_of
+from agent_service.records.transcripts import Transcript
+from agent_service.storage import sessions
 from agent_service.storage.schema import message, session, transcript_import, turn
-from agent_service.storage.search_index import Entry
+from agent_service.storage.search import index
+from agent_service.storage.search.index import Entry
 from agent_service.storage.sessions import TAINT
-from agent_service.titles import title_of
-from agent_service.transcripts import Transcript
 from services.database.sql import insert_ignore
 
 _MODEL = "transcript_model"
@@ -54,7 +55,7 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
         Entry(sequence, said.content["role"], terms(searchable(said.content)), said.created_at)
         for sequence, said in enumerate(transcript.messages, 1)
     ]
-    search_index.add(conn, profile, session_id, entries)
+    index.add(conn, profile, session_id, entries)
     sessions.put_state(conn, session_id, _MODEL, transcript.model)
     if any(said.content["role"] == "tool" for said in transcript.messages):
         # Nobody knows any more which of the results were words of others.

@@ -8,14 +8,18 @@ import sqlalchemy as sa
 from msgspec import Struct, field
 from sqlalchemy import Connection, bindparam
 
-from agent_service import events
-from agent_service.calls import StepState
-from agent_service.live_turn import LiveTurn
-from agent_service.prompt.overlays import NOTHING, Overlay
-from agent_service.requests import REVIEW, BusyMode, TurnInfo, TurnRequest, stored
-from agent_service.storage import search_index, sessions
+from agent_service.records import events
+from agent_service.records.calls import StepState
+from agent_service.records.overlays import NOTHING, Overlay
+from agent_service.records.requests import REVIEW, BusyMode, TurnInfo, TurnRequest, stored
+from agent_service.records.titles import title_of
+from agent_service.records.transition import NewMessage, NewStep
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage
+from agent_service.storage import sessions
 from agent_service.storage.schema import LIVE_STATES, event, message, session, step, turn
-from agent_service.storage.search_index import Entry
+from agent_service.storage.search import index
+from agent_service.storage.search.index import Entry
 from agent_service.storage.sessions import (
     MEMORY_LIMITS,
     NOTICES,
@@ -23,10 +27,7 @@ from agent_service.storage.sessions import (
     SKIPS_CONTEXT_FILES,
     given_model,
 )
-from agent_service.storage.undoing import check_retry
-from agent_service.titles import title_of
-from agent_service.transition import NewMessage, NewStep
-from agent_service.usage import Usage
+from agent_service.storage.undo import check_retry
 from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
 
@@ -313,7 +314,7 @@ def insert_messages(
     _INSERT_MESSAGE.run_all(conn, rows)
     if turn.kind != REVIEW:
         entries = [Entry(new.sequence, new.role, new.terms, now) for new in messages]
-        search_index.add(conn, turn.profile, turn.session_id, entries)
+        index.add(conn, turn.profile, turn.session_id, entries)
 
 
 def insert_steps(conn: Connection, turn_id: str, steps: Sequence[NewStep]) -> None:

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from sqlalchemy import Connection
 
+from agent_service.records.transition import Transition
+from agent_service.records.usage import Usage
 from agent_service.storage.schema import MODEL_CHARS, model_usage
-from agent_service.transition import Transition
-from agent_service.usage import Usage
 from services.database import Prepared, upsert_sum
 
 _SUMS = Usage.__struct_fields__

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.live_turn import STOP_AT, LiveTurn
-from agent_service.models.base import ToolCall
+from agent_service.records.model import ToolCall
+from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.taint import without_marks
 
 WARN_AT = 2

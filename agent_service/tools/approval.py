@@ -3,8 +3,8 @@
 import hashlib
 import json
 
-from agent_service.calls import PendingCall
-from agent_service.events import Decision
+from agent_service.records.calls import PendingCall
+from agent_service.records.events import Decision
 from agent_service.tools.base import ToolArguments, ToolContext, ToolFailed
 
 _DENIED = (

@@ -12,14 +12,14 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
-from agent_service.events import Decision
 from agent_service.models.consult import Ask, NoAnswer
-from agent_service.requests import Unattended
-from agent_service.sandbox import Commands, Files, Place
-from agent_service.skills.manage import Notes
-from agent_service.skills.shelf import ProfileSkills
-from agent_service.subagents import Subagents
-from agent_service.watched import Wanted
+from agent_service.profiles.skills.manage import Notes
+from agent_service.profiles.skills.shelf import ProfileSkills
+from agent_service.records.background import Wanted
+from agent_service.records.events import Decision
+from agent_service.records.requests import Unattended
+from agent_service.records.sandbox import Commands, Files, Place
+from agent_service.records.subagents import Subagents
 
 
 class ToolFailed(Exception):

@@ -7,25 +7,25 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_service.config.tools import MixtureConfig
-from agent_service.jobs import Jobs
-from agent_service.memory.store import MemoryStore
-from agent_service.messaging import Messenger
 from agent_service.models.fallback import Route
-from agent_service.patching.forms import Malformed
-from agent_service.search.past import PastSessions
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.records.jobs import Jobs
+from agent_service.records.messages import Messenger
+from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool, ToolContext
 from agent_service.tools.clarify import Clarify
+from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
 from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
+from agent_service.tools.file_guard import JudgeFiles, Touched
 from agent_service.tools.hints import Hints, hinted
-from agent_service.tools.judged import CommandPolicy, JudgeCommands
-from agent_service.tools.judged_files import JudgeFiles, Touched
 from agent_service.tools.list_directory import ListDirectory
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patch import Patch, PatchArguments, paths_of
+from agent_service.tools.patching.forms import Malformed
 from agent_service.tools.process import Process, ProcessArguments
 from agent_service.tools.read_file import ReadFile, ReadFileArguments
 from agent_service.tools.schema import Listed
@@ -48,11 +48,11 @@ from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
 from agent_service.tools.todo import Todo
 from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
+from agent_service.tools.web import pages
+from agent_service.tools.web.search import SETTINGS, Web
 from agent_service.tools.web_extract import WebExtract, WebExtractArguments
 from agent_service.tools.web_search import WebSearch
 from agent_service.tools.write_file import WriteFile, WriteFileArguments
-from agent_service.web import pages
-from agent_service.web.search import SETTINGS, Web
 
 
 class Asking(Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agent_service.events import Decision
+from agent_service.records.events import Decision
 from agent_service.tools.base import (
     Effect,
     ToolArguments,

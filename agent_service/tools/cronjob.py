@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent_service.jobs import JobRefused, Jobs, JobView, SchedulerAway, Wish
-from agent_service.messaging import Target
+from agent_service.config.toolsets import FOR_JOBS, NOTHING, known_toolset
+from agent_service.records.jobs import JobRefused, Jobs, JobView, SchedulerAway, Wish
+from agent_service.records.messages import Target
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
 from agent_service.tools.approval import binding_of, check_allowed
@@ -22,11 +23,10 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+from agent_service.tools.command_guard import refusal
 from agent_service.tools.cronjob_meant import Meant, meant, shown_here
 from agent_service.tools.cronjob_text import errors_of, listed, scheduled
-from agent_service.tools.judged import refusal
 from agent_service.tools.taint import Screen, must_ask
-from agent_service.toolsets import FOR_JOBS, NOTHING, known_toolset
 
 NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.jobs import JobRefused, Jobs, JobView
-from agent_service.messaging import Target
+from agent_service.records.jobs import JobRefused, Jobs, JobView
+from agent_service.records.messages import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
 from services.validation import convert
 

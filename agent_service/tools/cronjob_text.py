@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from agent_service.jobs import JobView
+from agent_service.records.jobs import JobView
 
 SHOWN_JOBS = 50
 PROMPT_CHARS = 160

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_service.subagents import NoSubagents, Report, Task
+from agent_service.records.subagents import NoSubagents, Report, Task
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,

@@ -8,7 +8,13 @@ from typing import Any
 
 from pydantic import Field
 
-from agent_service.sandbox import Command, CommandStatus, CommandUnknown, SandboxUnavailable, Stream
+from agent_service.records.sandbox import (
+    Command,
+    CommandStatus,
+    CommandUnknown,
+    SandboxUnavailable,
+    Stream,
+)
 from agent_service.tools.base import (
     Effect,
     InnerCalls,

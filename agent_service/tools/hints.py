@@ -8,10 +8,10 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from agent_service.prompt.context_files import NAMES, ROOT, ContextFiles
 from agent_service.security.threats import Screened
 from agent_service.storage.sessions import SKIPS_CONTEXT_FILES
 from agent_service.tools.base import A, Tool, ToolContext, ToolResult, Wrapper
+from agent_service.tools.context_files import NAMES, ROOT, ContextFiles
 
 STATE = "hints"
 """Name of the session's value that says which call looked into which folder first."""

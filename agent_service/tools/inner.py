@@ -8,8 +8,8 @@ can ask for what it held.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from agent_service.calls import PendingCall, StepState
-from agent_service.models.base import ToolCall
+from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.model import ToolCall
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import SessionState, Tool, ToolResult
 from services.validation import json_object

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from agent_service.sandbox import FileStat, PathRefused
+from agent_service.records.sandbox import FileStat, PathRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.texts import shown_name
 

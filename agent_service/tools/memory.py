@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_service.memory.entries import Action, MemoryRefused, Operation, Target
-from agent_service.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.entries import Action, MemoryRefused, Operation, Target
+from agent_service.profiles.memory.store import Asked, MemoryStore
 from agent_service.storage.sessions import MEMORY_LIMITS
 from agent_service.tools.base import (
     Effect,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from agent_service.sandbox import Stream
+from agent_service.records.sandbox import Stream
 
 LIMIT_BYTES = 50_000
 HEAD_BYTES = LIMIT_BYTES * 40 // 100

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from agent_service.sandbox import Files, PathRefused, SandboxUnavailable
+from agent_service.records.sandbox import Files, PathRefused, SandboxUnavailable
 
 RESULT_CHARS = 100_000
 """A longer result goes to a file."""

@@ -6,9 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.patching.forms import FileChange, Malformed, read
-from agent_service.patching.matching import NotThere, Unclear, replace
-from agent_service.patching.syntax import broken
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -19,6 +16,9 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.patched_files import PatchedFiles
+from agent_service.tools.patching.forms import FileChange, Malformed, read
+from agent_service.tools.patching.matcher import NotThere, Unclear, replace
+from agent_service.tools.patching.syntax import broken
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.sandbox import CommandStatus, CommandUnknown, OutputPage, Stream
+from agent_service.records.sandbox import CommandStatus, CommandUnknown, OutputPage, Stream
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,

@@ -2,7 +2,6 @@
 
 from pydantic import Field
 
-from agent_service.documents.reading import TEXTUAL, Documents, NoDocument, kind_of, named_kind
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -12,6 +11,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+from agent_service.tools.documents.reader import TEXTUAL, Documents, NoDocument, kind_of, named_kind
 from agent_service.tools.oversize import RESULT_CHARS
 from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
 

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Sequence
 
-from agent_service.sandbox import Files
+from agent_service.records.sandbox import Files
 from agent_service.tools.base import RetryWithHint, ToolFailed
 from agent_service.tools.texts import WORKSPACE
 from services.lifecycle import all_of

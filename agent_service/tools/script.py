@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from agent_service.calls import SCRIPT
-from agent_service.sandbox import Command, Stream
+from agent_service.records.calls import SCRIPT
+from agent_service.records.sandbox import Command, Stream
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.output import OutputWindow
 from agent_service.tools.terminal import describe_exit

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from pydantic import Field
 
-from agent_service.sandbox import Command
+from agent_service.records.sandbox import Command
 from agent_service.tools.base import (
     Effect,
     ToolArguments,
@@ -17,8 +17,8 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.judged import DISPOSABLE, CommandPolicy
-from agent_service.tools.judged_files import guarded_family, real_places
+from agent_service.tools.command_guard import DISPOSABLE, CommandPolicy
+from agent_service.tools.file_guard import guarded_family, real_places
 from agent_service.tools.output import OutputWindow
 from agent_service.tools.real_paths import real_path
 from agent_service.tools.texts import WORKSPACE

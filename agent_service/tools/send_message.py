@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 from pydantic import Field
 
-from agent_service.messaging import (
+from agent_service.records.messages import (
     NO_CHATS,
     ORIGIN,
     TERMINAL,
@@ -19,7 +19,7 @@ from agent_service.messaging import (
     Target,
     split_media,
 )
-from agent_service.sandbox import Files, PathRefused
+from agent_service.records.sandbox import Files, PathRefused
 from agent_service.security.commands.families import FAMILIES
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
@@ -31,8 +31,8 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.judged import CommandPolicy
-from agent_service.tools.judged_files import guarded
+from agent_service.tools.command_guard import CommandPolicy
+from agent_service.tools.file_guard import guarded
 from agent_service.tools.taint import must_ask
 from agent_service.tools.texts import same_file
 

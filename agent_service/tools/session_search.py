@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.search.past import Lookup, PastSessions
+from agent_service.sessions.past_sessions import Lookup, PastSessions
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.base import (
     Effect,

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.skills.changes import Action, Wanted
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
+from agent_service.profiles.skills.changes import Action, Wanted
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused
 from agent_service.tools.base import (
     Effect,
     ToolArguments,

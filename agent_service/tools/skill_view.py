@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused
-from agent_service.skills.shelf import LOADED
-from agent_service.skills.viewing import view
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused
+from agent_service.profiles.skills.shelf import LOADED
+from agent_service.profiles.skills.views import view
 from agent_service.tools.base import (
     Effect,
     ToolArguments,

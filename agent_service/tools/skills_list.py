@@ -4,7 +4,7 @@ from itertools import groupby
 
 from pydantic import Field
 
-from agent_service.skills.index import UNSORTED, one_line
+from agent_service.profiles.skills.index import UNSORTED, one_line
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.sandbox import Opening
+from agent_service.records.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.approval import binding_of, check_allowed, check_not_denied

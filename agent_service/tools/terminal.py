@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent_service.sandbox import (
+from agent_service.records.background import Wanted
+from agent_service.records.sandbox import (
     NO_ISOLATION,
     Command,
     CommandStatus,
@@ -25,7 +26,6 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.output import CommandOutput
-from agent_service.watched import Wanted
 
 NAME = "terminal"
 FOREGROUND_S = 180

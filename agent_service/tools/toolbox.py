@@ -13,16 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from agent_service import events
-from agent_service.calls import PendingCall, StepState
-from agent_service.events import ToolProgress, TurnFinished
-from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import encoded
 from agent_service.models.consult import Ask
-from agent_service.requests import REVIEW, Unattended
-from agent_service.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
-from agent_service.spans import tool_span
+from agent_service.records import events
+from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
+from agent_service.records.events import ToolProgress, TurnFinished
+from agent_service.records.model import encoded
+from agent_service.records.requests import REVIEW, Unattended
+from agent_service.records.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
+from agent_service.records.turn_state import LiveTurn
 from agent_service.tools import advice
 from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.base import (
@@ -37,13 +36,14 @@ from agent_service.tools.base import (
 from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
-from agent_service.tools.refused import refused
+from agent_service.tools.refusals import refused
 from agent_service.tools.schema import describe, explain
+from agent_service.tools.spans import tool_span
 from agent_service.tools.terminal import with_usual_timeout
 from services.database import DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError, Reason
 from services.lifecycle import Workers
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
 
 MAX_PARALLEL_CALLS = 8
 _READING = frozenset({"terminal", "file"})

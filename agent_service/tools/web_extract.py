@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.web.pages import PagesUnreadable, is_html, is_text, read_pages
+from agent_service.tools.web.pages import PagesUnreadable, is_html, is_text, read_pages
 from services.lifecycle import all_of
 
 MAX_URLS = 5

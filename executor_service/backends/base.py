@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from executor_service.egress.policy import NetworkMode
-from executor_service.link.socket_stream import ByteStream
-from executor_service.records import Isolation
+from executor_service.link.byte_streams import ByteStream
+from executor_service.records.network_policy import NetworkMode
+from executor_service.records.sandboxes import Isolation
 
 _T = TypeVar("_T")
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from executor_service.backends.base import BoxSpec
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.link.socket_stream import ByteStream
+from executor_service.link.byte_streams import ByteStream
 from executor_service.supervisor.bridge import GREETING, NO_SUPERVISOR
 
 PYTHON = ("python3", "-I", "-S")

@@ -15,6 +15,7 @@ from typing import Any
 
 from executor_service.backends.keeper import read_answer
 from executor_service.backends.stores import Size
+from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -22,7 +23,6 @@ from executor_service.errors import (
     WorkspaceRefused,
 )
 from executor_service.supervisor.folders import ANSWER
-from executor_service.supervisor_zipapp import install_supervisor
 from services.errors import Reason
 from services.lifecycle import unbroken
 

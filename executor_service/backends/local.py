@@ -19,10 +19,10 @@ from executor_service.backends.base import Box, BoxSpec, Capabilities, Workspace
 from executor_service.backends.keeper import KeptBoxes, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to
+from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.errors import BackendError, BackendUnavailable, BoxLost
-from executor_service.link.socket_stream import SocketStream
-from executor_service.records import Isolation
-from executor_service.supervisor_zipapp import install_supervisor
+from executor_service.link.byte_streams import SocketStream
+from executor_service.records.sandboxes import Isolation
 
 NAME = "local"
 _ENVIRONMENT = {name: ENVIRONMENT[name] for name in ("PATH", "LANG")}

@@ -16,9 +16,9 @@ from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limi
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_boxes import BOX_USER, Order, Started
 from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
+from executor_service.backends.seccomp import ProfileError, sandbox_filter
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, BoxLost
-from executor_service.link.socket_stream import SocketStream
-from executor_service.seccomp import ProfileError, sandbox_filter
+from executor_service.link.byte_streams import SocketStream
 
 _Parts = TypeVar("_Parts")
 _KEY = re.compile("[a-z0-9_]{1,64}")

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from executor_service.errors import ExecutorError
 from executor_service.link.messages import CommandState, TerminalSize, Usage, read
-from executor_service.link.outgoing import Outgoing
-from executor_service.records import EndReason, Exit
+from executor_service.link.outbox import Outgoing
+from executor_service.records.sandboxes import EndReason, Exit
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from executor_service.errors import ExecutorError, FileRefused
 from executor_service.link.messages import DirectoryPage, FileInfo, number, read, words
-from executor_service.link.outgoing import Outgoing
+from executor_service.link.outbox import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 

@@ -14,15 +14,15 @@ from executor_service.errors import (
     LinkRefused,
     StartRefused,
 )
+from executor_service.link.byte_streams import ByteStream
 from executor_service.link.command import CommandSink, RemoteCommand
 from executor_service.link.files import RemoteFiles
 from executor_service.link.messages import CommandState, StartCommand, number, read, words
-from executor_service.link.outgoing import Outgoing
-from executor_service.link.socket_stream import ByteStream
+from executor_service.link.outbox import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError, FrameReader
-from services.discreet import Discreet
+from services.config.redacted_repr import Discreet
 
 _READ_BYTES = 256 * 1024
 _READ_BEFORE_OTHERS_BYTES = 1024 * 1024

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, field, to_builtins
 
-from executor_service.records import MAX_NUMBER, Number
+from executor_service.records.sandboxes import MAX_NUMBER, Number
 from executor_service.supervisor.frames import FrameError
 from services.validation import convert
 

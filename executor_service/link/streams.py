@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from executor_service.errors import ExecutorError, LinkClosed, ProxyRefused
 from executor_service.link.messages import number, words
-from executor_service.link.outgoing import Outgoing
+from executor_service.link.outbox import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 

@@ -8,22 +8,22 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.claims.leases import Leases
-from executor_service.claims.sandbox import Sandbox
-from executor_service.commands.command import Command
 from executor_service.errors import PathInvalid, StartRefused
+from executor_service.execs.exec_handle import Command
+from executor_service.execs.segments import STREAMS
 from executor_service.link.messages import StartCommand
-from executor_service.output.segments import STREAMS
-from executor_service.records import Claim, CommandRecord
-from executor_service.servicer.attaching import Attachment, terminal
+from executor_service.records.sandboxes import Claim, CommandRecord
+from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.servicer.attachments import Attachment, terminal
 from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp
 from executor_service.servicer.views import exit_to_wire
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
-from services.deadlines import DEFAULT_UNARY_S
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
 from services.lifecycle import Workers
-from services.messages import message_of
-from services.streams import PatientWriter
+from services.rpc.deadlines import DEFAULT_UNARY_S
+from services.rpc.messages import message_of
+from services.rpc.streams import PatientWriter
 from services.validation import check_id
 
 _log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from typing import TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.claims.proofs import Proof
+from executor_service.sandboxes.lease_authorizer import Proof
 from hermes.executor.v1 import sandbox_pb2
-from services.auth import Identity, caller
 from services.errors import InvalidArgument
-from services.home import DEFAULT_PROFILE
+from services.home.paths import DEFAULT_PROFILE
+from services.rpc.auth import Identity, caller
 
 _TEXT = re.compile(r"[^\0]*")
 _Number = TypeVar("_Number", int, float)

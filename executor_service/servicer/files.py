@@ -9,7 +9,6 @@ from urllib.parse import quote, unquote
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.claims.leases import Leases
 from executor_service.errors import (
     BoxPoisoned,
     DigestMismatch,
@@ -19,9 +18,10 @@ from executor_service.errors import (
 )
 from executor_service.link.files import RemoteFiles, Upload
 from executor_service.link.messages import DirectoryEntry, DirectoryPage, FileInfo
-from executor_service.pools.boxes import LiveBox
+from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
 from executor_service.servicer.fields import in_range, proof
-from executor_service.workspaces.watch import WorkspaceWatch
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
 from services.errors import HermesError, InvalidArgument, LimitExceeded, NotFound, Unavailable
 from services.validation import page_size

@@ -5,12 +5,12 @@ from typing import Any
 import grpc.aio
 
 from executor_service.backends.base import Box
-from executor_service.claims.leases import Leases
-from executor_service.pools.inventory import PoolStats
-from executor_service.pools.templates import Template, Templates
+from executor_service.sandboxes.inventory import PoolStats
+from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.templates import Template, Templates
 from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
-from services.messages import message_of
+from services.rpc.messages import message_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 _MOST_WARM = 1000

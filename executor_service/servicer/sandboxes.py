@@ -5,18 +5,18 @@ from typing import Any
 import grpc.aio
 
 from executor_service.backends.base import Capabilities, WorkspacePlace
-from executor_service.claims.leases import Grant, Launch, Leases
-from executor_service.claims.sandbox import Sandbox
-from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.metrics import ExecutorMetrics
-from executor_service.pools.templates import Template, Templates
-from executor_service.records import Isolation, Lifetimes, Wish
+from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule
+from executor_service.records.sandboxes import Isolation, Lifetimes, Wish
+from executor_service.sandboxes.leases import Grant, Launch, Leases
+from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.sandboxes.templates import Template, Templates
 from executor_service.servicer.fields import duration, profile_of, proof, seconds, timestamp
 from hermes.executor.v1 import network_pb2, sandbox_pb2, sandbox_pb2_grpc
-from services.auth import Identity, caller
 from services.clock import Clock
 from services.errors import HermesError, InvalidArgument, PermissionDenied
-from services.messages import enum_word, message_of
+from services.rpc.auth import Identity, caller
+from services.rpc.messages import enum_word, message_of
 from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]

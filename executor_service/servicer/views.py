@@ -1,8 +1,8 @@
 """Watching one command: its output from any offset on, as fast as the watcher takes it.
 
 A view reads what the spool has: any number may watch, each at its own pace. The command is held
-back a little for the foremost of them (`executor_service.output.pacing`), and one that is slow all
-the same misses what the spool had to drop in the meantime.
+back a little for the foremost of them (`executor_service.execs.output_rate`), and one that is slow
+all the same misses what the spool had to drop in the meantime.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import cast
 
-from executor_service.commands.command import INPUT_LOST, Command
-from executor_service.output.segments import STREAMS
-from executor_service.records import Exit
+from executor_service.execs.exec_handle import INPUT_LOST, Command
+from executor_service.execs.segments import STREAMS
+from executor_service.records.sandboxes import Exit
 from executor_service.servicer.fields import duration
 from hermes.executor.v1 import exec_pb2
 from services.errors import HermesError, Unavailable
-from services.messages import message_of
+from services.rpc.messages import message_of
 
 PIECE_BYTES = 256 * 1024
 """In one message, of which each costs as much as copying so many bytes."""

@@ -5,15 +5,15 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.pools.templates import Templates
+from executor_service.sandboxes.templates import Templates
+from executor_service.sandboxes.workspace_manager import Custody, Order
 from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.custody import Custody, Order
 from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceKind
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
-from services.auth import Identity, caller
 from services.errors import InvalidArgument, PermissionDenied
-from services.messages import message_of
+from services.rpc.auth import Identity, caller
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 Context = grpc.aio.ServicerContext[Any, Any]

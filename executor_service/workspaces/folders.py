@@ -13,8 +13,8 @@ from msgspec import Struct
 from executor_service.backends.base import Backend, WorkspacePlace
 from executor_service.backends.stores import store_elsewhere
 from executor_service.errors import PathInvalid
+from services.home.workdirs import why_not
 from services.ids import new_id
-from services.workdirs import why_not
 
 _PREFIX = "wsp"
 _ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")

@@ -10,7 +10,7 @@ from enum import Flag, StrEnum, auto
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
-from gateway_service.authorization import Access, Who
+from gateway_service.chats.access import Access, Who
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.config import GatewayConfig
 from gateway_service.messages import CLI, Source

@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from itertools import groupby
 
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
 from gateway_service.clients import of_agent
 from gateway_service.commands.base import (
     Answer,

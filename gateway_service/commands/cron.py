@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
 from gateway_service.clients import of_scheduler, origin_of
 from gateway_service.commands.base import (
     ALONE,

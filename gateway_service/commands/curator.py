@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
 from gateway_service.clients import of_scheduler
 from gateway_service.commands.base import (
     ALONE,

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TypeAlias
 
-from gateway_service.authorization import Access, Who
+from gateway_service.chats.access import Access, Who
 from gateway_service.commands.base import (
     Answer,
     Chat,

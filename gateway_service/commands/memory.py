@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
 from gateway_service.clients import of_agent
 from gateway_service.commands.base import (
     ALONE,

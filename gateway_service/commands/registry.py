@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gateway_service.authorization import ANYBODY, SKILLS, Access, Who
+from gateway_service.chats.access import ANYBODY, SKILLS, Access, Who
 from gateway_service.commands import (
     catalogs,
     cron,

@@ -3,7 +3,8 @@
 import re
 from functools import partial
 
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
+from gateway_service.chats.resets import RESUME, ask_to_look_back
 from gateway_service.clients import of_agent
 from gateway_service.commands.base import (
     ALONE,
@@ -22,7 +23,6 @@ from gateway_service.commands.base import (
     wrong,
 )
 from gateway_service.messages import COMPRESS, QUEUE, RETRY, STEER, BusyMode
-from gateway_service.resets import RESUME, ask_to_look_back
 from gateway_service.storage import chats, inbox
 from hermes.agent.v1 import catalog_pb2, session_change_pb2, session_pb2, usage_pb2
 from hermes.common.v1.usage_pb2 import Usage

@@ -6,8 +6,8 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from gateway_service.limits import Rate
 from gateway_service.messages import ButtonPress, Content, Event
+from gateway_service.platforms.rate_limits import Rate
 
 
 class Destination(Struct, frozen=True):

@@ -14,9 +14,10 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.limits import Rate
 from gateway_service.messages import Attachment, ButtonPress, Content
 from gateway_service.platforms.base import Destination, MenuItems, Received, Traits
+from gateway_service.platforms.markup import to_html
+from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.telegram_files import (
     CAPTION_UNITS,
     MAX_BYTES,
@@ -26,7 +27,6 @@ from gateway_service.platforms.telegram_files import (
 )
 from gateway_service.platforms.telegram_updates import Bot as Me
 from gateway_service.platforms.telegram_updates import event_of
-from gateway_service.render import to_html
 
 if TYPE_CHECKING:
     import httpx

@@ -9,17 +9,17 @@ from typing import Any
 import grpc.aio
 from msgspec import Struct
 
-from gateway_service.answers import BUTTONS
+from gateway_service.chats.sessions import Sessions, client_key
 from gateway_service.clients import AgentClient
 from gateway_service.commands.base import Answer, Chat, Tools, offered
 from gateway_service.commands.registry import AsTurn, obey, parse
 from gateway_service.commands.skills import command_names, skills_if_known
 from gateway_service.messages import CLI, Source, TurnOrder
-from gateway_service.news import News
 from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
-from gateway_service.sessions import Sessions, client_key
-from gateway_service.turns import Turns
+from gateway_service.turns.notifications import News
+from gateway_service.turns.presenter import BUTTONS
+from gateway_service.turns.turns import Turns
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
@@ -28,13 +28,13 @@ from hermes.gateway.v1.conversation_pb2 import (
     ListCommandsRequest,
     ListCommandsResponse,
 )
-from services.auth import Identity, allow
 from services.errors import HermesError, InvalidArgument, NotFound
-from services.home import DEFAULT_PROFILE
+from services.home.paths import DEFAULT_PROFILE
+from services.home.project_notes import NotesAbove
 from services.ids import new_id
 from services.lifecycle import Workers
-from services.logs import bind
-from services.project_notes import NotesAbove
+from services.rpc.auth import Identity, allow
+from services.telemetry.logs import bind
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

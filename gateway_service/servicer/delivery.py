@@ -9,24 +9,24 @@ import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
-from gateway_service.accounts import OUTBOX
 from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
 from gateway_service.messages import CLI, Attachment, Content
-from gateway_service.news import CHANNEL
 from gateway_service.platforms.base import Platform, Traits
-from gateway_service.render import split, units
+from gateway_service.platforms.markup import split, units
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from gateway_service.storage import attachments, outbox
+from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
+from gateway_service.turns.notifications import CHANNEL
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
-from services.auth import Identity, allow
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, InvalidArgument, NotFound
-from services.home import DEFAULT_PROFILE
-from services.redact import Redactor
-from services.tracing import traceparent
+from services.home.paths import DEFAULT_PROFILE
+from services.redaction.redactor import Redactor
+from services.rpc.auth import Identity, allow
+from services.telemetry.tracing import traceparent
 from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]

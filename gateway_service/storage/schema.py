@@ -16,8 +16,8 @@ from sqlalchemy import (
     false,
 )
 
+from services.database.leases import lease_columns
 from services.database.sql import UtcTime, required
-from services.leases import lease_columns
 
 metadata = MetaData()
 

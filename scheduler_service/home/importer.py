@@ -13,9 +13,9 @@ from scheduler_service.home.mover import JobFile, JobMover, Moved, is_closed
 from services.clock import Clock
 from services.database import Database
 from services.errors import FailedPrecondition, HermesError
-from services.home import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
-from services.home_files import profiles_of
-from services.home_jobs import MARK, held_by, jobs_file, kept_by, scripts_of
+from services.home.files import profiles_of
+from services.home.jobs import MARK, held_by, jobs_file, kept_by, scripts_of
+from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
 
 _log = logging.getLogger(__name__)
 

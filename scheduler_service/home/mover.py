@@ -24,7 +24,7 @@ from scheduler_service.storage.schema import home_import, job, of_agent
 from services.clock import Clock
 from services.database import Database, insert_ignore
 from services.errors import InvalidArgument, Unavailable
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
 
 MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
 IMPORTED = "imported"

@@ -6,8 +6,8 @@ import tzlocal
 from msgspec import Struct
 
 from scheduler_service.config import SchedulerConfig
-from services.config import Settings, load_settings
-from services.home import DEFAULT_PROFILE, is_profile_name
+from services.config.settings import Settings, load_settings
+from services.home.paths import DEFAULT_PROFILE, is_profile_name
 
 
 class ProfileHome(Struct, frozen=True):

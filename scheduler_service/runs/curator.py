@@ -18,10 +18,10 @@ from scheduler_service.storage import curation, runs
 from scheduler_service.storage.claims import CHANNEL
 from services.clock import Clock
 from services.database import Database
+from services.database.leases import Fenced, LeaseTable
+from services.database.retries import until_answered
 from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailable
 from services.ids import new_id
-from services.leases import Fenced, LeaseTable
-from services.persistence import until_answered
 
 REFUSED = (CallRefused, NotFound, FailedPrecondition, StaleEpoch)
 """What says that it is in vain to ask again."""

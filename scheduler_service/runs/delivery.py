@@ -13,7 +13,7 @@ from scheduler_service.options import LOCAL, ORIGIN, Target
 from scheduler_service.runs.prompts import is_silent
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage.runs import KEPT_RUNS_PER_JOB, Ending
-from services.home import HomeError, HomePaths, replace_file
+from services.home.paths import HomeError, HomePaths, replace_file
 
 _FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?\.md")
 _FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")

@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from scheduler_service.curation import TRANSITIONS, Report
 from scheduler_service.jobs import RunState
 from scheduler_service.options import Missed
-from services.metrics import Meter, Metrics, counter, gauge, histogram
+from services.telemetry.metrics import Meter, Metrics, counter, gauge, histogram
 
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
 

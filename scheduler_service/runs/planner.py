@@ -21,10 +21,10 @@ from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
 from services.database import Database, DatabaseUnavailable, Hint
-from services.leases import Fenced, Lease, LeaseKeeper
+from services.database.leases import Fenced, Lease, LeaseKeeper
+from services.database.retries import until_answered
 from services.lifecycle import Workers
-from services.logs import bind
-from services.persistence import until_answered
+from services.telemetry.logs import bind
 
 _log = logging.getLogger(__name__)
 

@@ -28,11 +28,11 @@ from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Ending
 from services.clock import Clock
 from services.database import Database
+from services.database.leases import Fenced, LeaseTable
+from services.database.retries import until_answered
 from services.errors import Unavailable
-from services.leases import Fenced, LeaseTable
 from services.lifecycle import unbroken
-from services.persistence import until_answered
-from services.tracing import span, traceparent
+from services.telemetry.tracing import span, traceparent
 
 _log = logging.getLogger(__name__)
 

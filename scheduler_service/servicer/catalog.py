@@ -40,8 +40,8 @@ from services.errors import (
     NotFound,
     Unavailable,
 )
-from services.messages import message_of
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.rpc.messages import message_of
 
 _WATCH_S = 0.25
 """How often a watched run is looked at: what changes it may be any replica."""

@@ -16,7 +16,7 @@ from scheduler_service.storage.claims import CHANNEL
 from services.clock import Clock
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
-from services.messages import message_of
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 if TYPE_CHECKING:

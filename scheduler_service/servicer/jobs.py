@@ -22,9 +22,9 @@ from scheduler_service.servicer.messages import (
     run_to_wire,
     spec_of,
 )
-from services.auth import Identity, allow
 from services.errors import InvalidArgument
-from services.messages import message_of
+from services.rpc.auth import Identity, allow
+from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from scheduler_service.jobs import Job, JobSpec, Run, session_id_of, turn_id_of
 from scheduler_service.options import LOCAL, ORIGIN
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
-from services.home import DEFAULT_PROFILE
-from services.messages import message_of, record_of
+from services.home.paths import DEFAULT_PROFILE
+from services.rpc.messages import message_of, record_of
 from services.validation import check_id, decode, denied_commands
 
 MAX_RUN_ID_CHARS = 80

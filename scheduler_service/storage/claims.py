@@ -20,8 +20,8 @@ from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import job_of, settle_waiting
 from scheduler_service.storage.schema import job, not_waiting, open_run, run
 from services.database import db_now, insert_ignore
+from services.database.leases import Fenced, Lease, LeaseTable, Owner
 from services.ids import new_id
-from services.leases import Fenced, Lease, LeaseTable, Owner
 
 CHANNEL = "jobs"
 """Where a change of jobs or runs is hinted at, to the planners of all replicas."""

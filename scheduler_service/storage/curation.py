@@ -17,8 +17,8 @@ from scheduler_service.jobs import Claim, Job, JobKind, JobSpec, JobState, Run, 
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage import jobs, runs
 from scheduler_service.storage.schema import job, of_agent, open_run, run
+from services.database.leases import LeaseTable
 from services.errors import FailedPrecondition
-from services.leases import LeaseTable
 from services.validation import decode
 
 REST = timedelta(days=1)

@@ -32,8 +32,8 @@ from scheduler_service.storage.jobs import (
 )
 from scheduler_service.storage.schema import job, open_run, run
 from services.database import UtcTime, db_now, insert_ignore, is_one_of
+from services.database.leases import Fenced, LeaseTable
 from services.errors import FailedPrecondition
-from services.leases import Fenced, LeaseTable
 
 KEPT_RUNS_PER_JOB = 50
 START_S = 15.0

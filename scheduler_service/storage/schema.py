@@ -17,8 +17,8 @@ from sqlalchemy import (
 )
 
 from scheduler_service.jobs import OPEN_STATES
+from services.database.leases import lease_columns
 from services.database.sql import UtcTime, partial_index, required
-from services.leases import lease_columns
 
 metadata = MetaData()
 

@@ -15,15 +15,15 @@ import grpc.aio
 from google.protobuf.message import Message
 from msgspec import Struct, field
 
-from services.channels import Channels
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import connected
 from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
 from services.cli.output import Column, describe, print_details, print_rows
 from services.cli.standard_input import agreed
 from services.cli.startup import load, run_in_home
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import FailedPrecondition, InvalidArgument, NotFound
+from services.rpc.channels import Channels
 
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")

@@ -10,11 +10,11 @@ from services.cli.console import complain, say
 from services.cli.output import Column, print_table
 from services.cli.startup import catalog, keep
 from services.clock import SystemClock
-from services.config import editing, load_settings
-from services.config_catalog import check_settings
-from services.config_edit import migrate, renames
+from services.config.catalog import check_settings
+from services.config.edit import migrate, renames
+from services.config.settings import editing, load_settings
 from services.errors import InvalidArgument
-from services.home import replace_file
+from services.home.paths import replace_file
 
 EDITORS = ("nano", "vim", "vi")
 """Tried in this order where the environment names none."""

@@ -14,18 +14,18 @@ import grpc.aio
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from services.addresses import Address, UnixAddress
-from services.auth import Identity
-from services.channels import Channels
 from services.cli import process
 from services.cli.console import complain
 from services.cli.failures import in_short, remedy
-from services.config import Settings
-from services.config_models import ServiceConfig
+from services.config.settings import Settings
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
-from services.home import DEFAULT_PROFILE, HomePaths
+from services.home.paths import DEFAULT_PROFILE, HomePaths
 from services.lifecycle import Shutdown, Workers, all_of
-from services.listeners import ListenFailed
+from services.rpc.addresses import Address, UnixAddress
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.rpc.listeners import ListenFailed
+from services.runtime.config import ServiceConfig
 
 HEALTH_S = 3.0
 """How long a service has to say that it serves."""

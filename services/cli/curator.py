@@ -10,7 +10,7 @@ from hermes.scheduler.v1 import curator_pb2 as pb
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Command, Context, action, arg, limit
 from services.cli.console import printable, say
-from services.cli.job_home import at_library
+from services.cli.jobs.home import at_library
 from services.cli.output import NOTHING, Column, describe, local_time, print_table
 from services.errors import FailedPrecondition, NotFound
 from services.ids import new_id

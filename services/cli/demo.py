@@ -11,7 +11,6 @@ from pathlib import Path
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from hermes.scheduler.v1 import job_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.channels import Channels
 from services.cli import process
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
@@ -22,11 +21,12 @@ from services.cli.command import Command, arg
 from services.cli.connection import connected
 from services.cli.console import complain, printable, say
 from services.cli.demo_model import MODEL, demo_model
-from services.cli.job_changes import terminal
+from services.cli.jobs.changes import terminal
 from services.cli.startup import logged
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.errors import ServiceUnavailable
 from services.ids import new_id
+from services.rpc.channels import Channels
 
 EXAMPLES = """\
 examples:

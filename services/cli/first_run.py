@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.channels import Channels
-from services.checks import ModelChoice, ModelOffer
 from services.cli.console import complain, say
 from services.cli.startup import imported, keep
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.errors import FailedPrecondition
+from services.rpc.channels import Channels
+from services.runtime.checks import ModelChoice, ModelOffer
 
-MODEL_CHOICE = "agent_service.checks:model_choice"
+MODEL_CHOICE = "agent_service.assembly.checks:model_choice"
 """Who knows which models there are."""
 
 DEMO = "To see it work without a model: hermes demo"

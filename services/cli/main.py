@@ -55,7 +55,14 @@ COMMANDS = {
     "service": "let systemd keep Hermes running on this machine",
     "completion": "make your shell complete the commands",
 }
-"""Each is a module beside this one, imported when it is called."""
+"""Each is a module beside this one or in a folder, imported when it is called."""
+
+_FOLDERS = {
+    "admin": ("certs", "database", "doctor", "health", "login", "logout", "security", "service"),
+    "sandboxes": ("pools", "workspaces"),
+}
+_PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")
+"""Those that are a folder themselves, with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000
 """Made between two collections of garbage until services serve.
@@ -107,13 +114,19 @@ def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         return _without_command(arguments)
-    command = importlib.import_module(f"services.cli.{name}").COMMAND
+    command = importlib.import_module(module_of(name)).COMMAND
     return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
+
+
+def module_of(name: str) -> str:
+    """Returns the name of a subcommand's module."""
+    folders = [f"{folder}." for folder, names in _FOLDERS.items() if name in names]
+    return f"services.cli.{''.join(folders)}{name}{'.command' * (name in _PACKAGES)}"
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """Returns the parser of a subcommand's arguments."""
-    module = importlib.import_module(f"services.cli.{name}")
+    module = importlib.import_module(module_of(name))
     return module.COMMAND.parser(name, module.__doc__)
 
 

@@ -15,9 +15,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 from msgspec.structs import replace
 
-from services import messages
 from services.amounts import dollars
 from services.cli.console import printable, say
+from services.rpc import messages
 
 if TYPE_CHECKING:
     from rich.console import Console

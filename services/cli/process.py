@@ -10,22 +10,22 @@ from pathlib import Path
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from services.addresses import Address, UnixAddress
-from services.admin import reflecting
-from services.auth import Identity, Tokens, new_tokens
-from services.calls import CallObserver
-from services.channels import Channels
 from services.cli.startup import imported
-from services.component import Component, Readiness
-from services.config import Settings
-from services.config_models import ServiceConfig
-from services.home import HomePaths, replace_file
-from services.in_process import InProcessServer
+from services.config.settings import Settings
+from services.home.paths import HomePaths, replace_file
 from services.lifecycle import Shutdown
-from services.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry
-from services.metrics_server import serve_metrics
-from services.server import Listen, serve
-from services.tracing import exporting
+from services.rpc.addresses import Address, UnixAddress
+from services.rpc.auth import Identity, Tokens, new_tokens
+from services.rpc.calls import CallObserver
+from services.rpc.channels import Channels
+from services.rpc.in_process import InProcessServer
+from services.runtime.admin import reflecting
+from services.runtime.component import Component, Readiness
+from services.runtime.config import ServiceConfig
+from services.runtime.metrics_server import serve_metrics
+from services.runtime.server import Listen, serve
+from services.telemetry.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry
+from services.telemetry.tracing import exporting
 
 BUILDERS = {
     "agent": "agent_service.app:build",

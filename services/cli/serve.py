@@ -2,13 +2,13 @@
 
 import asyncio
 
-from services.addresses import Address
 from services.cli import process
 from services.cli.command import LOG_LEVEL, METRICS_PORT, Command, Context, arg
 from services.cli.console import complain
 from services.cli.startup import logged
-from services.config import Settings
-from services.config_models import ServiceConfig
+from services.config.settings import Settings
+from services.rpc.addresses import Address
+from services.runtime.config import ServiceConfig
 
 EXAMPLES = """\
 examples:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from services.cli.console import complain
-from services.config import Settings, load_settings
-from services.config_catalog import ConfigCatalog, check_settings
-from services.config_edit import set_value
-from services.config_models import MODELS, ServiceConfig
-from services.home import DEFAULT_PROFILE
-from services.logs import logging_to
+from services.config.catalog import ConfigCatalog, check_settings
+from services.config.edit import set_value
+from services.config.settings import Settings, load_settings
+from services.home.paths import DEFAULT_PROFILE
+from services.runtime.config import MODELS, ServiceConfig
+from services.telemetry.logs import logging_to
 
 _T = TypeVar("_T")
 

@@ -9,7 +9,7 @@ from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.output import Column
 from services.cli.startup import keep
-from services.config_paths import nearest, suggestion
+from services.config.paths import nearest, suggestion
 from services.errors import InvalidArgument
 
 EXAMPLES = """\

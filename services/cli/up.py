@@ -3,7 +3,6 @@
 Without a terminal, or with --no-chat, it serves until it is stopped."""
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.addresses import Address
 from services.cli import process
 from services.cli.chat.screen import can_talk
 from services.cli.chat.talk import Talk
@@ -12,8 +11,9 @@ from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import introduce, or_demo, with_model
 from services.cli.startup import run_in_home
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import FailedPrecondition
+from services.rpc.addresses import Address
 
 EXAMPLES = """\
 examples:

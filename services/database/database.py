@@ -13,7 +13,7 @@ from services.database.hints import Hint
 from services.database.postgresql import PostgresqlStore
 from services.database.sqlite import SqliteStore
 from services.errors import DatabaseUnavailable, InvalidArgument
-from services.metrics import Meter
+from services.telemetry.metrics import Meter
 
 _T = TypeVar("_T")
 

@@ -18,7 +18,7 @@ from services.database.hints import Hint, Hints
 from services.database.lane import Job, Lane
 from services.database.sqlite_workers import LeaseTime, Migrator, Reader, Writer
 from services.errors import DatabaseUnavailable
-from services.file_lock import FileLock
+from services.home.file_lock import FileLock
 from services.lifecycle import each_of
 
 _T = TypeVar("_T")

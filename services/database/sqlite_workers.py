@@ -17,7 +17,7 @@ from services.database.errors import DatabaseDamaged, DatabaseFull, DatabaseInUs
 from services.database.lane import Job
 from services.database.sql import SQLITE_NOW, to_microseconds
 from services.errors import DatabaseUnavailable, HermesError, Internal
-from services.file_lock import FileLock, LockHeld
+from services.home.file_lock import FileLock, LockHeld
 
 _OLDEST_VERSION = (3, 35)  # RETURNING
 

@@ -16,10 +16,10 @@ from tests.architecture.source import (
 
 LIFECYCLE = "services/lifecycle.py"
 BOUNDARIES = (
-    "services/interceptors.py",
+    "services/rpc/interceptors.py",
     LIFECYCLE,
     "agent_service/tools/toolbox.py",
-    "gateway_service/runner.py",
+    "gateway_service/accounts/runner.py",
 )
 """Where any exception may be caught: around an RPC, a worker, a tool's call, a platform's loop."""
 

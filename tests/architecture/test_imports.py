@@ -53,10 +53,10 @@ IMPORTED_LATE = (
 CHOSEN = ("executor_service.backends",)
 """Packages of ours of which an installation chooses one part: the rest is not imported for it."""
 
-SLOW = ("agent_service.models.http_client",)
+SLOW = ("agent_service.models.wires.http_client",)
 """Modules of ours that stand on such packages, and are imported as late."""
 
-BESIDE_THE_WIRE = ("servicer", "convert", "clients", "commands", "answers", "questions")
+BESIDE_THE_WIRE = ("servicer", "clients", "commands", "presenter", "prompt_replies")
 """The last three show people what other services say, and pass on what people answer."""
 WIRE = ("hermes", "google", "grpc_status")
 SUPERVISOR = "executor_service.supervisor"
@@ -146,8 +146,10 @@ def test_services_meet_only_on_the_wire() -> None:
     assert_refuses(
         foreign_services,
         sample("from executor_service import pool"),
-        sample("import agent_service.loop", "services/server.py"),
-        sample("def f():\n    from agent_service.loop import run_turn", "services/cli/serve.py"),
+        sample("import agent_service.turns.loop", "services/runtime/server.py"),
+        sample(
+            "def f():\n    from agent_service.turns.loop import run_turn", "services/cli/serve.py"
+        ),
         sample("from tests.fakes import model"),
     )
 
@@ -159,7 +161,7 @@ def test_nobody_imports_what_stands_above() -> None:
         sample("from agent_service import app", "agent_service/servicer.py"),
         sample("from agent_service.servicer import TurnServicer"),
         sample("from ..servicer import TurnServicer", "agent_service/tools/terminal.py"),
-        sample("from services.cli import main", "services/server.py"),
+        sample("from services.cli import main", "services/runtime/server.py"),
     )
     assert not list(upward(sample("from agent_service import servicer", "agent_service/app.py")))
 

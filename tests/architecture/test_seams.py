@@ -17,11 +17,11 @@ from tests.architecture.source import (
 
 METHODS = 6
 SEAMS = {
-    "agent_service/models/base.py": "Model",
+    "agent_service/records/model.py": "Model",
     "agent_service/tools/base.py": "Tool",
     "executor_service/backends/base.py": "Backend",
     "gateway_service/platforms/base.py": "Platform",
-    "services/component.py": "Component",
+    "services/runtime/component.py": "Component",
 }
 
 
@@ -75,10 +75,10 @@ def test_the_seams_are_where_one_looks() -> None:
     assert_clean(missing_seams, product())
     missing = sorted(set(SEAMS) - {module.path for module in product()})
     assert not missing
-    assert_refuses(missing_seams, sample("class Model: ...", "agent_service/models/base.py"))
+    assert_refuses(missing_seams, sample("class Model: ...", "agent_service/records/model.py"))
 
 
 def test_each_seam_has_a_suite_for_all_its_implementations() -> None:
     contracts = [module for module in suite() if module.path.startswith("tests/contract/")]
     assert unproven_seams(contracts) == []
-    assert len(unproven_seams([sample("from agent_service.models.base import Model")])) == 3
+    assert len(unproven_seams([sample("from agent_service.records.model import Model")])) == 3

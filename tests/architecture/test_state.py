@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from services.config_fields import declared_fields
+from services.config.fields import declared_fields
 from tests.architecture.source import (
     Module,
     assert_clean,
@@ -15,7 +15,7 @@ from tests.architecture.source import (
 )
 from tests.unit.services.test_config_docs import all_models
 
-CONFIG = "services/config.py"
+CONFIG = "services/config/settings.py"
 DECODING = "services/validation.py"
 BOX = "executor_service/supervisor/main.py"
 """Hands the box's own environment to the commands in the box, and knows no configuration."""

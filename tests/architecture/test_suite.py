@@ -25,7 +25,7 @@ PATCHES = (
 )
 ENVIRONMENT_ONLY = {"setenv", "delenv"}
 SKIPS = {"skip", "skipif", "importorskip", "xfail"}
-SKIPPER = "tests/requirements.py"
+SKIPPER = "tests/support/requirements.py"
 """The one place that knows which parts a machine lacks, and which must not be lacking."""
 
 TEST = "tests/unit/test_sample.py"

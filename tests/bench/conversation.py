@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
-from services.channels import Channels
 from services.ids import new_id
-from services.streams import open_stream
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
 from tests.bench.figures import BenchError
 from tests.bench.model_process import PLAIN
 

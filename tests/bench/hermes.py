@@ -12,15 +12,15 @@ from time import perf_counter
 import grpc.aio
 import httpx
 
-from services.auth import Identity
-from services.channels import Channels
 from services.cli.process import ALL, token_file
-from services.config import load_settings
+from services.config.settings import load_settings
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
 from tests.bench.figures import BenchError, NotReady
 from tests.bench.sandboxes import release_all
 from tests.e2e.deployment import Server
 from tests.e2e.home import Home
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 _WARM_TIMEOUT_S = 60.0
 _WARM_POLL_S = 0.05

@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.models.base import encoded
-from agent_service.search.query import terms
-from agent_service.storage import search_index
+from agent_service.records.model import encoded
+from agent_service.records.search_query import terms
 from agent_service.storage.schema import message, session
-from agent_service.storage.search_index import Entry
+from agent_service.storage.search import index
+from agent_service.storage.search.index import Entry
 from services.database import Database, Prepared
 
 OLD = "formerly"
@@ -77,7 +77,7 @@ def fill(conn: Connection, corpus: Corpus, first: int, count: int) -> None:
             },
         )
         entry = Entry(sequence, role, terms(text), now)
-        search_index.add(conn, "default", session_id, [entry])
+        index.add(conn, "default", session_id, [entry])
 
 
 def _session(session_id: str, now: datetime) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.channels import Channels
 from services.ids import new_id
-from services.streams import open_stream
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
 from tests.bench.figures import BenchError
 
 if TYPE_CHECKING:

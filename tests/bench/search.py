@@ -10,16 +10,17 @@ from time import perf_counter
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.search.query import parse
-from agent_service.storage import migrations, search
-from agent_service.storage.search import Hit, SearchQuery
-from agent_service.storage.search_index import SearchUpkeep
+from agent_service.records.search_query import parse
+from agent_service.storage import migrations
+from agent_service.storage.search import queries
+from agent_service.storage.search.index import SearchUpkeep
+from agent_service.storage.search.queries import Hit, SearchQuery
 from services.clock import SystemClock
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 from tests.bench.figures import Plan, Reading, Spread
 from tests.bench.past import OLD, Corpus, fill
-from tests.postgres import postgres_server
+from tests.support.postgres import postgres_server
 
 _MESSAGES = 100_000
 _MESSAGES_PER_SAMPLE = 500
@@ -77,8 +78,8 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
         if kind == "postgresql":
             # As the server does by itself a minute after so much was stored.
             await database.write(lambda conn: conn.execute(sa.text("ANALYZE")))
-        newest, slowest = await _searches(plan, database, search.newest)
-        ranked, worst = await _searches(plan, database, search.most_relevant)
+        newest, slowest = await _searches(plan, database, queries.newest)
+        ranked, worst = await _searches(plan, database, queries.most_relevant)
         appended, flushed = await _appends(plan, database, corpus)
         upkeep.cancel()
     newest_key, relevance_key, append_key, longest_key = keys_of(kind)

@@ -23,7 +23,7 @@ from time import monotonic
 
 from msgspec import Struct, structs
 
-from services.channels import Channels
+from services.rpc.channels import Channels
 from tests.bench.conversation import conversation
 from tests.bench.hermes import Hermes, hermes
 from tests.bench.model_process import COMMAND, PLAIN, model_process

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.scheduler.__main__ import FIGURES
-from tests.postgres import require_postgres
+from tests.support.postgres import require_postgres
 
 TENTH = 1_000
 NOT_ALWAYS = {"takeover_max_s"}

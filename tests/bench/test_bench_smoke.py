@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.figures import FIGURES, Figure, Spread
-from tests.requirements import require
+from tests.support.requirements import require
 
 DOCKER = {"exec_docker_ms", "acquire_warm_ms", "acquire_cold_ms"}
 DIFFERENCES = {"first_token_added_ms"}

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from services.channels import Channels
+from services.rpc.channels import Channels
 from tests.bench.conversation import Timing, conversation
 from tests.bench.figures import Plan, Reading, Spread
 from tests.bench.hermes import hermes

@@ -16,9 +16,9 @@ from hermes.agent.v1.session_pb2 import ListMessagesRequest
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
-from services.channels import Channels
 from services.cli.chat.dialogue import Dialogue
 from services.errors import Reason, reason_of
+from services.rpc.channels import Channels
 from tests.e2e.client import channels_of
 from tests.e2e.deployment import Deployment
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call

@@ -11,16 +11,16 @@ from prometheus_client import CollectorRegistry
 
 from agent_service import app as agent_app
 from gateway_service import app as gateway_app
-from services.addresses import Address, TcpAddress, UnixAddress
-from services.auth import Identity, Tokens
-from services.channels import Channels
-from services.component import Component
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.server import Listen, Server
-from tests.executors import end_boxes, executor_settings, serving
-from tests.links import Link, link_to
+from services.rpc.addresses import Address, TcpAddress, UnixAddress
+from services.rpc.auth import Identity, Tokens
+from services.rpc.channels import Channels
+from services.runtime.component import Component
+from services.runtime.server import Listen, Server
+from services.telemetry.metrics import Meter
+from tests.support.executors import end_boxes, executor_settings, serving
+from tests.support.links import Link, link_to
 
 LINKS = (
     "client-gateway",

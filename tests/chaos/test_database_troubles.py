@@ -17,7 +17,7 @@ from tests.chaos.troubles import TROUBLES, Place, Trouble
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, client, hermes
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 FILLER = secrets.token_hex(50_000)
 """So much that it goes into no page that a database has already."""

@@ -13,16 +13,16 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from agent_service.storage import schema
-from services.addresses import TcpAddress
+from services.rpc.addresses import TcpAddress
 from tests.chaos.crashes import RULES, WRITTEN, asked_of
 from tests.chaos.linked import LINKS, Linked, linked
-from tests.executors import until
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import answer
 from tests.integration.agent_processes import AgentProcess
 from tests.integration.test_agent_takeover import SLOW, Stage, staged
-from tests.links import Fault, link_to
 from tests.security.scale import scale_name
+from tests.support.executors import until
+from tests.support.links import Fault, link_to
 
 FULL = scale_name() == "full"
 SEED = 4

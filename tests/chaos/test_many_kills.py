@@ -19,8 +19,8 @@ from tests.e2e.client import channels_of
 from tests.e2e.deployment import SERVICES, Deployment, Server, four_processes, running
 from tests.e2e.model import ModelProcess
 from tests.fakes.telegram import FakeTelegram
-from tests.postgres import PostgresServer, postgres_server
 from tests.security.scale import scale_name
+from tests.support.postgres import PostgresServer, postgres_server
 
 SEEDS = range(10 if scale_name() == "full" else 1)
 KILLS_OF_ONE, KILLS_OF_FOUR = 6, 85

@@ -15,7 +15,7 @@ from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1.job_pb2 import CreateJobRequest, Job
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.channels import Channels
+from services.rpc.channels import Channels
 from tests.chaos.crashes import (
     KILL_POINTS,
     SAID_AGAIN_AFTER_S,
@@ -24,8 +24,8 @@ from tests.chaos.crashes import (
     asked_of,
     reach_event,
 )
-from tests.executors import until
 from tests.fakes.telegram import FakeTelegram
+from tests.support.executors import until
 
 TERMINALS = range(3)
 CHATS, JOB_CHATS = (1, 2, 3), (8, 9)

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from services.ids import new_id
-from tests.disks import filled, small_disk
-from tests.postgres import NOBODY, PostgresServer, postgres_server
+from tests.support.disks import filled, small_disk
+from tests.support.postgres import NOBODY, PostgresServer, postgres_server
 
 
 @dataclass(frozen=True, slots=True)

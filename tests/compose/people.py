@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests.docker_engine import machine_address
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.support.docker_engine import machine_address
 
 MESSAGES_PER_S = 20
 ANSWERED_WITHIN_S = 120.0

@@ -17,9 +17,9 @@ from typing import Any
 import docker
 
 from services.ids import new_id
-from tests.docker_engine import rootless_engine
-from tests.images import REPOSITORY, make_images
-from tests.markdown import page
+from tests.support.docker_engine import rootless_engine
+from tests.support.images import REPOSITORY, make_images
+from tests.support.markdown import page
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 HERE = Path(__file__).parent

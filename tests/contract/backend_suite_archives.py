@@ -11,7 +11,7 @@ import pytest
 
 from executor_service.errors import FileRefused
 from executor_service.supervisor.archives import MAX_DEPTH
-from tests.boxes import Console
+from tests.support.boxes import Console
 
 Entry = tuple[tarfile.TarInfo, bytes]
 TIB = 1 << 40

@@ -11,7 +11,7 @@ from executor_service.errors import BackendError, BoxCreateFailed, BoxLost, Link
 from executor_service.link.command import RemoteCommand
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
-from tests.boxes import SECRET, Recorder, Yard, odd_seconds, open_console, refuse
+from tests.support.boxes import SECRET, Recorder, Yard, odd_seconds, open_console, refuse
 
 
 class BoxSuite:

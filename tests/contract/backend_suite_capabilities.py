@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import MIB, Enforcement
 from executor_service.errors import BoxOutOfSpace, LinkClosed
-from executor_service.records import Isolation
-from tests import capability_table
-from tests.boxes import SMALL, Yard, open_console
-from tests.requirements import required
+from executor_service.records.sandboxes import Isolation
+from tests.support import capability_table
+from tests.support.boxes import SMALL, Yard, open_console
+from tests.support.requirements import required
 
 CPU_SHARE = 0.2
 UNIT = 10_000

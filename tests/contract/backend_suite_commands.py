@@ -12,11 +12,11 @@ from executor_service.backends.base import MIB
 from executor_service.errors import StartRefused
 from executor_service.link.command import RemoteCommand
 from executor_service.link.messages import StartCommand, TerminalSize
-from executor_service.records import EndReason, Isolation
-from tests.boxes import Console, Recorder, Yard, refuse
-from tests.memory import Memory
+from executor_service.records.sandboxes import EndReason, Isolation
 from tests.security.places import EVERYTHING_HELD
 from tests.security.scale import scale
+from tests.support.boxes import Console, Recorder, Yard, refuse
+from tests.support.memory import Memory
 
 FLOOD = """
 import sys

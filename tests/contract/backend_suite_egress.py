@@ -2,11 +2,11 @@
 
 import json
 
-from executor_service.egress.policy import NetworkMode, NetworkPolicy
 from executor_service.link.command import RemoteCommand
+from executor_service.records.network_policy import NetworkMode, NetworkPolicy
 from services.lifecycle import Workers
-from tests.boxes import Console, Recorder, Yard, open_console
-from tests.world import DIRECT, FRIENDLY, HOSTILE, World
+from tests.support.boxes import Console, Recorder, Yard, open_console
+from tests.support.world import DIRECT, FRIENDLY, HOSTILE, World
 
 OPEN = NetworkPolicy(NetworkMode.OPEN)
 MIB = 1024 * 1024

@@ -9,8 +9,8 @@ import pytest
 
 from executor_service.backends.base import MIB, Box, Enforcement
 from executor_service.errors import BoxLost, LinkClosed
-from executor_service.records import EndReason, Exit, Isolation
-from tests.boxes import SMALL, Console, Yard, odd_seconds, open_console
+from executor_service.records.sandboxes import EndReason, Exit, Isolation
+from tests.support.boxes import SMALL, Console, Yard, odd_seconds, open_console
 
 ESCAPES = {
     "child": "sleep 7001",

@@ -7,8 +7,8 @@ import pytest
 
 from executor_service.backends.base import Enforcement
 from executor_service.errors import FileRefused
-from executor_service.records import Isolation
-from tests.boxes import SMALL, Console, Yard
+from executor_service.records.sandboxes import Isolation
+from tests.support.boxes import SMALL, Console, Yard
 
 MANY = 2500
 

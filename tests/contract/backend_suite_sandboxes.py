@@ -5,10 +5,10 @@ from google.protobuf.duration_pb2 import Duration
 from executor_service.backends.base import MIB, WorkspacePlace
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
-from tests.boxes import Yard
 from tests.contract.executor_over import QUOTA_BYTES
-from tests.executor_client import Client
-from tests.executors import Executor, refused, until
+from tests.support.boxes import Yard
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, refused, until
 
 TTL = Duration(seconds=3)
 READY = sandbox_pb2.SANDBOX_STATE_READY

@@ -7,9 +7,9 @@ import pytest
 
 from executor_service.backends.folder_store import local_store
 from executor_service.backends.stores import WorkspaceStore, store_elsewhere
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import WorkspaceRefused
-from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Yard, open_console
+from tests.support.boxes import Yard, open_console
 
 MIB = 1024 * 1024
 ANY_BYTES = 1 << 40

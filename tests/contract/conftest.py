@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import cluster
+from tests.support.kubernetes_cluster import cluster
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ sys.path[:0] = sys.argv[1].split(":")
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.link.link import Hello, open_link
 from executor_service.link.messages import StartCommand
-from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.backends.supervisor_zipapp import build_zipapp
 exec(sys.argv[5])
 
 class Sink:

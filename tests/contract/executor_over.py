@@ -9,10 +9,10 @@ from pathlib import Path
 from executor_service.backends import Site
 from executor_service.backends.base import MIB, Backend
 from executor_service.journal import Journal
-from executor_service.pools import opening
-from tests.boxes import Yard
-from tests.executors import Executor, executor_settings, serving
-from tests.replacement import replaced
+from executor_service.sandboxes import opener
+from tests.support.boxes import Yard
+from tests.support.executors import Executor, executor_settings, serving
+from tests.support.replacement import replaced
 
 QUOTA_BYTES = 16 * MIB
 """How large its sandboxes' workspaces may be."""
@@ -31,7 +31,7 @@ async def serving_over(yard: Yard, home: Path) -> AsyncGenerator[Executor]:
         return backend
 
     try:
-        with replaced(opening, "BACKENDS", {name: make}):
+        with replaced(opener, "BACKENDS", {name: make}):
             settings = await asyncio.to_thread(executor_settings, home, name)
             async with serving(settings) as running:
                 await asyncio.to_thread(_let_pass, home)

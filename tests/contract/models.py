@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from agent_service.models.base import (
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.openrouter import OpenRouter
+from agent_service.models.provider import Provider
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.messages import Messages
+from agent_service.models.wires.responses import Responses
+from agent_service.models.wires.transport import Timeouts
+from agent_service.records.model import (
     Model,
     ModelEvent,
     ModelMessage,
@@ -15,14 +22,7 @@ from agent_service.models.base import (
     TextDelta,
     encoded,
 )
-from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, RetryPolicy
-from agent_service.models.messages import Messages
-from agent_service.models.openrouter import OpenRouter
-from agent_service.models.provider import Provider
-from agent_service.models.responses import Responses
-from agent_service.models.transport import Timeouts
+from agent_service.records.model_errors import ModelError, RetryPolicy
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.model_server import Speech

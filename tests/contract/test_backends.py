@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.boxes import BACKENDS, Console, Yard, backends, open_console, open_yard
 from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_capabilities import CapabilitySuite
@@ -17,9 +16,10 @@ from tests.contract.backend_suite_files import FileSuite
 from tests.contract.backend_suite_sandboxes import SandboxSuite
 from tests.contract.backend_suite_workspaces import WorkspaceSuite
 from tests.contract.executor_over import serving_over
-from tests.executors import Executor
-from tests.users import users_folder
-from tests.world import World, open_world
+from tests.support.boxes import BACKENDS, Console, Yard, backends, open_console, open_yard
+from tests.support.executors import Executor
+from tests.support.users import users_folder
+from tests.support.world import World, open_world
 
 HAVE_MACHINE_S_NETWORK = ("local", "ssh")
 """Backends that cannot keep commands from it."""

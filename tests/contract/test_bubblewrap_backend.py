@@ -19,14 +19,14 @@ from executor_service.backends.bubblewrap.backend import BubblewrapBackend
 from executor_service.backends.bubblewrap.host import Host, Program, find_host, why_refused
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link.command import RemoteCommand
-from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
-from tests.requirements import require
-from tests.users import python_for_everybody
+from tests.support.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
+from tests.support.requirements import require
+from tests.support.users import python_for_everybody
 
 BACKEND = "from executor_service.backends.bubblewrap.backend import BubblewrapBackend as Backend"
 

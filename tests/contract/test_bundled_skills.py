@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.profiles.skills.bundled_skills import STAGE, BundledSkills, Package, encoded
+from agent_service.profiles.skills.files import FileRefused, SkillFiles
+from agent_service.profiles.skills.library import BUNDLED, Origin
+from agent_service.profiles.skills.shelf import ProfileSkills
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.bundling import STAGE, BundledSkills, Package, encoded
-from agent_service.skills.files import FileRefused, SkillFiles
-from agent_service.skills.library import BUNDLED, Origin
-from agent_service.skills.shelf import ProfileSkills
 from services.clock import SystemClock
-from tests.profile_stores import stores
-from tests.skills import document
+from tests.support.profile_stores import stores
+from tests.support.skills import document
 
 MOST = 100_000
 LOCK = ".usage.json"

@@ -7,20 +7,20 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from agent_service.curation.curation import JOURNAL as PATH
-from agent_service.curation.curation import Curation, Order
-from agent_service.curation.planning import Planning
-from agent_service.curation.shelf import Curations
-from agent_service.skills.files import FileRefused, SkillFiles
-from agent_service.skills.usage import UsageFile
-from agent_service.stores import Stores
+from agent_service.assembly.curation import Curations
+from agent_service.assembly.stores import Stores
+from agent_service.profiles.curation.curation import JOURNAL as PATH
+from agent_service.profiles.curation.curation import Curation, Order
+from agent_service.profiles.curation.planner import Planning
+from agent_service.profiles.skills.files import FileRefused, SkillFiles
+from agent_service.profiles.skills.usage import UsageFile
 from services.clock import SystemClock
+from services.database.leases import Fenced
 from services.errors import ServiceUnavailable, StaleEpoch
-from services.leases import Fenced
 from tests.contract.test_bundled_skills import Killable, Killed
-from tests.curation import plan
-from tests.profile_stores import stores
-from tests.skills import document
+from tests.support.curation import plan
+from tests.support.profile_stores import stores
+from tests.support.skills import document
 
 MOST = 1_000_000
 ORDER = Order("one", plan=plan("mail-send -> mail-read"), epoch=1)

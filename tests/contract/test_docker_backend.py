@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from executor_service.backends.base import MIB, Box, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.supervisor_volume import supervisor_volume
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
+from executor_service.link.byte_streams import ByteStream
 from executor_service.link.link import Hello, open_link
-from executor_service.link.socket_stream import ByteStream
-from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import SECRET, SECRET_SHA256
-from tests.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.support.boxes import SECRET, SECRET_SHA256
+from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
 
 LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
 

@@ -12,8 +12,8 @@ import docker
 import pytest
 import yaml
 
-from tests.docker_engine import SANDBOX_IMAGE, docker_client
-from tests.images import need_plugins
+from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.support.images import need_plugins
 
 pytestmark = pytest.mark.slow
 

@@ -18,18 +18,18 @@ import pytest
 from executor_service.backends.base import MIB, WORKSPACE, BoxSpec, Limits
 from executor_service.backends.docker.backend import DockerBackend
 from executor_service.backends.docker.engine import Engine, EngineAddress
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import DockerConfig
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from executor_service.link.link import Hello, open_link
-from executor_service.supervisor_zipapp import build_zipapp
-from services.auth import Identity
-from services.certs import init, issue
-from tests.boxes import SECRET, SECRET_SHA256, Yard
+from services.rpc.auth import Identity
+from services.rpc.certs import init, issue
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
-from tests.docker_engine import docker_client, run_in
-from tests.executors import end_boxes, executor_settings, serving, until
-from tests.ssh_to_engine import ssh_to_engine
-from tests.workspace_client import Workspaces
+from tests.support.boxes import SECRET, SECRET_SHA256, Yard
+from tests.support.docker_engine import docker_client, run_in
+from tests.support.executors import end_boxes, executor_settings, serving, until
+from tests.support.ssh_to_engine import ssh_to_engine
+from tests.support.workspace_client import Workspaces
 
 pytestmark = pytest.mark.slow
 

@@ -17,10 +17,10 @@ from executor_service.backends.base import Box
 from executor_service.backends.docker.sockets import BoxSockets
 from executor_service.errors import BoxLost
 from executor_service.link.command import RemoteCommand
-from tests.boxes import Recorder, Yard, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
-from tests.docker_engine import docker_client, run_in
-from tests.requirements import require
+from tests.support.boxes import Recorder, Yard, open_console, open_yard
+from tests.support.docker_engine import docker_client, run_in
+from tests.support.requirements import require
 
 BACKEND = """
 from executor_service.backends.docker.backend import DockerBackend

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from executor_service.backends.base import GIB
 from executor_service.backends.docker.backend import DockerBackend
 from executor_service.config import DockerConfig
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from tests.boxes import SMALL, Yard, open_console, open_yard
-from tests.executors import executor_settings, serving
+from tests.support.boxes import SMALL, Yard, open_console, open_yard
+from tests.support.executors import executor_settings, serving
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.home.base import Existing, HomeStore, Taken
+from agent_service.profiles.home.base import Existing, HomeStore, Taken
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
-from services.home_files import HomeFile
-from tests.profile_stores import stores
+from services.home.files import HomeFile
+from tests.support.profile_stores import stores
 
 REFUSE, KEEP, REPLACE = Existing
 Tree = Mapping[tuple[str, str], bytes]

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.curation.snapshot import taken
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import SkillFiles
-from agent_service.skills.hub.changes import JOURNAL
-from agent_service.skills.hub.hub import Hub
-from agent_service.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.skills.hub.source import HubRefused
-from agent_service.skills.hub.verdicts import Verdict
-from agent_service.skills.library import Library, Protection
-from agent_service.skills.usage import SkillState, UsageFile
-from tests.hubs import ALL, ASKING, SAFE, committed, hub, made, repository
-from tests.profile_stores import stores
-from tests.skills import document
+from agent_service.profiles.curation.snapshot import taken
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import SkillFiles
+from agent_service.profiles.skills.hub.changes import JOURNAL
+from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.source import HubRefused
+from agent_service.profiles.skills.hub.verdicts import Verdict
+from agent_service.profiles.skills.library import Library, Protection
+from agent_service.profiles.skills.usage import SkillState, UsageFile
+from tests.support.hubs import ALL, ASKING, SAFE, committed, hub, made, repository
+from tests.support.profile_stores import stores
+from tests.support.skills import document
 
 MOST = 1_000_000
 PLAIN = Terms()

@@ -19,13 +19,13 @@ from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import BoxCreateFailed, BoxLost, BoxOutOfMemory, LinkClosed
 from executor_service.link.command import RemoteCommand
-from tests.boxes import Recorder, Yard, new_spec, open_console
 from tests.contract.backend_suite_boxes import BoxSuite
-from tests.executors import until
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
-from tests.kubernetes_cluster import backend_of, until_lost
+from tests.support.boxes import Recorder, Yard, new_spec, open_console
+from tests.support.executors import until
+from tests.support.kubernetes_cluster import backend_of, until_lost
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import SELECTED
 from executor_service.config import KubernetesConfig
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from tests.fakes.kubernetes.faults import Fault
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of
+from tests.support.kubernetes_cluster import backend_of
 
 pytestmark = pytest.mark.slow
 

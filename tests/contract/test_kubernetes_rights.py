@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.boxes import new_spec, open_console
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of
+from tests.support.boxes import new_spec, open_console
+from tests.support.kubernetes_cluster import backend_of
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.pods import Pods
 from executor_service.backends.stores import store_elsewhere
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
-from tests.boxes import Yard, open_console
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
-from tests.kubernetes_cluster import backend_of
-from tests.replacement import replaced
+from tests.support.boxes import Yard, open_console
+from tests.support.kubernetes_cluster import backend_of
+from tests.support.replacement import replaced
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

@@ -10,15 +10,15 @@ import pytest
 
 from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.process_records import ProcessMark
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable
 from executor_service.link.command import RemoteCommand
-from executor_service.records import Isolation
-from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Recorder, Yard, odd_seconds, open_console, open_yard
+from executor_service.records.sandboxes import Isolation
 from tests.contract.backend_suite_endings import check_lost
 from tests.contract.dying_executor import DyingExecutor
-from tests.requirements import require
-from tests.users import UID, users_folder, users_python
+from tests.support.boxes import Recorder, Yard, odd_seconds, open_console, open_yard
+from tests.support.requirements import require
+from tests.support.users import UID, users_folder, users_python
 
 BACKEND = """
 from functools import partial

@@ -14,19 +14,19 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from agent_service.assembly.models import credentials
 from agent_service.config import AgentConfig
-from agent_service.model_parts import credentials
 from agent_service.models.access import AtLogin
-from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.errors import RetryPolicy
+from agent_service.models.oauth.codex import OpenAICodex
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.nous import NousPortal
+from agent_service.models.oauth.store import LoginFile, LoginStore
+from agent_service.models.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
 from agent_service.models.provider import Provider
-from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.nous import NousPortal
-from agent_service.oauth.store import LoginFile, LoginStore
-from agent_service.oauth.tokens import Login, LoginFailed, LoginUnavailable, Token
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.records.model_errors import RetryPolicy
 from services.cli.startup import logged
-from services.config import load_settings
+from services.config.settings import load_settings
 from tests.contract.models import QUICK_RETRIES, endpoint_at
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins

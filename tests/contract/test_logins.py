@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.http import fit_for_tokens
-from agent_service.oauth.issuer import Issuer
-from agent_service.oauth.nous import MODELS_URL, NousPortal
-from agent_service.oauth.store import LoginFile, LoginStore
-from agent_service.oauth.tokens import Login, LoginFailed, LoginNeeded, LoginUnavailable
+from agent_service.models.oauth.codex import OpenAICodex
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.http import fit_for_tokens
+from agent_service.models.oauth.issuer import Issuer
+from agent_service.models.oauth.nous import MODELS_URL, NousPortal
+from agent_service.models.oauth.store import LoginFile, LoginStore
+from agent_service.models.oauth.tokens import Login, LoginFailed, LoginNeeded, LoginUnavailable
 from services.errors import FailedPrecondition
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import USER_CODE, FakeLogins, fake_logins
@@ -173,11 +173,11 @@ async def test_a_refused_token_is_renewed_once_for_all_who_have_it(parts: Parts)
 RENEW = """
 import asyncio, sys
 from pathlib import Path
-from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.store import LoginFile
-from agent_service.oauth.nous import MODELS_URL, NousPortal
-from agent_service.oauth.store import LoginStore
+from agent_service.models.oauth.codex import OpenAICodex
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.store import LoginFile
+from agent_service.models.oauth.nous import MODELS_URL, NousPortal
+from agent_service.models.oauth.store import LoginStore
 from services.clock import SystemClock
 
 async def main(name, url, path):

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import (
+from agent_service.models.provider import Provider
+from agent_service.models.wires.messages import Messages
+from agent_service.models.wires.transport import Timeouts
+from agent_service.records.model import (
     Model,
     ModelMessage,
     ModelRequest,
@@ -17,10 +20,7 @@ from agent_service.models.base import (
     assistant_message,
     encoded,
 )
-from agent_service.models.errors import ModelErrorKind
-from agent_service.models.messages import Messages
-from agent_service.models.provider import Provider
-from agent_service.models.transport import Timeouts
+from agent_service.records.model_errors import ModelErrorKind
 from tests.contract.models import (
     NO_RETRIES,
     TOOLS,

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from executor_service.backends.base import MIB, BoxSpec, Limits
 from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
 from executor_service.link.command import RemoteCommand
-from executor_service.supervisor_zipapp import build_zipapp
-from tests.boxes import Recorder, new_spec, open_console
 from tests.fakes.modal.service import ModalService, modal_service
-from tests.requirements import require
+from tests.support.boxes import Recorder, new_spec, open_console
+from tests.support.requirements import require
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

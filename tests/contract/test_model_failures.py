@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import ModelMessage, ModelRetry, ModelWasted, TextDelta
-from agent_service.models.errors import ModelErrorKind
-from agent_service.models.transport import Timeouts
+from agent_service.models.wires.transport import Timeouts
+from agent_service.records.model import ModelMessage, ModelRetry, ModelWasted, TextDelta
+from agent_service.records.model_errors import ModelErrorKind
 from tests.contract.models import (
     IMPLEMENTATIONS,
     KEY,

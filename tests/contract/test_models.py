@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import (
+from agent_service.models.wires.transport import Timeouts
+from agent_service.records.model import (
     ModelMessage,
     ModelRequest,
     ReasoningDelta,
@@ -17,7 +18,6 @@ from agent_service.models.base import (
     assistant_message,
     encoded,
 )
-from agent_service.models.transport import Timeouts
 from tests.contract.models import (
     IMPLEMENTATIONS,
     KEY,

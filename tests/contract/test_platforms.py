@@ -8,8 +8,8 @@ import pytest
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
 from gateway_service.platforms.base import Destination
+from gateway_service.platforms.markup import units
 from gateway_service.platforms.telegram import TelegramPlatform
-from gateway_service.render import units
 from tests.contract.platforms import IMPLEMENTATIONS, World
 from tests.fakes.telegram import TOKEN
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.auth import Identity, Policy
+from services.rpc.auth import Identity, Policy
 from tests.unit.services.descriptors import methods
 
 ROOT = Path(__file__).resolve().parents[2]

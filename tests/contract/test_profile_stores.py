@@ -8,7 +8,7 @@ import pytest
 
 from agent_service.storage.profiles import ProfileStore
 from services.errors import FailedPrecondition, Unavailable
-from tests.profile_stores import stores
+from tests.support.profile_stores import stores
 
 NAME = "memories/MEMORY.md"
 

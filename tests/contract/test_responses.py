@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import (
+from agent_service.models.provider import Provider
+from agent_service.models.wires.responses import Responses
+from agent_service.records.model import (
     ModelMessage,
     ReasoningDelta,
     TextDelta,
@@ -15,9 +17,7 @@ from agent_service.models.base import (
     Usage,
     assistant_message,
 )
-from agent_service.models.errors import ModelErrorKind
-from agent_service.models.provider import Provider
-from agent_service.models.responses import Responses
+from agent_service.records.model_errors import ModelErrorKind
 from tests.contract.models import (
     NO_RETRIES,
     answer,

@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from agent_service.config.endpoints import FallbackModel, fallbacks
 from agent_service.models.access import Keys
-from agent_service.models.base import ModelMessage
-from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint, EndpointSettings, configured_endpoint
-from agent_service.models.errors import ModelErrorKind
 from agent_service.models.provider import Provider
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.records.model import ModelMessage
+from agent_service.records.model_errors import ModelErrorKind
 from tests.contract.models import NO_RETRIES, answer, ask, endpoint_at, failure
 from tests.fakes.clock import ManualClock
 from tests.fakes.model import FakeModel, answers, fake_model

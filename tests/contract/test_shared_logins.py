@@ -9,16 +9,16 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from agent_service.oauth.codex import OpenAICodex
-from agent_service.oauth.credentials import Credentials
-from agent_service.oauth.issuer import Issuer
-from agent_service.oauth.store import LoginStore
+from agent_service.models.oauth.codex import OpenAICodex
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.issuer import Issuer
+from agent_service.models.oauth.store import LoginStore
 from agent_service.storage.logins import LoginRows
 from agent_service.storage.schema import metadata, profile_lock, sealed_login
 from services.clock import SystemClock
 from services.database import Database
+from services.database.leases import new_owner
 from services.errors import FailedPrecondition, Unavailable
-from services.leases import new_owner
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import FakeLogins, fake_logins
 

@@ -16,15 +16,15 @@ from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.singularity.start import Mount, check_walls
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import SingularityConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from executor_service.supervisor.processes import MARKER_VARIABLE
-from executor_service.supervisor_zipapp import build_zipapp
 from tests import apptainer
-from tests.boxes import Recorder, Yard, new_spec, open_console, open_yard
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
+from tests.support.boxes import Recorder, Yard, new_spec, open_console, open_yard
 
 pytestmark = pytest.mark.slow
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.profiles.skills.files import FileRefused, SkillFiles
+from agent_service.profiles.skills.shelf import ProfileSkills
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.files import FileRefused, SkillFiles
-from agent_service.skills.shelf import ProfileSkills
 from services.clock import SystemClock
-from tests.profile_stores import stores
-from tests.skills import document
+from tests.support.profile_stores import stores
+from tests.support.skills import document
 
 MOST = 1000
 SKILL = "research/arxiv/SKILL.md"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.boxes import backends, open_yard
 from tests.contract.executor_over import serving_over
 from tests.integration.agent_tool_parts import Tools, open_tools
-from tests.users import users_folder
+from tests.support.boxes import backends, open_yard
+from tests.support.users import users_folder
 
 CONTENT = "---\nname: greeting\ndescription: Greets. Use it to greet.\n---\nRun scripts/hi.sh.\n"
 PRINTED = "one\nread me\n555\n444\n444\n./SKILL.md\n./references/a.md\n./scripts/hi.sh"

@@ -14,16 +14,16 @@ import pytest
 from executor_service.backends.base import Backend
 from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.ssh.machine import Machine
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable
 from executor_service.link.command import RemoteCommand
 from executor_service.supervisor.processes import read_process
-from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason
-from tests.boxes import Recorder, Yard, odd_seconds, open_console
-from tests.executors import executor_settings, refused, serving
-from tests.ssh_server import SshServer, ssh_server
+from tests.support.boxes import Recorder, Yard, odd_seconds, open_console
+from tests.support.executors import executor_settings, refused, serving
+from tests.support.ssh_server import SshServer, ssh_server
 
 pytestmark = pytest.mark.slow
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from agent_service.models.chat_completions import ChatCompletions
-from agent_service.models.messages import Messages
 from agent_service.models.provider import Provider
-from agent_service.models.responses import Responses
-from agent_service.models.wire import Wire
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.messages import Messages
+from agent_service.models.wires.responses import Responses
+from agent_service.models.wires.wire import Wire
 from tests.contract.models import NO_RETRIES, answer, ask, endpoint_at, request
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import answers, fake_model

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agent_service.memory.store import MemoryStore
-from agent_service.search.past import PastSessions
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Effect, Tool
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.judged import CommandPolicy
+from agent_service.tools.command_guard import CommandPolicy
 from agent_service.tools.schema import describe
-from tests.reach import out_of_reach
+from tests.support.reach import out_of_reach
 
 SAMPLES: dict[str, dict[str, Any]] = {
     "terminal": {"command": "true"},

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from tests.boxes import open_yard
-from tests.docker_engine import docker_client
+from tests.support.boxes import open_yard
+from tests.support.docker_engine import docker_client
 
 BACKENDS = ("bubblewrap", "docker")
 

@@ -6,10 +6,10 @@ from contextlib import aclosing, asynccontextmanager
 
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.channels import Channels
 from services.cli.chat.dialogue import Dialogue
 from services.cli.connection import connected
-from services.config import load_settings
+from services.config.settings import load_settings
+from services.rpc.channels import Channels
 from tests.e2e.home import Home
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tests.e2e.home import Home
 from tests.e2e.processes import check_nothing_left, end_users_of
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 _T = TypeVar("_T")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from services.addresses import TcpAddress
-from services.auth import Identity
-from services.certs import files_of
-from services.channels import Channels
+from services.rpc.addresses import TcpAddress
+from services.rpc.auth import Identity
+from services.rpc.certs import files_of
+from services.rpc.channels import Channels
 from tests.e2e.deployment import (
     LEAVE_NOTHING,
     Deployment,
@@ -25,9 +25,9 @@ from tests.e2e.deployment import (
     tls_of,
 )
 from tests.e2e.home import Home
-from tests.executor_client import Client
-from tests.ports import free_port
-from tests.requirements import require
+from tests.support.executor_client import Client
+from tests.support.ports import free_port
+from tests.support.requirements import require
 
 NAME = "executors.test"
 HOSTS = ("127.0.0.11", "127.0.0.12")

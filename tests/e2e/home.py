@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from tests.forked_popen import ForkedPopen, hermes
+from tests.support.forked_popen import ForkedPopen, hermes
 
 HERMES = Path(sys.executable).with_name("hermes")
 REPOSITORY = Path(__file__).parents[2]

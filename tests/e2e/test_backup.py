@@ -8,8 +8,8 @@ from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import one_process, running
 from tests.e2e.home import REPOSITORY, Home
 from tests.e2e.model import ModelProcess
-from tests.markdown import page
-from tests.postgres import PostgresServer, require_postgres
+from tests.support.markdown import page
+from tests.support.postgres import PostgresServer, require_postgres
 
 
 def type_printed(command: str, folder: Path, home: Path, environ: Mapping[str, str]) -> None:

@@ -13,8 +13,8 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process, running
 from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
-from tests.ports import free_port
-from tests.requirements import require
+from tests.support.ports import free_port
+from tests.support.requirements import require
 
 BUBBLEWRAP = sandboxed("bubblewrap")
 

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from services.redact import MASK
+from services.redaction.redactor import MASK
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, beside, four_processes, one_process, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
@@ -25,8 +25,8 @@ from tests.fakes.otlp import Receiver, receiving
 from tests.fakes.search import SearchApis
 from tests.fakes.telegram import fake_telegram
 from tests.fakes.web import site
-from tests.ports import free_port
-from tests.postgres import PostgresServer
+from tests.support.ports import free_port
+from tests.support.postgres import PostgresServer
 
 LAYOUTS = ("one-process", "one-process with SQLite", "four-processes")
 LOOK_AROUND = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends import BACKENDS
-from executor_service.checks import WAYS
+from executor_service.servicer.checks import WAYS
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from services.cli.chat.command import MAX_QUESTION_BYTES
 from tests.e2e.backends import sandboxed
@@ -15,7 +15,7 @@ from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until
 from tests.e2e.terminal import terminal
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from services.leases import TTL_S
+from services.database.leases import TTL_S
 from tests.compose.people import MESSAGES_PER_S, People, answer, people
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
-from tests.markdown import pages
-from tests.printed import printed
+from tests.support.markdown import pages
+from tests.support.printed import printed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

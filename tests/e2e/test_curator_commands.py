@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.curation import PROTECTED, fill, plan, skill_files, skills_of
 from tests.e2e.home import Home
 from tests.e2e.model import model_process
+from tests.support.curation import PROTECTED, fill, plan, skill_files, skills_of
 
 WISHES = plan(
     *("git-log -> git-history", "git-rebase -> git-history", "arxiv -> git-history"),

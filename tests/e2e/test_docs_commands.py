@@ -14,9 +14,9 @@ from tests.e2e.backends import need_backend
 from tests.e2e.deployment import one_process, running
 from tests.e2e.home import HERMES, REPOSITORY, Home, Result
 from tests.e2e.model import ModelProcess
-from tests.markdown import Page, pages
-from tests.printed import NOT_RUN, Line, printed
-from tests.skills import document, put, put_skill
+from tests.support.markdown import Page, pages
+from tests.support.printed import NOT_RUN, Line, printed
+from tests.support.skills import document, put, put_skill
 
 pytestmark = pytest.mark.timeout(600)
 

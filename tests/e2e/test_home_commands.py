@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e.home import Home, check_complaint
 from tests.fakes.model import fake_model
-from tests.homes import JOBS, SAMPLE, SECRETS, copy, tree
 from tests.integration.agent_parts import agent, answer
+from tests.support.homes import JOBS, SAMPLE, SECRETS, copy, tree
 
 VIEW = {"tool_calls": [{"name": "skill_view", "arguments": {"name": "arxiv"}}]}
 SCRIPT = {"rules": [{"steps": [VIEW, {"text": "{tool_result}"}]}]}

@@ -12,8 +12,8 @@ from tests.e2e.deployment import one_process
 from tests.e2e.home import REPOSITORY, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.e2e.processes import check_nothing_left
-from tests.requirements import require
-from tests.users import UID, users_folder, users_python
+from tests.support.requirements import require
+from tests.support.users import UID, users_folder, users_python
 
 ALLOWED = {"terminal": {"backend": "local"}, "security": {"allow_local_backend": True}}
 MAIN = "import sys; from services.cli.main import main; sys.exit(main())"

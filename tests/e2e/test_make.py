@@ -11,7 +11,7 @@ from tests.e2e.home import Home
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
-from tests.make import make, run_make
+from tests.support.make import make, run_make
 
 pytestmark = pytest.mark.timeout(120)  # `up` may make an image
 

@@ -12,7 +12,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.home import REPOSITORY, Home
 from tests.e2e.llama_server import weights
 from tests.e2e.terminal import terminal
-from tests.requirements import require
+from tests.support.requirements import require
 
 
 @pytest.fixture(scope="module")

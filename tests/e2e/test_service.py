@@ -11,7 +11,7 @@ from tests.e2e.deployment import model_at
 from tests.e2e.home import Home
 from tests.e2e.model import Json, ModelProcess
 from tests.e2e.processes import wait_until
-from tests.systemd import AS_USER, user_manager
+from tests.support.systemd import AS_USER, user_manager
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # Hermes starts three times
 

@@ -12,7 +12,7 @@ from tests.e2e.deployment import one_process, running
 from tests.e2e.home import Home
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import terminal
-from tests.hubs import ALL, SAFE, committed, git, repository
+from tests.support.hubs import ALL, SAFE, committed, git, repository
 
 
 class Shop(Struct, frozen=True):

@@ -6,7 +6,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process, running
 from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
-from tests.skills import document, put_skill
+from tests.support.skills import document, put_skill
 
 PROMPT = r"^>$"
 TAB = "\t"

@@ -14,7 +14,7 @@ from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
 from tests.e2e.model import TELL, ModelProcess, calls, model_process, rule, terminal_call
 from tests.fakes.otlp import Received, Receiver, receiving
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 SECRET = "sk-proj-4fTz9LqWmXv2Rb7NcYp1"
 EXEC = "hermes.executor.v1.ExecService/AttachExec"

@@ -12,13 +12,13 @@ import grpc.aio
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, file_pb2, file_pb2_grpc
-from services.addresses import Address, UnixAddress
-from services.auth import Identity, Policy, allow, caller, new_tokens
-from services.channels import Channels
 from services.errors import InvalidArgument, LimitExceeded, NotFound
-from services.in_process import InProcessServer
-from services.logs import bound_ids
-from services.server import Listen, Server
+from services.rpc.addresses import Address, UnixAddress
+from services.rpc.auth import Identity, Policy, allow, caller, new_tokens
+from services.rpc.channels import Channels
+from services.rpc.in_process import InProcessServer
+from services.runtime.server import Listen, Server
+from services.telemetry.logs import bound_ids
 
 GATEWAY = {Identity.GATEWAY}
 POLICY: Policy = {

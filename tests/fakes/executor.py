@@ -8,8 +8,8 @@ import grpc.aio
 
 from executor_service.errors import SandboxLost
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, sandbox_pb2, sandbox_pb2_grpc
-from services.addresses import Address
 from services.errors import DETAILS_KEY, HermesError, ServiceUnavailable, to_status
+from services.rpc.addresses import Address
 
 _Context = grpc.aio.ServicerContext[Any, Any]
 

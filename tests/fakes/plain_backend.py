@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from executor_service.backends.base import Box, BoxSpec, Capabilities
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BoxCreateFailed, BoxLost
-from executor_service.link.socket_stream import SocketStream
-from executor_service.records import Isolation
+from executor_service.link.byte_streams import SocketStream
+from executor_service.records.sandboxes import Isolation
 from executor_service.supervisor.frames import REMEMBERED
-from executor_service.supervisor_zipapp import build_zipapp
 
 NAME = "plain"
 

@@ -6,9 +6,9 @@ from itertools import count
 from typing import Self
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, PlatformError, Unreachable
-from gateway_service.limits import Rate
 from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Source
 from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.rate_limits import Rate
 
 
 class MemoryPlatform:

@@ -9,11 +9,11 @@ import grpc
 import grpc.aio
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from services.addresses import UnixAddress
-from services.auth import Authenticator, Gate, Identity, allow
-from services.channels import Channels
-from services.in_process import InProcessServer
-from services.interceptors import CallPipeline
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Authenticator, Gate, Identity, allow
+from services.rpc.channels import Channels
+from services.rpc.in_process import InProcessServer
+from services.rpc.interceptors import CallPipeline
 from tests.fakes.component import watched
 
 TOKEN = "secret"

@@ -9,7 +9,7 @@ from typing import Any, cast
 import helm_python
 import yaml
 
-from tests.markdown import ROOT
+from tests.support.markdown import ROOT
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.checkov import check_failures, checked
 from tests.helm.charts import SETS, WORKLOADS, containers_of, pod_template, rendered_set
+from tests.support.checkov import check_failures, checked
 
 EXCEPTIONS = (
     ("CKV_K8S_15", r".*", "tags are versions, and digests count before them: no need to ask"),

@@ -13,19 +13,19 @@ from agent_service.servicer.policy import POLICY as AGENT
 from executor_service.backends.kubernetes.pod import selected_labels
 from executor_service.backends.kubernetes.probe import RIGHTS, holes
 from executor_service.config import ExecutorConfig
-from executor_service.servicer.services import POLICY as EXECUTOR
+from executor_service.servicer.policy import POLICY as EXECUTOR
 from gateway_service.app import POLICY as GATEWAY
 from gateway_service.config import GatewayConfig
 from scheduler_service.servicer.jobs import POLICY as SCHEDULER
-from services import deadlines
-from services.addresses import TcpAddress, parse_address
-from services.auth import Identity
-from services.cli import cluster_checks
+from services.cli.admin import cluster_checks
 from services.cli.main import parser_of
 from services.cli.startup import catalog
-from services.config import Settings, load_settings
-from services.config_catalog import check_settings
-from services.config_models import ServiceConfig
+from services.config.catalog import check_settings
+from services.config.settings import Settings, load_settings
+from services.rpc import deadlines
+from services.rpc.addresses import TcpAddress, parse_address
+from services.rpc.auth import Identity
+from services.runtime.config import ServiceConfig
 from tests.helm.charts import (
     CALLS,
     NAMESPACE,
@@ -40,8 +40,8 @@ from tests.helm.charts import (
 )
 from tests.helm.network import selects
 from tests.helm.test_network import CALLERS
-from tests.kubernetes_cluster import documented
-from tests.markdown import ROOT, page
+from tests.support.kubernetes_cluster import documented
+from tests.support.markdown import ROOT, page
 
 POLICIES = {"agent": AGENT, "executor": EXECUTOR, "gateway": GATEWAY, "scheduler": SCHEDULER}
 SECRETS = {
@@ -270,7 +270,7 @@ def test_the_executor_takes_the_namespace_for_closed() -> None:
 
 
 def test_migrations_are_those_of_every_service_with_tables() -> None:
-    schemas = import_module("services.cli.database").SCHEMAS
+    schemas = import_module("services.cli.admin.database").SCHEMAS
     job = rendered_set("minimal").one("Job", "hermes-migrations")
     upgraded = [each["args"] for each in containers_of(pod_template(job))]
     assert sorted(args[2] for args in upgraded) == sorted(schemas)

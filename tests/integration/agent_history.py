@@ -8,14 +8,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.models.base import encoded
-from agent_service.search.query import searchable, terms
-from agent_service.storage import migrations, search_index
+from agent_service.records.model import encoded
+from agent_service.records.search_query import searchable, terms
+from agent_service.records.usage import Usage
+from agent_service.storage import migrations
 from agent_service.storage.schema import message, session
-from agent_service.storage.search_index import Entry
-from agent_service.usage import Usage
+from agent_service.storage.search import index
+from agent_service.storage.search.index import Entry
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 
 BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -65,7 +66,7 @@ def store(
     if rows:
         conn.execute(sa.insert(message), rows)
     if is_indexed:
-        search_index.add(conn, profile, session_id, entries)
+        index.add(conn, profile, session_id, entries)
 
 
 def _session(session_id: str, profile: str, count: int, begun: datetime) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
-from services.channels import Channels
 from services.cli.connection import connected
-from services.config import load_settings
+from services.config.settings import load_settings
 from services.ids import new_id
-from services.streams import open_stream
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
 
 
 class AgentClient:

@@ -14,15 +14,15 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from agent_service.app import build
-from services.addresses import Address, UnixAddress
-from services.auth import Identity, Tokens
-from services.channels import Channels
-from services.config import load_settings
-from services.metrics import Exposition, Meter
-from services.metrics_server import serve_metrics
-from services.server import Listen, serve
-from tests.forks import Forked, Program
+from services.config.settings import load_settings
+from services.rpc.addresses import Address, UnixAddress
+from services.rpc.auth import Identity, Tokens
+from services.rpc.channels import Channels
+from services.runtime.metrics_server import serve_metrics
+from services.runtime.server import Listen, serve
+from services.telemetry.metrics import Exposition, Meter
 from tests.integration.agent_parts import AgentClient
+from tests.support.forks import Forked, Program
 
 
 class Site(Struct, frozen=True):

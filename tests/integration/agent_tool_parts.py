@@ -11,18 +11,16 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_service.calls import PendingCall
 from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
-from agent_service.contexts import ToolContexts
-from agent_service.delegation import Delegation
-from agent_service.facts import ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ToolCall
-from agent_service.requests import TurnRequest, Unattended
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.records.calls import PendingCall
+from agent_service.records.commands import ToolReturned
+from agent_service.records.model import ToolCall
+from agent_service.records.requests import TurnRequest, Unattended
+from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.shelf import SkillShelves
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata
@@ -31,15 +29,17 @@ from agent_service.tools.base import Tool
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
-from services.addresses import Address
-from services.auth import Identity, Tokens
-from services.channels import Channels
+from agent_service.turns.delegation import Delegation
+from agent_service.turns.tool_context_factory import ToolContexts
 from services.clock import SystemClock
 from services.database import Database
+from services.database.leases import new_owner
 from services.ids import new_id
-from services.leases import new_owner
-from tests.executors import end_boxes, executor_settings, serving
-from tests.reach import out_of_reach
+from services.rpc.addresses import Address
+from services.rpc.auth import Identity, Tokens
+from services.rpc.channels import Channels
+from tests.support.executors import end_boxes, executor_settings, serving
+from tests.support.reach import out_of_reach
 
 LEASE_S = 300
 AWAY_S = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.storage.schema import metadata
-from services.config import Settings
+from services.config.settings import Settings
 from services.database import Database
 from tests.integration.scheduler_parts import (
     NOON,

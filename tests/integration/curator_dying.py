@@ -7,9 +7,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_service.curation.curation import Order
-from tests.curation import curation, plan
-from tests.dying import Steps
+from agent_service.profiles.curation.curation import Order
+from tests.support.curation import curation, plan
+from tests.support.dying import Steps
 
 ORDER = Order(
     "killed",

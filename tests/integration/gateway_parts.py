@@ -16,15 +16,15 @@ from gateway_service import app as gateway_app
 from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from scheduler_service import app as scheduler_app
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
 from services.cli.chat.dialogue import Dialogue
-from services.component import Component
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.server import Listen, Server
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
+from services.runtime.component import Component
+from services.runtime.server import Listen, Server
+from services.telemetry.metrics import Meter
 
 SERVICES: tuple[str, ...] = ("agent", "gateway")
 WITH_JOBS: tuple[str, ...] = (*SERVICES, "scheduler")

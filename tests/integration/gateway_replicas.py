@@ -7,27 +7,27 @@ from dataclasses import dataclass
 import grpc.aio
 from prometheus_client import CollectorRegistry
 
-from gateway_service.accounts import Held, lease_table
-from gateway_service.answers import Answers
-from gateway_service.authorization import Access
+from gateway_service.accounts.runner import Ownership, Runner, Watch, Work
+from gateway_service.chats.access import Access
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import Tools
 from gateway_service.commands.registry import COMMANDS
 from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
-from gateway_service.inbox import Inbox
-from gateway_service.limits import Limiter
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.outbox import Sender
+from gateway_service.outbox.worker import Sender
 from gateway_service.platforms.base import Platform
-from gateway_service.router import Router
-from gateway_service.runner import Ownership, Runner, Watch, Work
-from gateway_service.turns import Turns
+from gateway_service.platforms.rate_limits import Limiter
+from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.turns.inbox import Inbox
+from gateway_service.turns.presenter import Answers
+from gateway_service.turns.router import Router
+from gateway_service.turns.turns import Turns
 from services.clock import Clock, SystemClock
 from services.database import Database
-from services.leases import LeaseKeeper, new_owner
+from services.database.leases import LeaseKeeper, new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.telemetry.metrics import Meter
 from tests.fakes.turns import FakeTurns, served_turns
 
 LONG_S, SHORT_S = 30.0, 3.0

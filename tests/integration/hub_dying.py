@@ -4,10 +4,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.hub.outcomes import Terms
-from tests.dying import Steps
-from tests.hubs import hub, made
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.hub.outcomes import Terms
+from tests.support.dying import Steps
+from tests.support.hubs import hub, made
 
 
 def main() -> None:

@@ -22,16 +22,16 @@ from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage.claims import CHANNEL, Holder, run_leases
-from services.auth import Identity
-from services.channels import Channels
 from services.clock import Clock, SystemClock
 from services.database import Database
+from services.database.leases import new_owner
 from services.ids import new_id
-from services.leases import new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.redact import Redactor
-from services.tls import TlsFiles, server_credentials
+from services.redaction.redactor import Redactor
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.rpc.tls import TlsFiles, server_credentials
+from services.telemetry.metrics import Meter
 from tests.fakes.catalog import FakeBudgets, FakeCatalog
 from tests.fakes.deliveries import FakeDeliveries
 from tests.fakes.turns import FakeTurns

@@ -16,15 +16,15 @@ from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_pb2, job_pb2_grpc
 from hermes.scheduler.v1.job_options_pb2 import JobOptions
 from scheduler_service.app import build
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.errors import Reason, details_of
 from services.ids import new_id
 from services.lifecycle import Shutdown, Workers
-from services.metrics import Meter
-from services.server import Listen, serve
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
+from services.runtime.server import Listen, serve
+from services.telemetry.metrics import Meter
 from tests.integration.scheduler_parts import Wire
 
 CHAT = origin_pb2.Origin(platform="telegram", chat_id="42", trust=origin_pb2.TRUST_OWNER)

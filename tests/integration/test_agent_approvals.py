@@ -25,7 +25,7 @@ from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
 from services.errors import Reason, reason_of
 from services.ids import new_id
-from services.streams import open_stream
+from services.rpc.streams import open_stream
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent_service.continuing import GO_ON, MAX_CONTINUATIONS
-from agent_service.live_turn import STOP_AT
+from agent_service.records.turn_state import STOP_AT
 from agent_service.tools.advice import WARN_AT
+from agent_service.turns.continuation import GO_ON, MAX_CONTINUATIONS
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.common.v1.error_pb2 import ErrorReason

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.agent.v1 import turn_pb2
-from services.redact import MASK
+from services.redaction.redactor import MASK
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent, answer
 

@@ -9,15 +9,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from agent_service.events import Outcome, TurnFinished
-from agent_service.facts import ModelAnswered, ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ModelMessage, ToolCall
-from agent_service.requests import TurnRequest, Unattended
+from agent_service.records.commands import ModelAnswered, ToolReturned
+from agent_service.records.events import Outcome, TurnFinished
+from agent_service.records.model import ModelMessage, ToolCall
+from agent_service.records.requests import TurnRequest, Unattended
+from agent_service.records.transition import Transition
+from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import claims, journal, turns
 from agent_service.storage.schema import message, metadata, session
-from agent_service.transition import Transition
-from services.leases import new_owner
+from services.database.leases import new_owner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TTL_S = 0.05

@@ -12,7 +12,7 @@ from hermes.agent.v1.turn_event_pb2 import ClarificationRequested
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import TRUST_SERVICE, Origin
 from services.errors import Reason, reason_of
-from services.streams import open_stream
+from services.rpc.streams import open_stream
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
 from tests.integration.test_agent_web import answers, call

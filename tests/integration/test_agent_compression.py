@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from agent_service.context.summary import INSTRUCTION, LABEL
-from agent_service.models.base import encoded
+from agent_service.prompt.compression.summary import INSTRUCTION, LABEL
+from agent_service.records.model import encoded
 from agent_service.storage import schema
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.agent.v1.turn_pb2 import TURN_KIND_COMPRESS

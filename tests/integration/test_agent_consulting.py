@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.models.fallback import USUAL, Route
-from agent_service.sandbox import PathRefused
+from agent_service.records.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from hermes.agent.v1 import usage_pb2
@@ -18,7 +18,7 @@ from tests.fakes.model import answers, fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_web import call, home, told
-from tests.reach import out_of_reach
+from tests.support.reach import out_of_reach
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -13,10 +13,10 @@ from hermes.agent.v1.turn_pb2 import StartTurnRequest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.channels import Channels
 from services.cli.chat.dialogue import Dialogue
 from services.cli.connection import connected
-from services.config import load_settings
+from services.config.settings import load_settings
+from services.rpc.channels import Channels
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.gateway_parts import news_reader

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_service.calls import StepState
 from agent_service.clients.jobs import SchedulerJobs
+from agent_service.records.calls import StepState
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.cronjob import Cronjob
 from agent_service.tools.taint import Screen
-from services.addresses import UnixAddress
-from services.auth import new_tokens
-from services.channels import Channels
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import new_tokens
+from services.rpc.channels import Channels
 from tests.fakes.model import fake_model
 from tests.integration.agent_tool_parts import Tools, open_tools
 from tests.integration.test_agent_cronjob import everything, jobs_of

@@ -15,7 +15,7 @@ from hermes.common.v1.origin_pb2 import Origin
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_takeover import Stage, staged
-from tests.skills import document
+from tests.support.skills import document
 
 TELL = {"text": "{tool_result}"}
 HANGS = {"text": "working", "hang_after": 0}

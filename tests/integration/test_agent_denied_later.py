@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_service.prompt.review import review_turn_id
+from agent_service.records.reviews import review_turn_id
 from hermes.agent.v1 import turn_pb2
 from services.ids import new_id
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent
-from tests.skills import put_skill
+from tests.support.skills import put_skill
 
 NO_MEMORY = ("memory show", "cron add")
 KEEP = {"target": "memory", "action": "add", "content": "Likes tea"}

@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from agent_service.clients.executors import Executors
 from agent_service.storage.schema import turn
 from hermes.executor.v1 import sandbox_pb2
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason, reason_of
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, serving, until
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
 from tests.integration.agent_tool_parts import AWAY_S, Tools, open_tools
-from tests.ssh_server import SshServer, ssh_server
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings, serving, until
+from tests.support.ssh_server import SshServer, ssh_server
 
 MOVED_WITHIN_S = 10.0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from agent_service.requests import Switched
+from agent_service.records.requests import Switched
 from agent_service.storage.schema import turn as turn_table
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.turn_event_pb2 import TurnEvent

@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 
 from agent_service.tools.texts import shown_name
-from tests.executors import end_boxes, executor_settings, serving
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.support.executors import end_boxes, executor_settings, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from agent_service.live_turn import STOP_AT
-from agent_service.sandbox import Opening
+from agent_service.records.sandbox import Opening
+from agent_service.records.turn_state import STOP_AT
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
-from services.config import Settings
+from services.config.settings import Settings
 from services.ids import new_id
-from tests.executors import Process, end_boxes, executor_settings
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, answer, kinds
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.agent_tool_parts import open_tools
 from tests.integration.test_agent_web import answers, call
+from tests.support.executors import Process, end_boxes, executor_settings
 
 NETWORK = "executor: {network: {mode: open}}\n"
 NOTE = call("memory", target="memory", action="add", content="Otters swim.")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent_service.checks import checks
-from agent_service.logins import log_in
+from agent_service.assembly.checks import checks
+from agent_service.assembly.logins import log_in
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
-from services.checks import Verdict
-from services.config import load_settings
-from services.logins import LoggedIn
+from services.config.settings import load_settings
+from services.runtime.checks import Verdict
+from services.runtime.logins import LoggedIn
 from tests.fakes.clock import HastyClock
 from tests.fakes.logins import ACCOUNT, FakeLogins, fake_logins
 from tests.fakes.model import FakeModel, answers, fake_model

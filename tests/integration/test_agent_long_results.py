@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 import pytest
 import pytest_asyncio
 
-from agent_service.facts import ToolReturned
-from agent_service.sandbox import Files, SandboxUnavailable
+from agent_service.records.commands import ToolReturned
+from agent_service.records.sandbox import Files, SandboxUnavailable
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.oversize import (
     FOLDER,
@@ -17,8 +17,8 @@ from agent_service.tools.oversize import (
     TURN_CHARS,
     ResultRoom,
 )
-from tests.executors import end_boxes, executor_settings, serving
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.support.executors import end_boxes, executor_settings, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

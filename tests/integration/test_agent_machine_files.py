@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from services.config import Settings
-from tests.executors import end_boxes, executor_settings, serving
+from services.config.settings import Settings
 from tests.integration.agent_tool_parts import open_tools
-from tests.ssh_server import ssh_server
+from tests.support.executors import end_boxes, executor_settings, serving
+from tests.support.ssh_server import ssh_server
 
 LINKS = "mkdir -p real/inner && ln -s real linked && ln -s /dev/sdz9 disk && ln -s ../.. up"
 

@@ -9,9 +9,9 @@ from hermes.agent.v1 import memory_pb2
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.errors import Reason
-from tests.executors import refused
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import agent, answer
+from tests.support.executors import refused
 
 
 def _remember(**arguments: Any) -> dict[str, Any]:

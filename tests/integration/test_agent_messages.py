@@ -11,8 +11,8 @@ from hermes.agent.v1 import approval_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE
 from hermes.common.v1.origin_pb2 import Origin
-from services.addresses import UnixAddress
-from services.auth import Identity
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity
 from tests.fakes.model import fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer

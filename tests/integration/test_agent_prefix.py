@@ -14,7 +14,7 @@ from typing import Any
 from tests.fakes.model import FakeModel
 from tests.integration.agent_parts import AgentClient, answer
 from tests.integration.test_agent_takeover import Stage, staged
-from tests.skills import document
+from tests.support.skills import document
 
 TURNS = 10
 WELL = {"text": "well — ½ “done” \u2028 ]}"}

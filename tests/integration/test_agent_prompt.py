@@ -11,25 +11,25 @@ from agent_service.clients.executors import Executors
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
 from agent_service.config.tools import SandboxPolicy
-from agent_service.drafts import Instructions, Places, SessionDrafts
-from agent_service.memory.entries import Limits, Target
-from agent_service.memory.store import MemoryStore
-from agent_service.prompt.context_files import ContextFiles
+from agent_service.profiles.memory.entries import Limits, Target
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
-from agent_service.requests import TurnRequest
+from agent_service.records.requests import TurnRequest
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.shelf import SkillShelves
 from agent_service.storage.profiles import FileProfiles
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
+from agent_service.tools.context_files import ContextFiles
+from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
 from services.clock import SystemClock
 from services.database import Database
-from services.home import HomePaths
-from services.redact import Redactor
-from tests.executors import Process, executor_settings, serving
+from services.home.paths import HomePaths
+from services.redaction.redactor import Redactor
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
 from tests.fakes.clock import ManualClock
+from tests.support.executors import Process, executor_settings, serving
 
 _SCANNER = ThreatScanner()
 _NOTES = ContextFiles(_SCANNER, 20_000)

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from agent_service.budget import Account, Amount, Policy, Scope, Standing
-from agent_service.requests import TurnRequest
+from agent_service.records.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.records.requests import TurnRequest
 from agent_service.storage import budgets, claims, turns
 from agent_service.storage.budgets import Holder
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import budget_reservation, metadata, turn
 from services.database import Database
-from services.leases import Fenced, Lease, new_owner
+from services.database.leases import Fenced, Lease, new_owner
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DAY = "2026-11-23"

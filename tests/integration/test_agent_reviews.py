@@ -16,12 +16,12 @@ from agent_service.storage.schema import review
 from hermes.agent.v1 import session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.errors import Reason, reason_of
-from tests.executors import until
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_prefix import request_parts
 from tests.integration.test_agent_takeover import Stage, staged
-from tests.skills import document, put, put_skill, run
+from tests.support.executors import until
+from tests.support.skills import document, put, put_skill, run
 
 PROMPT = "look back at the conversation above"
 NOTHING = {"text": "There is nothing to keep."}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_service.prompt.review import review_turn_id
+from agent_service.records.reviews import review_turn_id
 from hermes.agent.v1 import usage_pb2 as pb
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import fake_telegram

@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_service.context.summary import LABEL
-from agent_service.prompt.review import review_turn_id
+from agent_service.prompt.compression.summary import LABEL
+from agent_service.records.reviews import review_turn_id
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
 from tests.integration.test_agent_fallback import HI, chain_to

@@ -9,12 +9,12 @@ from typing import TypeVar
 import pytest
 
 from executor_service.journal import Journal
-from services.addresses import UnixAddress
-from services.auth import new_tokens
-from services.config import Settings
-from tests.executors import Process, end_boxes, executor_settings
+from services.config.settings import Settings
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import new_tokens
 from tests.fakes.executor import forgetful_executor
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.support.executors import Process, end_boxes, executor_settings
 
 _T = TypeVar("_T")
 

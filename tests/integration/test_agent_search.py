@@ -11,16 +11,16 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import ProgrammingError
 
-from agent_service.search.query import Query, parse, terms
-from agent_service.storage import search, search_index
+from agent_service.records.search_query import Query, parse, terms
 from agent_service.storage.schema import message
-from agent_service.storage.search import Hit, SearchQuery
-from agent_service.storage.search_index import SearchUpkeep, message_text, sort_in
+from agent_service.storage.search import index, queries
+from agent_service.storage.search.index import SearchUpkeep, message_text, sort_in
+from agent_service.storage.search.queries import Hit, SearchQuery
 from services.database import Database
 from services.errors import InvalidArgument
-from tests.executors import until
 from tests.fakes.clock import HastyClock
 from tests.integration.agent_history import BEGUN, history, said, store
+from tests.support.executors import until
 
 Place = tuple[str, int]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ async def found(
 ) -> list[Place]:
     """Where the newest matches are."""
     wanted = SearchQuery(profile, parse(text), **how)  # type: ignore[arg-type]
-    return places(await database.read(lambda conn: search.newest(conn, wanted, 10)))
+    return places(await database.read(lambda conn: queries.newest(conn, wanted, 10)))
 
 
 async def test_the_newest_come_first(filled: Database) -> None:
@@ -97,7 +97,7 @@ async def test_a_profile_finds_only_its_own(filled: Database) -> None:
 
 
 async def test_no_text_stands_before_the_hits_of_another_profile(filled: Database) -> None:
-    mark = search_index.token("P", "default")
+    mark = index.token("P", "default")
 
     def forge(conn: Connection, written: str) -> None:
         said_so = [said("user", f"docker {written}") for _ in range(30)]
@@ -128,14 +128,14 @@ async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
 
 async def test_a_page_goes_on_where_the_last_one_ended(filled: Database) -> None:
     wanted = SearchQuery("default", parse("docker"))
-    first = await filled.read(lambda conn: search.newest(conn, wanted, 3))
+    first = await filled.read(lambda conn: queries.newest(conn, wanted, 3))
     assert len(first) == 3
     assert await found(filled, "docker", before=first[-1].id) == [("old", 1)]
 
 
 async def test_the_best_come_first_where_that_is_wanted(filled: Database) -> None:
     wanted = SearchQuery("default", parse("docker"))
-    ranked = await filled.read(lambda conn: search.most_relevant(conn, wanted, 10))
+    ranked = await filled.read(lambda conn: queries.most_relevant(conn, wanted, 10))
     assert places(ranked)[0] == ("new", 1)
     assert sorted(places(ranked)) == [("new", 1), ("new", 2), ("old", 1), ("old", 2)]
 
@@ -156,7 +156,7 @@ async def test_no_text_is_an_error_of_the_database(filled: Database) -> None:
 
 async def test_what_is_removed_is_not_found_again(filled: Database) -> None:
     def remove(conn: Connection) -> None:
-        search_index.remove(conn, "old", after=1)
+        index.remove(conn, "old", after=1)
         gone = (message.c.session_id == "old") & (message.c.sequence > 1)
         conn.execute(sa.delete(message).where(gone))
 
@@ -208,7 +208,7 @@ async def test_in_slices_of_time_is_found_what_a_look_at_each_message_finds(
             for how in ({}, {"role": "user"}, {"since": since}, {"since": since, "until": until}):
                 wanted = SearchQuery("default", parse(text), **how)  # type: ignore[arg-type]
                 hits = await database.read(
-                    lambda conn, wanted=wanted, most=most: search.newest(conn, wanted, most)
+                    lambda conn, wanted=wanted, most=most: queries.newest(conn, wanted, most)
                 )
                 assert (
                     places(hits)
@@ -222,7 +222,7 @@ async def test_in_slices_of_time_is_found_what_a_look_at_each_message_finds(
                     ][:most]
                 )
                 ranked = await database.read(
-                    lambda conn, wanted=wanted: search.most_relevant(conn, wanted, 300)
+                    lambda conn, wanted=wanted: queries.most_relevant(conn, wanted, 300)
                 )
                 assert len(hits) == min(most, len(ranked))
 
@@ -231,7 +231,7 @@ async def test_copies_are_found_in_their_session_only(database_url: str) -> None
     def fill(conn: Connection) -> None:
         store(conn, "trunk", [said("user", "planted")])
         store(conn, "branch", [said("user", "planted")], is_indexed=False)
-        search_index.index_session(conn, "branch", is_copy=True)
+        index.index_session(conn, "branch", is_copy=True)
 
     async with history(database_url) as database:
         await database.write(fill)

@@ -8,18 +8,20 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.context.compaction import Compaction
-from agent_service.requests import NOTICE, TurnRequest
-from agent_service.search.query import parse
-from agent_service.storage import search, sessions, undoing
+from agent_service.records.compaction import Compaction
+from agent_service.records.requests import NOTICE, TurnRequest
+from agent_service.records.search_query import parse
+from agent_service.records.usage import Usage
 from agent_service.storage import session_changes as changes
+from agent_service.storage import sessions
+from agent_service.storage import undo as undoing
 from agent_service.storage.activity import activity
 from agent_service.storage.schema import metadata, sandbox_binding, session, turn, undone_message
-from agent_service.storage.search import SearchQuery
-from agent_service.storage.search_index import message_text
+from agent_service.storage.search import queries
+from agent_service.storage.search.index import message_text
+from agent_service.storage.search.queries import SearchQuery
 from agent_service.storage.session_changes import Branch, Unused
-from agent_service.storage.undoing import Undone
-from agent_service.usage import Usage
+from agent_service.storage.undo import Undone
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
 from services.ids import new_id
@@ -78,7 +80,7 @@ async def texts(database: Database, session_id: str) -> list[str]:
 async def where(database: Database, word: str, session_id: str = "") -> list[tuple[str, int]]:
     """Where a word is found."""
     wanted = SearchQuery("default", parse(word), session_id=session_id)
-    hits = await database.read(lambda conn: search.newest(conn, wanted, 10))
+    hits = await database.read(lambda conn: queries.newest(conn, wanted, 10))
     return [(hit.session_id, hit.sequence) for hit in hits]
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from hermes.agent.v1 import session_change_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
-from services.cli import sessions
 from services.cli.command import Context, Function
 from services.cli.main import parser_of
-from services.streams import open_stream
+from services.cli.sessions import command
+from services.rpc.streams import open_stream
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 
@@ -36,7 +36,7 @@ def stub(client: AgentClient) -> SessionServiceStub:
 async def run(client: AgentClient, *arguments: str) -> int:
     """What `hermes sessions` does with these arguments; returns its exit status."""
     parsed = await asyncio.to_thread(lambda: parser_of("sessions").parse_args(arguments))
-    (action,) = (one for one in sessions.COMMAND.actions if one.name == arguments[0])
+    (action,) = (one for one in command.COMMAND.actions if one.name == arguments[0])
     function = cast("Function", action.function)
     return await function(Context(parsed, client.channels)) or 0
 

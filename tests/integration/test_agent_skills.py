@@ -12,10 +12,10 @@ from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.errors import Reason, reason_of
-from tests.curation import tree
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
-from tests.skills import document, put, put_skill, run, usage
+from tests.support.curation import tree
+from tests.support.skills import document, put, put_skill, run, usage
 
 TELL = {"text": "{tool_result}"}
 

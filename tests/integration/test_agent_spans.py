@@ -8,8 +8,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.trace import StatusCode
 
 from hermes.agent.v1 import turn_pb2
-from services.redact import Redactor
-from services.tracing import CANCELLED, ERROR, Tracing, traced_by
+from services.redaction.redactor import Redactor
+from services.telemetry.tracing import CANCELLED, ERROR, Tracing, traced_by
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent
 

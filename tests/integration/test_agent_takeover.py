@@ -16,10 +16,10 @@ from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.database import Database
 from tests.e2e.processes import with_marker
-from tests.executors import Process, end_boxes, executor_settings, until
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, answer, kinds, sequences
 from tests.integration.agent_processes import AgentProcess, Site
+from tests.support.executors import Process, end_boxes, executor_settings, until
 
 TELL = {"text": "{tool_result}"}
 UNCERTAIN = "not known whether this call took effect"

@@ -7,9 +7,9 @@ from typing import Any
 from hermes.agent.v1 import session_pb2, usage_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from tests.executors import until
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
+from tests.support.executors import until
 
 NAMING = "Name this conversation"
 CONFIG = "auxiliary: {title: {model: namer}}\n"

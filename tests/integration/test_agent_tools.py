@@ -11,8 +11,8 @@ import pytest_asyncio
 from fpdf import FPDF
 from msgspec.structs import replace
 
-from agent_service.models.base import ToolCall
-from agent_service.sandbox import NOWHERE
+from agent_service.records.model import ToolCall
+from agent_service.records.sandbox import NOWHERE
 from services.ids import new_id
 from tests.integration.agent_tool_parts import Tools, tools_over
 

@@ -7,16 +7,16 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from agent_service.budget import Amount, Policy, Scope
-from agent_service.events import CLARIFY
-from agent_service.metrics import Gauges
-from agent_service.requests import SUBAGENT, TurnRequest
+from agent_service.records.budget import Amount, Policy, Scope
+from agent_service.records.events import CLARIFY
+from agent_service.records.requests import SUBAGENT, TurnRequest
 from agent_service.storage import budgets, turns
 from agent_service.storage.activity import Waiting, waiting
 from agent_service.storage.budgets import used_ratios
 from agent_service.storage.schema import approval, metadata, model_usage, session, turn
+from agent_service.turns.metrics import Gauges
 from services.database import Database
-from services.metrics import Meter
+from services.telemetry.metrics import Meter
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DAY, BEFORE = "2026-11-23", "2026-11-22"

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from agent_service.notices import turn_id_of
 from agent_service.storage.schema import watched_command
+from agent_service.turns.background_notifier import turn_id_of
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.session_change_pb2 import DeleteSessionRequest
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.common.v1.origin_pb2 import Origin
-from tests.executors import end_boxes, until
 from tests.fakes.deliveries import FakeDeliveries
 from tests.integration.agent_parts import answer, kinds
 from tests.integration.scheduler_parts import fake_services
 from tests.integration.test_agent_takeover import Stage, staged
+from tests.support.executors import end_boxes, until
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent_service.skills.bundling import BundledSkills, Package
-from agent_service.skills.files import HomeSkillFiles
-from tests.bundled import FOLDERS, runnable
+from agent_service.profiles.skills.bundled_skills import BundledSkills, Package
+from agent_service.profiles.skills.files import HomeSkillFiles
 from tests.integration.agent_tool_parts import Tools, tools_over
+from tests.support.bundled import FOLDERS, runnable
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -15,15 +15,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc, file_pb2, file_pb2_grpc
-from services.auth import Authenticator, Gate, Identity
-from services.channels import Channels
 from services.errors import Reason, details_of, reason_of
-from services.in_process import InProcessChannel, InProcessServer
-from services.interceptors import CallPipeline
-from services.logs import bind
-from services.streams import open_stream
-from tests.executors import until
+from services.rpc.auth import Authenticator, Gate, Identity
+from services.rpc.channels import Channels
+from services.rpc.in_process import InProcessChannel, InProcessServer
+from services.rpc.interceptors import CallPipeline
+from services.rpc.streams import open_stream
+from services.telemetry.logs import bind
 from tests.fakes.component import Running, Sample, running, turns
+from tests.support.executors import until
 
 TOKEN = (("authorization", "Bearer secret"),)
 TRANSPORTS = pytest.mark.parametrize("transport", ["socket", "in process"])

@@ -12,13 +12,13 @@ import grpc.aio
 import pytest
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from services.addresses import UnixAddress
-from services.auth import Identity
-from services.channels import Channels
 from services.errors import FailedPrecondition, Reason, ServiceUnavailable, reason_of
 from services.lifecycle import all_of
-from services.logs import bind
-from services.streams import resume
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.rpc.streams import resume
+from services.telemetry.logs import bind
 from tests.fakes.component import Counter, running, turns
 from tests.fakes.statuses import TOKEN, scripted, scripted_beside
 

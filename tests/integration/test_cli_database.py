@@ -9,7 +9,7 @@ import pytest
 
 from agent_service.storage import migrations as of_the_agent
 from scheduler_service.storage import migrations as of_the_scheduler
-from services.cli.database import SCHEMAS
+from services.cli.admin.database import SCHEMAS
 
 
 def upgrade(home: Path, *arguments: str, url: str = "") -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ import yaml
 from dotenv import dotenv_values
 
 from tests.architecture.source import ROOT
-from tests.requirements import require
+from tests.support.requirements import require
 
 MODEL_KEY = "OPENROUTER_API_KEY"
 TOKEN = "TELEGRAM_BOT_TOKEN"

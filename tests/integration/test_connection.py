@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from services.cli.connection import connected, is_running
-from services.config import Settings, load_settings
-from tests.executors import until
+from services.config.settings import Settings, load_settings
+from tests.support.executors import until
 
 
 async def settings_of(home: Path) -> Settings:

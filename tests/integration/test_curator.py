@@ -19,13 +19,13 @@ from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1 import curator_pb2, job_options_pb2, job_pb2
 from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
-from services.channels import Channels
 from services.cli.connection import connected
-from services.config import load_settings
+from services.config.settings import load_settings
 from services.ids import new_id
-from services.streams import open_stream
-from tests.curation import PROTECTED, fill, plan, skills_of
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
 from tests.fakes.model import FakeModel, fake_model
+from tests.support.curation import PROTECTED, fill, plan, skills_of
 
 HISTORY = plan("git-log -> git-history", "git-rebase -> git-history")
 

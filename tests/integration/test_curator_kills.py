@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.curation.reports import Report
-from tests.curation import curation, fill, tree
-from tests.dying import dies
+from agent_service.profiles.curation.reports import Report
 from tests.integration import curator_dying
 from tests.integration.curator_dying import ORDER
+from tests.support.curation import curation, fill, tree
+from tests.support.dying import dies
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}")
 

@@ -30,6 +30,7 @@ from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
+from services.database.leases import new_owner
 from services.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -38,11 +39,10 @@ from services.errors import (
     StaleEpoch,
 )
 from services.ids import new_id
-from services.leases import new_owner
 from services.lifecycle import Workers
-from services.metrics import Meter
-from tests.executors import until
+from services.telemetry.metrics import Meter
 from tests.integration.test_scheduler_storage import job_of
+from tests.support.executors import until
 
 ON, OFF = CuratorConfig(), CuratorConfig(enabled=False)
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from services.clock import SystemClock
 from services.database import Database
-from services.leases import Fenced, Lease, LeaseTable, Owner, new_owner
+from services.database.leases import Fenced, Lease, LeaseTable, Owner, new_owner
 from tests.sample.leases import LEASES, NEW, ONE, OTHER, metadata, work
 
 QUICK = LeaseTable(work, ttl_s=0.6)

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from services.database import Database, DatabaseMismatch
-from services.migrations import prepare, upgrade
-from tests.migrations import assert_migrations_match, schema
-from tests.postgres import PostgresServer
+from services.database.migrations import prepare, upgrade
 from tests.sample import migrations
 from tests.sample.schema import folder, note
+from tests.support.migrations import assert_migrations_match, schema
+from tests.support.postgres import PostgresServer
 
 _FRESH = """
 import asyncio, sys

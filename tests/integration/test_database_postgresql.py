@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 import pytest
 import sqlalchemy as sa
 
-from services.addresses import TcpAddress
 from services.database import Database, DatabaseReadOnly, DatabaseUnavailable
-from tests.executors import until
-from tests.links import Fault, link_to
-from tests.ports import free_port
-from tests.postgres import PostgresServer, postgres_server
+from services.rpc.addresses import TcpAddress
+from tests.support.executors import until
+from tests.support.links import Fault, link_to
+from tests.support.ports import free_port
+from tests.support.postgres import PostgresServer, postgres_server
 
 metadata = sa.MetaData()
 counter = sa.Table(

@@ -22,8 +22,8 @@ from services.database import (
 )
 from services.database.sqlite import SqliteStore
 from services.errors import HermesError
-from tests.disks import filled, small_disk
 from tests.fakes.clock import ManualClock
+from tests.support.disks import filled, small_disk
 
 metadata = sa.MetaData()
 note = sa.Table("note", metadata, sa.Column("text", sa.Text))

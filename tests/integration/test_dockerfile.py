@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkov import check_failures, checked
-from tests.images import REPOSITORY
-from tests.requirements import require
+from tests.support.checkov import check_failures, checked
+from tests.support.images import REPOSITORY
+from tests.support.requirements import require
 
 EXCEPTIONS = (
     ("CKV_DOCKER_7", "Dockerfile/.*", "the tags of the bases are in the values of their arguments"),

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from executor_service.egress.gate import Deadlines
-from executor_service.egress.metrics import EgressMetrics
-from executor_service.egress.network import Networks
-from executor_service.egress.policy import NetworkMode, NetworkPolicy, Rule
-from executor_service.egress.secrets import Secret
+from executor_service.network.gate import Deadlines
+from executor_service.network.metrics import EgressMetrics
+from executor_service.network.network import Networks
+from executor_service.network.secrets import Secret
+from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.supervisor import frames
 from services.lifecycle import Workers
-from services.metrics import Meter
-from tests.executors import until
+from services.telemetry.metrics import Meter
+from tests.support.executors import until
+from tests.support.world import FRIENDLY, World, connect, open_world
 from tests.unit.executor.test_link import Supervisor, pair
-from tests.world import FRIENDLY, World, connect, open_world
 
 
 @asynccontextmanager

@@ -12,11 +12,11 @@ import pytest_asyncio
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.auth import Identity
 from services.errors import Reason, reason_of
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
+from services.rpc.auth import Identity
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,17 +5,17 @@ import sys
 from pathlib import Path
 
 from executor_service.backends import AUTOMATIC, BACKENDS
-from executor_service.checks import WAYS, checks
-from services.checks import Check, Verdict
-from services.config import Settings
-from tests.executors import executor_settings
+from executor_service.servicer.checks import WAYS, checks
+from services.config.settings import Settings
+from services.runtime.checks import Check, Verdict
 from tests.fakes.modal.service import modal_service
-from tests.ports import free_port
-from tests.requirements import require
+from tests.support.executors import executor_settings
+from tests.support.ports import free_port
+from tests.support.requirements import require
 
 OFF_COSTS_NOTHING = """
 import asyncio, sys
-from executor_service.checks import checks
+from executor_service.servicer.checks import checks
 from services.config import load_settings
 settings = load_settings({}, {"HERMES_HOME": sys.argv[1], "HOME": sys.argv[1]})
 asyncio.run(checks(settings, ("docker", "bubblewrap")))

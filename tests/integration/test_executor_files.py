@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from hermes.executor.v1 import file_pb2, sandbox_pb2
 from services.errors import Reason
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

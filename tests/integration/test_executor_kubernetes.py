@@ -10,12 +10,12 @@ import pytest
 from executor_service.backends.kubernetes.api import Json
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason
-from tests.executor_client import Client
-from tests.executors import executor_settings, refused, serving, until
 from tests.fakes.kubernetes.faults import erase, evict
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.kubernetes.server import Cluster
-from tests.kubernetes_cluster import cluster
+from tests.support.executor_client import Client
+from tests.support.executors import executor_settings, refused, serving, until
+from tests.support.kubernetes_cluster import cluster
 
 pytestmark = pytest.mark.slow
 

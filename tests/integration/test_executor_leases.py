@@ -12,10 +12,10 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.auth import Identity
 from services.errors import Reason
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, refused, serving, until
+from services.rpc.auth import Identity
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving, until
 
 WARM = sandbox_pb2.LAUNCH_KIND_WARM
 COLD = sandbox_pb2.LAUNCH_KIND_COLD

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from executor_service.supervisor.trees import measure
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason, message_of, reason_of
-from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings, serving
+from tests.support.executor_client import Client
+from tests.support.executors import end_boxes, executor_settings, serving
 
 MIB = 1024 * 1024
 

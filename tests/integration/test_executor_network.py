@@ -10,13 +10,13 @@ import pytest
 
 from executor_service.config import ExecutorConfig
 from hermes.executor.v1 import network_pb2, sandbox_pb2
-from services.config import ConfigError, Settings
+from services.config.settings import ConfigError, Settings
 from services.errors import Reason
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, refused, serving
-from tests.ssh_server import ssh_server
-from tests.world import FETCH, FRIENDLY, HOSTILE, World, open_world
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings, refused, serving
+from tests.support.ssh_server import ssh_server
+from tests.support.world import FETCH, FRIENDLY, HOSTILE, World, open_world
 
 OPEN, NONE = network_pb2.NETWORK_MODE_OPEN, network_pb2.NETWORK_MODE_NONE
 ALLOW_LIST = network_pb2.NETWORK_MODE_ALLOW_LIST

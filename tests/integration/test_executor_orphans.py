@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.config import Settings
+from services.config.settings import Settings
 from tests.e2e.processes import with_marker
-from tests.executors import Process, executor_settings, until
+from tests.support.executors import Process, executor_settings, until
 
 MARKER = "7923.5"
 """Seconds that no other sleep on this machine takes."""

@@ -7,10 +7,10 @@ import pytest
 import pytest_asyncio
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.config import Settings
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings
-from tests.memory import Memory
+from services.config.settings import Settings
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings
+from tests.support.memory import Memory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,14 +14,14 @@ import pytest
 
 from executor_service.backends.base import BoxSpec, Limits
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.journal import Journal
-from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason
-from tests.boxes import BUBBLEWRAP_FIRST, new_spec
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, refused, until
+from tests.support.boxes import BUBBLEWRAP_FIRST, new_spec
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings, refused, until
 
 PIECES = 500
 PIECE_BYTES = 16 * 1024

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from executor_service.egress.gate import Gate
+from executor_service.network.gate import Gate
 from hermes.executor.v1 import network_pb2, sandbox_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason
-from services.public_addresses import AddressVetting
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, refused, serving
-from tests.world import DEADLINES, FRIENDLY, HOSTILE, PUBLIC, World, open_world
+from services.rpc.public_addresses import AddressVetting
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings, refused, serving
+from tests.support.world import DEADLINES, FRIENDLY, HOSTILE, PUBLIC, World, open_world
 
 ASK = """
 import base64, json, os, ssl, urllib.request

@@ -12,13 +12,13 @@ import pytest
 from agent_service.clients.executors import Executors
 from executor_service.journal import Journal
 from hermes.executor.v1 import sandbox_pb2
-from services.auth import Identity
-from services.channels import Channels
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason
 from services.lifecycle import Workers
-from tests.docker_engine import docker_client
-from tests.executors import Process, executor_settings, refused
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from tests.support.docker_engine import docker_client
+from tests.support.executors import Process, executor_settings, refused
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from executor_service.config import ExecutorConfig
 from executor_service.journal import Journal
 from hermes.executor.v1 import exec_pb2, pool_pb2, sandbox_pb2
-from services.auth import Identity
-from services.config import ConfigError, Settings
+from services.config.settings import ConfigError, Settings
 from services.errors import Reason
-from tests.boxes import new_spec
-from tests.executor_client import Client
-from tests.executors import Process, executor_settings, refused, serving, until
+from services.rpc.auth import Identity
+from tests.support.boxes import new_spec
+from tests.support.executor_client import Client
+from tests.support.executors import Process, executor_settings, refused, serving, until
 
 TEMPLATES: Mapping[str, Any] = {
     "small": {"backend": "bubblewrap", "pids": 32, "warm_pool_size": 1, "max_sandboxes": 1},

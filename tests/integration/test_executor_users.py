@@ -13,13 +13,18 @@ from executor_service.backends.docker.backend import DockerBackend
 from executor_service.config import DockerConfig
 from executor_service.errors import BoxCreateFailed
 from hermes.executor.v1 import exec_pb2
-from tests.boxes import odd_seconds
 from tests.contract.dying_executor import IMPORTS
-from tests.docker_engine import FIRST_SUBORDINATE, OwnEngine, remapping_engine, rootless_engine
-from tests.executor_client import Client
-from tests.executors import Process, executor_settings, serving, until
-from tests.users import UID, users_folder, users_python
-from tests.workspace_client import Workspaces
+from tests.support.boxes import odd_seconds
+from tests.support.docker_engine import (
+    FIRST_SUBORDINATE,
+    OwnEngine,
+    remapping_engine,
+    rootless_engine,
+)
+from tests.support.executor_client import Client
+from tests.support.executors import Process, executor_settings, serving, until
+from tests.support.users import UID, users_folder, users_python
+from tests.support.workspace_client import Workspaces
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 """Two engines are started."""

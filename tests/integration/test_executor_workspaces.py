@@ -14,12 +14,20 @@ from executor_service.journal import Journal
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import WorkspaceState
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
-from services.auth import Identity
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason, details_of, message_of
-from tests.executor_client import Client
-from tests.executors import Executor, Process, end_boxes, executor_settings, refused, serving, until
-from tests.workspace_client import Workspaces
+from services.rpc.auth import Identity
+from tests.support.executor_client import Client
+from tests.support.executors import (
+    Executor,
+    Process,
+    end_boxes,
+    executor_settings,
+    refused,
+    serving,
+    until,
+)
+from tests.support.workspace_client import Workspaces
 
 READY = workspace_pb2.WORKSPACE_STATE_READY
 MAKING = workspace_pb2.WORKSPACE_STATE_MAKING

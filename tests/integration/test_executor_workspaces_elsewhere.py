@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import Reason
-from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings, refused, serving, until
-from tests.ssh_server import SshServer, ssh_server
-from tests.workspace_client import Workspaces
+from tests.support.executor_client import Client
+from tests.support.executors import end_boxes, executor_settings, refused, serving, until
+from tests.support.ssh_server import SshServer, ssh_server
+from tests.support.workspace_client import Workspaces
 
 pytestmark = pytest.mark.slow
 

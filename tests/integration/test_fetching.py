@@ -14,8 +14,8 @@ from aiohttp import web
 
 from agent_service.security.fetch.destinations import Destinations, Resolve
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
-from services import certs
-from services.auth import Identity
+from services.rpc import certs
+from services.rpc.auth import Identity
 from tests.fakes.web import Site, site
 
 INSIDE, OTHER = "127.0.0.1", "127.0.0.2"

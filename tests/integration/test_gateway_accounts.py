@@ -8,21 +8,20 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service import accounts
-from gateway_service.accounts import Held, lease_table
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
 from gateway_service.messages import ButtonPress, Content
-from gateway_service.outbox import PLACEHOLDER
+from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Destination
-from gateway_service.storage import inbox, migrations, outbox, schema
+from gateway_service.storage import accounts, inbox, migrations, outbox, schema
+from gateway_service.storage.accounts import Held, lease_table
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
 from services.clock import SystemClock
 from services.database import Database
-from services.leases import Fenced, new_owner
-from services.migrations import prepare
-from tests.executors import until
+from services.database.leases import Fenced, new_owner
+from services.database.migrations import prepare
 from tests.fakes.platform import MemoryPlatform
 from tests.integration.gateway_replicas import LONG_S, SHORT_S, Agent, agent_at_the_wire, replica
+from tests.support.executors import until
 
 CHAT = Address("default", "memory", "1", "5")
 

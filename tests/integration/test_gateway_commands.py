@@ -13,7 +13,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.gateway_parts import WITH_JOBS, Client, Hermes, client, hermes, news_reader
 from tests.integration.test_gateway_conversation import ECHO, Wire
-from tests.skills import document, put_skill
+from tests.support.skills import document, put_skill
 
 WITHOUT_BUNDLED = {"HERMES_SKILLS_BUNDLED": "false"}
 ASKED = "json_extract(spec, '$.prompt'), json_extract(spec, '$.schedule')"

@@ -5,17 +5,16 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway_service.accounts import lease_table
+from gateway_service.accounts.runner import Watch
 from gateway_service.errors import Unreachable
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.telegram import TelegramPlatform
-from gateway_service.runner import Watch
 from gateway_service.storage import migrations
+from gateway_service.storage.accounts import lease_table
 from services.database import Database
-from services.leases import new_owner
-from services.metrics import Meter
-from services.migrations import prepare
-from tests.executors import until
+from services.database.leases import new_owner
+from services.database.migrations import prepare
+from services.telemetry.metrics import Meter
 from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -27,6 +26,7 @@ from tests.integration.gateway_replicas import (
     agent_at_the_wire,
     replica,
 )
+from tests.support.executors import until
 
 DEAF_S = 60.0
 

@@ -11,17 +11,17 @@ import pytest
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gateway_service.accounts import Held, lease_table
-from gateway_service.accounts import add as add_account
+from gateway_service.chats.resets import Resets
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
-from gateway_service.resets import Resets
 from gateway_service.storage import chats, migrations, resets
+from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.storage.accounts import add as add_account
 from gateway_service.storage.schema import chat_session
 from hermes.agent.v1 import session_pb2
 from services.database import Database
-from services.leases import Fenced, new_owner
-from services.migrations import prepare
+from services.database.leases import Fenced, new_owner
+from services.database.migrations import prepare
 from tests.fakes.clock import ManualClock
 from tests.fakes.turns import FakeTurns, served_turns
 

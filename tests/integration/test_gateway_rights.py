@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from gateway_service.commands.registry import ELSEWHERE, ONLY_ADMINS
-from gateway_service.questions import NOT_YOURS
+from gateway_service.turns.prompt_replies import NOT_YOURS
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, hermes
 from tests.integration.test_gateway_conversation import ECHO
 from tests.integration.test_gateway_telegram import ASK_FIRST, RUN
-from tests.skills import document, put_skill
+from tests.support.skills import document, put_skill
 
 GROUP: Mapping[str, Any] = {"chat": {"id": -5, "type": "group", "title": "us"}}
 ADMIN, OTHER = 7, 8

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
-from gateway_service.housekeeping import KEEP_UNUSED, keep_house
-from gateway_service.limits import Rate
 from gateway_service.messages import (
     CLI,
     BusyMode,
@@ -23,7 +21,9 @@ from gateway_service.messages import (
     TurnOrder,
 )
 from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox.retention import KEEP_UNUSED, keep_house
 from gateway_service.platforms.base import Traits
+from gateway_service.platforms.rate_limits import Rate
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.storage import attachments, inbox, migrations, outbox
 from gateway_service.storage.attachments import FileKey
@@ -33,11 +33,11 @@ from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1 import delivery_pb2
 from services.clock import SystemClock
 from services.database import Database
+from services.database.migrations import prepare
 from services.errors import AlreadyExists
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.migrations import prepare
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.telemetry.metrics import Meter
 from tests.fakes.platform import MemoryPlatform
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext
 
-from services.redact import Redactor
-from services.tracing import Tracing, traced_by
+from services.redaction.redactor import Redactor
+from services.telemetry.tracing import Tracing, traced_by
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import WITH_JOBS, Hermes, hermes

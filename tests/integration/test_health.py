@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.addresses import UnixAddress
-from services.auth import new_tokens
-from services.cli.health import ask
-from services.config import load_settings
+from services.cli.admin.health import ask
+from services.config.settings import load_settings
 from services.errors import ServiceUnavailable
-from services.metrics import Exposition
-from services.metrics_server import serve_metrics
-from services.server import Listen, Server
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import new_tokens
+from services.runtime.metrics_server import serve_metrics
+from services.runtime.server import Listen, Server
+from services.telemetry.metrics import Exposition
 from tests.fakes.component import Sample
 
 DEAF = "nothing was heard of telegram for 61 s"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.home.base import Existing
-from agent_service.home.files import FileHomes
-from agent_service.oauth.store import LoginFile
+from agent_service.models.oauth.store import LoginFile
+from agent_service.profiles.home.base import Existing
+from agent_service.profiles.home.files import FileHomes
 from agent_service.storage.profiles import FileProfiles
 from services.errors import FailedPrecondition
-from services.home import HomeError, HomePaths
-from services.home_files import HomeFile
+from services.home.files import HomeFile
+from services.home.paths import HomeError, HomePaths
 from tests.contract.test_home_stores import put
-from tests.disks import filled, small_disk
+from tests.support.disks import filled, small_disk
 
 
 async def test_the_lock_of_logins_stays_behind(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pip
 import pytest
 
-from tests.images import REPOSITORY, base_of, make_images
-from tests.requirements import require
-from tests.ssh_to_engine import ssh_to_engine
+from tests.support.images import REPOSITORY, base_of, make_images
+from tests.support.requirements import require
+from tests.support.ssh_to_engine import ssh_to_engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

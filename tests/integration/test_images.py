@@ -11,7 +11,7 @@ from typing import Any
 import docker
 import pytest
 
-from tests.images import (
+from tests.support.images import (
     READY_S,
     REPOSITORY,
     SERVICES,
@@ -27,8 +27,8 @@ from tests.images import (
     until_ready,
     variables,
 )
-from tests.markdown import pages
-from tests.printed import printed
+from tests.support.markdown import pages
+from tests.support.printed import printed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

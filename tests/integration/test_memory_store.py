@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target
-from agent_service.memory.store import RULE, Asked, MemoryStore
+from agent_service.profiles.memory.entries import Action, Limits, MemoryRefused, Operation, Target
+from agent_service.profiles.memory.store import RULE, Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.profiles import FileProfiles
@@ -15,7 +15,7 @@ from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
 from services.errors import Aborted, AlreadyExists, NotFound
-from services.home import HomePaths
+from services.home.paths import HomePaths
 
 LIMITS = Limits({Target.MEMORY: 2200, Target.USER: 100})
 ADD, REPLACE, REMOVE = Action

@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target, apply
-from agent_service.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.entries import (
+    Action,
+    Limits,
+    MemoryRefused,
+    Operation,
+    Target,
+    apply,
+)
+from agent_service.profiles.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
-from services.home import HomePaths
+from services.home.paths import HomePaths
 from tests.security.scale import scale_name
 
 FULL = scale_name() == "full"

@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from services import certs
-from services.addresses import Address, TcpAddress
-from services.auth import Identity
-from services.channels import Channels
 from services.errors import Reason, reason_of
-from services.server import Listen, Server
-from services.streams import open_stream
+from services.rpc import certs
+from services.rpc.addresses import Address, TcpAddress
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
+from services.runtime.server import Listen, Server
 from tests.fakes.component import Sample, turns
 
 NAMES = ("localhost", "127.0.0.1")

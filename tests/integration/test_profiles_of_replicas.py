@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.memory.entries import Action, Limits, MemoryRefused, Operation, Target, apply
-from agent_service.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.entries import (
+    Action,
+    Limits,
+    MemoryRefused,
+    Operation,
+    Target,
+    apply,
+)
+from agent_service.profiles.memory.store import Asked, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import profile_files
 from agent_service.storage.profile_locks import RowLocks
@@ -16,12 +23,12 @@ from agent_service.storage.profiles import LOCK_WAIT_S
 from agent_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
+from services.database.leases import Fenced, new_owner
 from services.errors import Unavailable
-from services.home import HomePaths
-from services.leases import Fenced, new_owner
+from services.home.paths import HomePaths
 from services.lifecycle import all_of
-from tests.profile_stores import stores
 from tests.security.scale import scale
+from tests.support.profile_stores import stores
 
 WRITERS = 16
 OPERATIONS = scale().memory_operations

@@ -12,7 +12,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import Attachment
 from services.cli.chat.downloads import Downloads
 from services.errors import Unavailable
-from services.home import HomePaths
+from services.home.paths import HomePaths
 from tests.integration.scheduler_parts import Wire, fake_services
 
 DATA = bytes(range(256)) * 9

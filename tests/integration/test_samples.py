@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agent_service.sandbox import PathRefused
+from agent_service.records.sandbox import PathRefused
 from agent_service.tools.base import ToolContext
 from agent_service.tools.toolbox import Toolbox
 from executor_service.backends.base import GIB, MIB, Backend, Limits
 from executor_service.backends.bubblewrap.backend import BubblewrapBackend
-from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from gateway_service.platforms.base import Platform
-from tests.boxes import Console, Yard, open_console
 from tests.contract import test_platforms
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
 from tests.contract.platforms import Failure, World
-from tests.requirements import require
 from tests.samples.backend import FrugalBackend
 from tests.samples.platform import FolderPlatform
 from tests.samples.tool import CountWords
+from tests.support.boxes import Console, Yard, open_console
+from tests.support.requirements import require
 
 MODULE = pytest.mark.asyncio(loop_scope="module")
 

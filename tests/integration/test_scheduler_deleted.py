@@ -11,7 +11,7 @@ from scheduler_service.options import Overlap
 from scheduler_service.storage import migrations
 from scheduler_service.storage.schema import run
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 from tests.integration.scheduler_parts import SetClock, Wire, scheduler
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.config import Settings, load_settings
+from services.config.settings import Settings, load_settings
 from services.errors import Reason
-from services.home_jobs import DATABASE_ABOVE, MARK, kept_by
+from services.home.jobs import DATABASE_ABOVE, MARK, kept_by
 from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import refused, request, serving, settings_of
 from tests.integration.test_scheduler_import import job, lay_out, listed, take

@@ -18,7 +18,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_file_pb2, job_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from tests.fakes.catalog import ATTACK
 from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.scheduler_served import Serving, options, request, serving, settings_of

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.jobs import JobState, RunState
 from scheduler_service.storage import migrations
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 from tests.integration.scheduler_parts import SchedulerUnderTest, SetClock, Wire, scheduler
 
 # Far ahead of the clock by which the runner waits, so that a start that is put off stays so.

@@ -22,13 +22,13 @@ from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.schema import run
-from services import certs
-from services.auth import Identity
-from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
-from services.migrations import prepare
-from services.redact import Redactor
+from services.database.migrations import prepare
+from services.redaction.redactor import Redactor
+from services.rpc import certs
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
 from tests.integration.scheduler_parts import Wire, fake_services
 from tests.integration.test_scheduler_deleted import nothing_to_stop, to_stop
 

@@ -19,14 +19,14 @@ from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from scheduler_service.storage.schema import metadata
-from services.auth import Identity
-from services.channels import Channels
 from services.clock import SystemClock
 from services.database import Database
+from services.database.leases import Fenced, new_owner
+from services.database.migrations import prepare
 from services.errors import NotFound, Unavailable
-from services.leases import Fenced, new_owner
-from services.metrics import Meter
-from services.migrations import prepare
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.telemetry.metrics import Meter
 from tests.integration.scheduler_parts import CHAT, SetClock, Wire, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
 from tests.integration.test_scheduler_waiting import HOLDER, MINUTE, claim, due, overlapping, store

@@ -17,8 +17,8 @@ from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs, schema
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from services.database import Database
-from services.leases import new_owner
-from services.migrations import prepare
+from services.database.leases import new_owner
+from services.database.migrations import prepare
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 HOLDER = Holder(new_owner("me"), run_leases(60.0))

@@ -17,7 +17,7 @@ from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.jobs import to_text
 from scheduler_service.storage.schema import metadata
 from services.database import Database
-from services.leases import Fenced, new_owner
+from services.database.leases import Fenced, new_owner
 from tests.integration.scheduler_parts import (
     LEASE_S,
     NOON,

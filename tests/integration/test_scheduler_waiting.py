@@ -13,9 +13,9 @@ from scheduler_service.schedule.misfire import Firing
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from services.database import Database
+from services.database.leases import new_owner
+from services.database.migrations import prepare
 from services.errors import FailedPrecondition
-from services.leases import new_owner
-from services.migrations import prepare
 from tests.integration.scheduler_parts import SetClock, fake_services, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, schedule_pb2
-from services.cli.job_files import zone_of
-from services.config import Settings, load_settings
+from services.cli.jobs.files import zone_of
+from services.config.settings import Settings, load_settings
 from services.errors import Reason
 from tests.integration.scheduler_served import Serving, change, options, refused, request
 

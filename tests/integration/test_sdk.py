@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import json, sys
-from agent_service.models.transport import types_deferred
+from agent_service.models.wires.transport import types_deferred
 with types_deferred():
     import openai
 client = openai.AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1")

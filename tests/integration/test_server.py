@@ -14,14 +14,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from hermes.agent.v1 import turn_pb2
-from services.addresses import Address, TcpAddress, UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
 from services.errors import FailedPrecondition, Reason, reason_of
 from services.lifecycle import Shutdown
-from services.listeners import ListenFailed
-from services.server import ComponentFailed, Listen, Server, serve
-from services.streams import open_stream
+from services.rpc.addresses import Address, TcpAddress, UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
+from services.rpc.listeners import ListenFailed
+from services.rpc.streams import open_stream
+from services.runtime.server import ComponentFailed, Listen, Server, serve
 from tests.fakes.component import Sample, running, turns
 
 TOKENS = new_tokens()

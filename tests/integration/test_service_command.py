@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from services.cli.service import unit
-from tests.requirements import require
+from services.cli.admin.service import unit
+from tests.support.requirements import require
 
 HERMES = Path(sys.executable).with_name("hermes")
 ODD = '/srv/50%/"a"$b\\c d'

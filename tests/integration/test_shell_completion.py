@@ -9,7 +9,7 @@ import pytest
 
 from services.cli.completion import SHELLS
 from services.cli.main import COMMANDS
-from tests.requirements import require
+from tests.support.requirements import require
 
 HERMES = Path(sys.executable).with_name("hermes")
 

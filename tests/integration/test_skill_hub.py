@@ -8,17 +8,28 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.hub import git as git_runs
-from agent_service.skills.hub.hub import Hub
-from agent_service.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.skills.hub.source import HubFailed, HubRefused, parsed
-from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.library import Trust
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.hub import git as git_runs
+from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, parsed
+from agent_service.profiles.skills.hub.sources import HubSetting
+from agent_service.profiles.skills.library import Trust
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
-from tests.hubs import ALL, SAFE, committed, git, git_site, hub, made, pages, repository, sources
-from tests.skills import document, run
+from tests.support.hubs import (
+    ALL,
+    SAFE,
+    committed,
+    git,
+    git_site,
+    hub,
+    made,
+    pages,
+    repository,
+    sources,
+)
+from tests.support.skills import document, run
 
 PLAIN = Terms()
 NOTES = SAFE["SKILL.md"].encode()

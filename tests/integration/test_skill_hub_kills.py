@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.hub.outcomes import Terms
-from tests.curation import tree
-from tests.dying import dies
-from tests.hubs import SAFE, committed, hub, made, repository
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.hub.outcomes import Terms
 from tests.integration import hub_dying
-from tests.skills import run
+from tests.support.curation import tree
+from tests.support.dying import dies
+from tests.support.hubs import SAFE, committed, hub, made, repository
+from tests.support.skills import run
 
 NEW = {"SKILL.md": SAFE["SKILL.md"] + "\nMore.\n", "assets/list.txt": "a\n"}
 

@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.hub import git as git_runs
+from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.outcomes import Status
+from agent_service.profiles.skills.hub.reach import HubReach
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused
+from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.security.fetch.destinations import Destinations
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.hub import git as git_runs
-from agent_service.skills.hub.hub import Hub
-from agent_service.skills.hub.outcomes import Status
-from agent_service.skills.hub.reach import HubReach
-from agent_service.skills.hub.source import HubFailed, HubRefused
-from agent_service.skills.hub.sources import Sources
-from services.public_addresses import ranges
+from services.rpc.public_addresses import ranges
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import Handler, Site, site
-from tests.hubs import ALL, INDEX, entry, git_handler, git_site, listing, repository
 from tests.integration.test_fetching import Names
 from tests.integration.test_skill_hub import NOTES, install
-from tests.skills import run
+from tests.support.hubs import ALL, INDEX, entry, git_handler, git_site, listing, repository
+from tests.support.skills import run
 
 NAME = "hub.localhost"
 """What every resolver of this machine takes for 127.0.0.1."""

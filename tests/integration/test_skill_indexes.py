@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.skills.files import HomeSkillFiles
-from agent_service.skills.hub.hub import Hub
-from agent_service.skills.hub.hubs import exported
-from agent_service.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.skills.hub.package import MAX_BYTES
-from agent_service.skills.hub.source import HubRefused, parsed
-from agent_service.skills.hub.sources import HubSetting
-from agent_service.skills.library import Trust
+from agent_service.assembly.hubs import exported
+from agent_service.profiles.skills.files import HomeSkillFiles
+from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.package import MAX_BYTES
+from agent_service.profiles.skills.hub.source import HubRefused, parsed
+from agent_service.profiles.skills.hub.sources import HubSetting
+from agent_service.profiles.skills.library import Trust
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
-from tests.hubs import (
+from tests.support.hubs import (
     ALL,
     INDEX,
     SAFE,
@@ -35,7 +35,7 @@ from tests.hubs import (
     sources,
     write,
 )
-from tests.skills import document, run
+from tests.support.skills import document, run
 
 PLAIN = Terms()
 NOTES = SAFE["SKILL.md"].encode()

@@ -19,18 +19,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from executor_service.backends.seccomp import sandbox_filter
+from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import LinkClosed
+from executor_service.link.byte_streams import SocketStream
 from executor_service.link.link import Hello, open_link
-from executor_service.link.socket_stream import SocketStream
-from executor_service.seccomp import sandbox_filter
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.main import read_options
 from executor_service.supervisor.processes import read_process
-from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
-from tests.boxes import Console, refuse
-from tests.requirements import require
+from tests.support.boxes import Console, refuse
+from tests.support.requirements import require
 
 SECRET = "s3cret"
 OURS = ("--box", "box", "--secret-sha256", hashlib.sha256(SECRET.encode()).hexdigest())

@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
-from agent_service.web.search import Found, Search, SearchFailed
+from agent_service.tools.web.search import Found, Search, SearchFailed
 from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
-from tests.searx import searx
+from tests.support.searx import searx
 
 HITS = [
     {"title": f"Otter {number}", "url": f"https://otters.example/{number}", "text": "river otters"}

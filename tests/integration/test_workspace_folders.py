@@ -16,8 +16,8 @@ from executor_service.supervisor.files import FileError
 from executor_service.supervisor.folders import ANSWER, answered, copy
 from executor_service.supervisor.trees import listed, measure, remove, remove_empty
 from tests.contract.dying_executor import IMPORTS
-from tests.requirements import require
-from tests.users import UID, users_folder, users_python
+from tests.support.requirements import require
+from tests.support.users import UID, users_folder, users_python
 
 MIB = 1024 * 1024
 ANY = 1 << 40

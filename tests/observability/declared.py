@@ -7,13 +7,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from agent_service.metrics import AgentMetrics, Gauges, counting_scanner
-from agent_service.models.instrumented import ModelMetrics
+from agent_service.models.instrumented_model import ModelMetrics
+from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
 from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from services.database import Database
-from services.metrics import GrpcMetrics, Meter, redactions
+from services.telemetry.metrics import GrpcMetrics, Meter, redactions
 
 OURS = re.compile(r"\b(?:hermes|grpc|gen_ai)_[a-z0-9_]+")
 SUFFIX = re.compile(r"_(?:count|sum|bucket)$")

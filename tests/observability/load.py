@@ -11,8 +11,8 @@ from tests.e2e.deployment import SERVICES, Deployment, beside, four_processes, r
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
-from tests.ports import free_port
-from tests.skills import document, put_skill
+from tests.support.ports import free_port
+from tests.support.skills import document, put_skill
 
 PEOPLE = (7, 8, 9)
 """Who talks, each in a chat of their own."""

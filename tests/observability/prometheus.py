@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.ports import free_port
-from tests.requirements import require
+from tests.support.ports import free_port
+from tests.support.requirements import require
 
 SCRAPE_S = 1
 STARTS_WITHIN_S = 30.0

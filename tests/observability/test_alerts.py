@@ -10,7 +10,7 @@ import yaml
 
 from tests.observability.dashboards import ROOT, RULES
 from tests.observability.declared import BY_LABELS, OURS, SUFFIX, declared
-from tests.requirements import require
+from tests.support.requirements import require
 
 CASES = Path(__file__).with_name("alerts.yml")
 RUNBOOKS = ROOT / "docs" / "runbooks.md"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.observability.dashboards import FOLDER, PANELS
 from tests.observability.declared import BY_LABELS, OURS, SUFFIX, declared
-from tests.requirements import require
+from tests.support.requirements import require
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 OFF = {

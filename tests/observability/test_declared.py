@@ -4,18 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
-from agent_service.calls import PendingCall
-from agent_service.events import Outcome, TurnFinished
-from agent_service.facts import ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.metrics import AgentMetrics
-from agent_service.models.base import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
-from agent_service.models.instrumented import ModelMetrics
-from agent_service.usage import Usage as TurnUsage
-from executor_service.egress.metrics import EgressMetrics
-from executor_service.egress.policy import Rule
-from services.leases import Lease
-from services.metrics import LabelValues, Meter
+from agent_service.models.instrumented_model import ModelMetrics
+from agent_service.records.calls import PendingCall
+from agent_service.records.commands import ToolReturned
+from agent_service.records.events import Outcome, TurnFinished
+from agent_service.records.model import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage as TurnUsage
+from agent_service.turns.metrics import AgentMetrics
+from executor_service.network.metrics import EgressMetrics
+from executor_service.records.network_policy import Rule
+from services.database.leases import Lease
+from services.telemetry.metrics import LabelValues, Meter
 from tests.observability.declared import declared
 
 INVENTIONS = 10_000

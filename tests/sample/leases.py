@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from services.database import Database, UtcTime
-from services.leases import Lease, LeaseTable, Owner
+from services.database.leases import Lease, LeaseTable, Owner
 from tests.fakes.clock import ManualClock
 
 metadata = sa.MetaData()

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from executor_service.backends.base import Backend, Box, BoxSpec, Capabilities
-from executor_service.link.socket_stream import ByteStream
+from executor_service.link.byte_streams import ByteStream
 
 NAME = "frugal"
 

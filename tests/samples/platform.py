@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Self
 
 from gateway_service.errors import MessageGone, Unreachable
-from gateway_service.limits import Rate
 from gateway_service.messages import ButtonPress, Content, MessageEvent, Source
 from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.rate_limits import Rate
 
 LOOK_S = 0.1
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.executor.v1 import sandbox_pb2
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings, until
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings, until
 
 MIB = 1024 * 1024
 HELD = {

@@ -8,7 +8,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from executor_service.supervisor_zipapp import build_zipapp
+from executor_service.backends.supervisor_zipapp import build_zipapp
 
 _CODE = r"""
 import random as _random

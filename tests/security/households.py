@@ -23,16 +23,16 @@ from agent_service import app as agent_app
 from executor_service import app as executor_app
 from gateway_service import app as gateway_app
 from scheduler_service import app as scheduler_app
-from services.addresses import UnixAddress
-from services.auth import Identity, new_tokens
-from services.channels import Channels
-from services.component import Component
-from services.config import load_settings
+from services.config.settings import load_settings
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.server import Listen, Server
-from services.streams import open_stream
-from tests.executors import end_boxes
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import Identity, new_tokens
+from services.rpc.channels import Channels
+from services.rpc.streams import open_stream
+from services.runtime.component import Component
+from services.runtime.server import Listen, Server
+from services.telemetry.metrics import Meter
+from tests.support.executors import end_boxes
 from tests.unit.services.descriptors import methods
 
 ANN, BOB = "ann", "bob"

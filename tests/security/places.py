@@ -13,15 +13,15 @@ from pathlib import Path
 import docker
 
 from executor_service.backends.kubernetes.pod import pod_name
-from services.config import Settings
-from tests.boxes import BACKENDS, open_yard
-from tests.docker_engine import OwnEngine, docker_client
-from tests.executors import executor_settings
+from services.config.settings import Settings
 from tests.fakes.kubernetes.faults import evict
 from tests.fakes.kubernetes.running import StandIn
 from tests.fakes.modal.service import ModalService
-from tests.grounds import OWN_ENGINE, Ground, ground
-from tests.ssh_server import SshServer
+from tests.support.boxes import BACKENDS, open_yard
+from tests.support.docker_engine import OwnEngine, docker_client
+from tests.support.executors import executor_settings
+from tests.support.grounds import OWN_ENGINE, Ground, ground
+from tests.support.ssh_server import SshServer
 
 Lose = Callable[[Path, str], Awaitable[object]]
 """Makes a sandbox vanish: takes the executor's home and the sandbox's id."""

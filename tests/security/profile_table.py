@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from tests.curation import plan
 from tests.security.households import CANARY, CANARY_DIGEST, Fields
+from tests.support.curation import plan
 
 
 class Kind(Enum):

@@ -13,11 +13,11 @@ from google.protobuf.duration_pb2 import Duration
 from executor_service import app
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.clock import SystemClock
-from services.config import Settings
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings, serving, until
-from tests.replacement import replaced
+from services.config.settings import Settings
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import end_boxes, executor_settings, serving, until
+from tests.support.replacement import replaced
 
 SKEWS_S = (600, -600)
 READY = sandbox_pb2.SANDBOX_STATE_READY

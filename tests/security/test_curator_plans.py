@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from skills_ref import validate
 
-from agent_service.curation.changes import Kind
-from tests.curation import FREE, PROTECTED, apply, fill, hostile_plan, of_skill, tree
-from tests.skills import usage
+from agent_service.profiles.curation.changes import Kind
+from tests.support.curation import FREE, PROTECTED, apply, fill, hostile_plan, of_skill, tree
+from tests.support.skills import usage
 
 
 @pytest.mark.timeout(300)

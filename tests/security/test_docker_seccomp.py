@@ -17,8 +17,8 @@ import docker
 import pytest
 
 import executor_service
-from tests.docker_engine import SANDBOX_IMAGE, docker_client
-from tests.requirements import require
+from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.support.requirements import require
 
 PROFILE = (Path(executor_service.__file__).parent / "seccomp.json").read_text()
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from executor_service.egress.policy import EVERYTHING, NetworkMode, NetworkPolicy, Rule
-from services.public_addresses import AddressVetting
-from tests.boxes import Yard, open_yard
-from tests.replacement import replaced
-from tests.world import (
+from executor_service.records.network_policy import EVERYTHING, NetworkMode, NetworkPolicy, Rule
+from services.rpc.public_addresses import AddressVetting
+from tests.support.boxes import Yard, open_yard
+from tests.support.replacement import replaced
+from tests.support.world import (
     DEADLINES,
     DIRECT,
     FRIENDLY,

@@ -11,12 +11,12 @@ import pytest_asyncio
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, details_of
-from tests.boxes import backends
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, serving
 from tests.security.households import METHODS, Fields, answers
 from tests.security.places import PLACES, open_place
 from tests.security.profile_table import CASES
+from tests.support.boxes import backends
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,17 +11,17 @@ import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from executor_service.pools import opening
+from executor_service.sandboxes import opener
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.errors import Reason, reason_of
-from tests.boxes import BUBBLEWRAP_FIRST, USUAL, backends
-from tests.executor_client import Client
-from tests.executors import end_boxes, serving, until
-from tests.replacement import replaced
 from tests.security import hostile
 from tests.security.dens import Lease
 from tests.security.places import EVERYTHING_HELD, PLACES, open_place
 from tests.security.scale import scale
+from tests.support.boxes import BUBBLEWRAP_FIRST, USUAL, backends
+from tests.support.executor_client import Client
+from tests.support.executors import end_boxes, serving, until
+from tests.support.replacement import replaced
 
 LOST = sandbox_pb2.SANDBOX_STATE_LOST
 TOLD_WITHIN_S = 5
@@ -56,7 +56,7 @@ async def agent(name: str, folder: Path) -> AsyncGenerator[Client]:
     async with open_place(name, folder) as place:
         settings = await asyncio.to_thread(place.settings, folder / "home")
         try:
-            with replaced(opening, "build_zipapp", lambda: evil):
+            with replaced(opener, "build_zipapp", lambda: evil):
                 async with serving(settings) as executor, executor.client() as client:
                     yield client
         finally:

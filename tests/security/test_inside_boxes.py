@@ -17,9 +17,9 @@ import pytest
 import pytest_asyncio
 
 from executor_service.backends.base import Box
-from tests.boxes import SMALL, Console, Yard, backends, open_console, open_yard
-from tests.docker_engine import docker_client
-from tests.requirements import require
+from tests.support.boxes import SMALL, Console, Yard, backends, open_console, open_yard
+from tests.support.docker_engine import docker_client
+from tests.support.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,18 +13,18 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from executor_service.backends import BACKENDS, Site
+from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import ExecutorConfig
 from executor_service.journal import Journal
-from executor_service.supervisor_zipapp import build_zipapp
 from hermes.executor.v1 import exec_pb2
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import reason_of
-from tests.boxes import USUAL, backends
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, until
 from tests.security.dens import Lease
 from tests.security.places import PLACES, Place, open_place
 from tests.security.scale import scale
+from tests.support.boxes import USUAL, backends
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, until
 
 SANDBOXES, COMMANDS_EACH = 4, 5
 KNOWN_WITHIN_S = 10

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.docker_engine import docker_client
-from tests.executor_client import Client
-from tests.executors import Process, end_boxes, executor_settings
 from tests.security.places import EVERYTHING_HELD
 from tests.security.scale import scale
+from tests.support.docker_engine import docker_client
+from tests.support.executor_client import Client
+from tests.support.executors import Process, end_boxes, executor_settings
 
 pytestmark = pytest.mark.slow
 

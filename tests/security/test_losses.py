@@ -11,11 +11,11 @@ import pytest
 
 from hermes.executor.v1 import exec_pb2
 from services.errors import Reason
-from tests.boxes import backends
-from tests.executor_client import Client, Seen
-from tests.executors import Executor, end_boxes, refused, serving, until
 from tests.security.dens import Lease
 from tests.security.places import LOSSES, Place, open_place
+from tests.support.boxes import backends
+from tests.support.executor_client import Client, Seen
+from tests.support.executors import Executor, end_boxes, refused, serving, until
 
 TOLD_WITHIN_S = 5
 LEAVE_CANARY = 'echo ran >"$0"; echo begun; sleep 600'

@@ -9,11 +9,11 @@ import pytest_asyncio
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from services.auth import Identity
 from services.errors import Reason
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, refused, serving
+from services.rpc.auth import Identity
 from tests.security.test_executor_leases import LEASED, Lease, changed
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -84,7 +84,7 @@ async def test_the_agent_goes_on_having_what_an_operator_uses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     uses = executor.metric(USES)
-    with caplog.at_level(logging.INFO, "executor_service.claims.proofs"):
+    with caplog.at_level(logging.INFO, "executor_service.sandboxes.lease_authorizer"):
         assert await operator.output(named(lease), "echo here >mark; pwd") == "/workspace"
     assert executor.metric(USES) >= uses + 2
     audits = [record.getMessage() for record in caplog.records if "operator" in record.getMessage()]

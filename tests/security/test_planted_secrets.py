@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from hermes.executor.v1.sandbox_pb2 import Sandbox
-from services.auth import Identity
-from tests.docker_engine import docker_client
-from tests.executor_client import Client
-from tests.executors import Executor, end_boxes, executor_settings, serving
+from services.rpc.auth import Identity
 from tests.security.dens import Lease
 from tests.security.places import EVERYTHING_HELD
+from tests.support.docker_engine import docker_client
+from tests.support.executor_client import Client
+from tests.support.executors import Executor, end_boxes, executor_settings, serving
 
 EVERYWHERE = """
 { cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; cat /proc/mounts /proc/net/unix

@@ -12,11 +12,10 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
-from services.auth import Identity
 from services.errors import details_of
+from services.rpc.auth import Identity
 from tests.contract.test_policies import APPS, policy_of
 from tests.fakes.model import fake_model
-from tests.postgres import PostgresServer
 from tests.security.households import (
     ANN,
     BOB,
@@ -33,6 +32,7 @@ from tests.security.households import (
     service_of,
 )
 from tests.security.profile_table import CASES, STATE, Case, Kind
+from tests.support.postgres import PostgresServer
 
 CALLERS = {
     method[1:].replace("hermes.", "").replace(".v1.", "."): who

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hermes.executor.v1 import sandbox_pb2
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.executors import end_boxes, executor_settings, serving
 from tests.security.scale import scale
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.executors import end_boxes, executor_settings, serving
 
 WARM = 2
 LEAVE = """

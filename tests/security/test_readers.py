@@ -9,11 +9,11 @@ import pytest_asyncio
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2
-from tests.boxes import BUBBLEWRAP_FIRST
-from tests.executor_client import Client
-from tests.memory import Memory
 from tests.security.dens import MIB, Den, Lease, den, fare
 from tests.security.scale import scale
+from tests.support.boxes import BUBBLEWRAP_FIRST
+from tests.support.executor_client import Client
+from tests.support.memory import Memory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

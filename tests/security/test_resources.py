@@ -10,10 +10,10 @@ import pytest_asyncio
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
-from tests.memory import Memory
-from tests.requirements import require
 from tests.security.dens import HELD, MIB, Den, Lease, den, fare
 from tests.security.scale import scale, scale_name
+from tests.support.memory import Memory
+from tests.support.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

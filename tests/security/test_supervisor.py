@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 
 from executor_service.errors import FileRefused, StartRefused
-from tests.boxes import Console, odd_seconds, open_console, open_yard
 from tests.contract.backend_suite_archives import ATTACKS, unpack
 from tests.contract.backend_suite_files import get
 from tests.security.places import EVERYTHING_HELD
 from tests.security.scale import scale
+from tests.support.boxes import Console, odd_seconds, open_console, open_yard
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from agent_service.security.threats import ThreatScanner
-from tests.corpora import rows
+from tests.support.corpora import rows
 
 SCANNER = ThreatScanner()
 RECALL = 0.7

@@ -18,7 +18,7 @@ IS_MARKDOWN = "Description-Content-Type: text/markdown"
 
 def written() -> Iterator[str]:
     """The texts."""
-    folders = (REPOSITORY / "docs", REPOSITORY / "agent_service/skills/bundled")
+    folders = (REPOSITORY / "docs", REPOSITORY / "agent_service/profiles/skills/bundled")
     files = [path for folder in folders for path in folder.rglob("*.md")]
     for path in (*REPOSITORY.glob("*.md"), *files):
         if path.stat().st_size <= LONGEST_BYTES:

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.boxes import Console, open_console, open_yard
-from tests.requirements import require
 from tests.security.places import EVERYTHING_HELD
+from tests.support.boxes import Console, open_console, open_yard
+from tests.support.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,17 +8,17 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from agent_service.memory.store import MemoryStore
-from agent_service.search.past import PastSessions
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import describe
-from gateway_service.authorization import Who
+from gateway_service.chats.access import Who
 from gateway_service.commands.base import Command, Group, Places, Verb
 from gateway_service.commands.registry import COMMANDS as SLASH_COMMANDS
 from services.cli.main import COMMANDS, parser_of
-from tests.markdown import ROOT
 from tests.observability.declared import declared, table
-from tests.reach import out_of_reach
+from tests.support.markdown import ROOT
+from tests.support.reach import out_of_reach
 
 TOOLS = [
     listed.tool

@@ -12,9 +12,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from services.cli.main import COMMANDS, parser_of
-from services.config_catalog import ACCEPTED_VARIABLES, TEST_VARIABLES, ConfigCatalog
-from tests.markdown import ROOT, Block, Page, page, pages
+from services.config.catalog import ACCEPTED_VARIABLES, TEST_VARIABLES, ConfigCatalog
 from tests.observability.declared import SUFFIX, declared
+from tests.support.markdown import ROOT, Block, Page, page, pages
 from tests.unit.docs_reference import GENERATED, actions_of, with_parts
 from tests.unit.services.test_config_docs import all_models
 

@@ -7,7 +7,7 @@ from google.protobuf import timestamp_pb2
 from google.rpc import status_pb2
 
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
-from tests.make import run_make
+from tests.support.make import run_make
 
 PROTOS = Path(__file__).parents[2] / "protos"
 

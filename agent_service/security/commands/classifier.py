@@ -7,7 +7,7 @@ from agent_service.security.commands.families import FAMILIES, SENDS, CommandCla
 from agent_service.security.commands.interpreters import language_of
 from agent_service.security.commands.invocation import program_name
 from agent_service.security.commands.marks import plain
-from agent_service.security.commands.parsing import ShellParser
+from agent_service.security.commands.parser import ShellParser
 from agent_service.security.commands.programs import Programs, written
 from agent_service.security.commands.rules import RULES
 from agent_service.security.commands.rules.base import by_program

@@ -17,7 +17,7 @@ from agent_service.security.commands.paths import (
     place,
     written_family,
 )
-from agent_service.security.commands.quoting import decode_escapes
+from agent_service.security.commands.quotes import decode_escapes
 from agent_service.security.commands.scene import Finding, Reach
 
 

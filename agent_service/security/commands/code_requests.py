@@ -2,7 +2,7 @@
 
 import re
 
-from agent_service.security.commands.talkers import URL, is_local
+from agent_service.security.commands.network_clients import URL, is_local
 
 GIVES = re.compile(
     r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import DECODED, EVERY_PROCESS, REMOTE, UNKNOWN, marks
-from agent_service.security.commands.quoting import decode_escapes
+from agent_service.security.commands.quotes import decode_escapes
 from agent_service.security.commands.scene import Scene
 
 _Teller = Callable[[Invocation, Callable[[str], str]], str]

@@ -22,6 +22,7 @@ from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
+from agent_service.security.commands.network_clients import URL, new_addresses, sends
 from agent_service.security.commands.outputs import FETCHERS, output_of
 from agent_service.security.commands.paths import (
     is_below,
@@ -43,7 +44,6 @@ from agent_service.security.commands.runners import (
 )
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Settings, Shell, judge_setting
-from agent_service.security.commands.talkers import URL, new_addresses, sends
 from agent_service.security.commands.wrappers import is_wrapper, unwrap
 
 _RUN_LATER = listed(

@@ -8,12 +8,12 @@ from tree_sitter import Node
 
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.marks import UNKNOWN, is_known
-from agent_service.security.commands.parsing import ShellParser
+from agent_service.security.commands.network_clients import leads_away, moves_home, reconfigures
+from agent_service.security.commands.parser import ShellParser
 from agent_service.security.commands.paths import is_kept
-from agent_service.security.commands.quoting import split_words
+from agent_service.security.commands.quotes import split_words
 from agent_service.security.commands.redirects import WORDS, Redirects, first_names, text_of
 from agent_service.security.commands.scene import DEEPEST, NO_PIPES, Pipes, Scene, TooMuch
-from agent_service.security.commands.talkers import leads_away, moves_home, reconfigures
 from agent_service.security.commands.words import Words
 
 Settings = Sequence[tuple[str, str]]

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from agent_service.security.commands.marks import PORT, UNKNOWN, marks
 from agent_service.security.commands.paths import HOME
-from agent_service.security.commands.quoting import (
+from agent_service.security.commands.quotes import (
     braces,
     decode_escapes,
     end_of,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from services.public_addresses import Address, AddressVetting, Network, address_of
+from services.rpc.public_addresses import Address, AddressVetting, Network, address_of
 
 PORTS = frozenset({80, 443})
 DEFAULT_PORTS = {"http": 80, "https": 443}

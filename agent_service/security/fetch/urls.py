@@ -19,7 +19,7 @@ from agent_service.security.fetch.destinations import (
     FetchRefused,
     Origin,
 )
-from services.discreet import Discreet
+from services.config.redacted_repr import Discreet
 
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, AsyncClient, Request, Response

@@ -1,10 +1,10 @@
 """How the agent's schema came to be; `versions` holds one Alembic revision for each step."""
 
-from agent_service.storage import search_index
 from agent_service.storage.schema import metadata
+from agent_service.storage.search import index
 
 # The index is here for its table, which the MetaData has once it is imported.
-__all__ = ["HEAD", "OLDEST_RELEASE", "metadata", "search_index"]
+__all__ = ["HEAD", "OLDEST_RELEASE", "index", "metadata"]
 
 HEAD = "0001"
 """The revision that the MetaData describes."""

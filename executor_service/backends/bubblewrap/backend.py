@@ -22,8 +22,8 @@ from executor_service.backends.bubblewrap.start import Parts, start_box
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
-from executor_service.records import Isolation
-from executor_service.supervisor_zipapp import install_supervisor
+from executor_service.backends.supervisor_zipapp import install_supervisor
+from executor_service.records.sandboxes import Isolation
 
 
 class BubblewrapBackend(ProcessBackend[Parts]):

@@ -44,8 +44,8 @@ from executor_service.errors import (
     BoxOutOfMemory,
     EngineRefused,
 )
-from executor_service.link.socket_stream import ByteStream
-from executor_service.records import Isolation
+from executor_service.link.byte_streams import ByteStream
+from executor_service.records.sandboxes import Isolation
 
 if TYPE_CHECKING:
     import docker

@@ -118,5 +118,5 @@ def check_memory(limits: Limits, more_bytes: int = 0) -> None:
 
 def seccomp_profile() -> str:
     """The filter of system calls, as the engine takes it."""
-    profile = (files("executor_service") / "seccomp.json").read_text("utf-8")
+    profile = (files("executor_service.backends") / "seccomp.json").read_text("utf-8")
     return json.dumps(json.loads(profile), separators=(",", ":"))

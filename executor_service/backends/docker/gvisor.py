@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from executor_service.errors import BoxCreateFailed
-from executor_service.link.socket_stream import ByteStream
+from executor_service.link.byte_streams import ByteStream
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from executor_service.backends.docker.engine import Engine
 from executor_service.backends.docker.gvisor import BUILD, host_pids
 from executor_service.backends.docker.users import BoxUser, find_user
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
 
 if TYPE_CHECKING:

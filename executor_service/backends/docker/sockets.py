@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from executor_service.backends.process_records import Records, listener_at
 from executor_service.errors import BoxCreateFailed
-from executor_service.link.socket_stream import SocketStream
+from executor_service.link.byte_streams import SocketStream
 
 _BIRTH = "birth"
 _SOCKET = "socket"

@@ -14,7 +14,7 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from executor_service.supervisor_zipapp import unpacked
+from executor_service.backends.supervisor_zipapp import unpacked
 
 if TYPE_CHECKING:
     import docker

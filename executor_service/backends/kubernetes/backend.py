@@ -37,7 +37,7 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
-from executor_service.link.socket_stream import ByteStream
+from executor_service.link.byte_streams import ByteStream
 from services.lifecycle import unbroken
 
 

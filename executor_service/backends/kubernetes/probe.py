@@ -16,7 +16,7 @@ from executor_service.backends.kubernetes.api import Cluster, Json, part, parts
 from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, selected_labels
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
 
 _ROLE = "apply the Role of docs/backends/kubernetes.md"

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from executor_service.backends.modal import start as modal_start
 from executor_service.backends.modal.stream import Calls, Failures
+from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.config import ModalConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
-from executor_service.supervisor_zipapp import install_supervisor
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:

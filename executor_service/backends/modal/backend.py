@@ -43,7 +43,7 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
-from executor_service.records import Isolation
+from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
 
 if TYPE_CHECKING:

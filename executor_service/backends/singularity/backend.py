@@ -18,9 +18,9 @@ from executor_service.backends.process_backend import ProcessBackend, system_cal
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
 from executor_service.backends.singularity.probe import Found, find_program, look_at
 from executor_service.backends.singularity.start import Parts, start_box
+from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.config import SingularityConfig
-from executor_service.records import Isolation
-from executor_service.supervisor_zipapp import install_supervisor
+from executor_service.records.sandboxes import Isolation
 
 
 class SingularityBackend(ProcessBackend[Parts]):

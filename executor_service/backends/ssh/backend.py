@@ -22,8 +22,8 @@ from executor_service.backends.ssh.connection import Answer
 from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
 from executor_service.config import SshConfig
 from executor_service.errors import BackendError, BackendUnavailable
-from executor_service.link.socket_stream import ByteStream
-from executor_service.records import Isolation
+from executor_service.link.byte_streams import ByteStream
+from executor_service.records.sandboxes import Isolation
 from executor_service.supervisor.install import ANSWER, OLDEST
 from executor_service.supervisor.keeper import WORKSPACES
 

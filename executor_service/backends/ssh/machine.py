@@ -16,7 +16,7 @@ from typing import TypeVar
 from executor_service.backends.ssh.connection import Answer, Connection, SessionRefused
 from executor_service.config import SshConfig
 from executor_service.errors import BackendUnavailable
-from executor_service.link.socket_stream import SocketStream
+from executor_service.link.byte_streams import SocketStream
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The options of `hermes chat`, and the way to a sitting or an answer."""
+"""Talk with Hermes in the terminal, or ask once with -q."""
 
 import argparse
 import os
@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.channels import Channels
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
@@ -26,11 +25,12 @@ from services.cli.console import (
 from services.cli.first_run import or_demo, warn_of_host, with_model
 from services.cli.standard_input import STANDARD, read_up_to
 from services.cli.startup import imported, run_in_home
-from services.config import Settings
-from services.config_models import ChatConfig
+from services.config.settings import Settings
 from services.errors import InvalidArgument
-from services.project_notes import notes_above
-from services.workdirs import why_not
+from services.home.project_notes import notes_above
+from services.home.workdirs import why_not
+from services.rpc.channels import Channels
+from services.runtime.config import ChatConfig
 
 EXAMPLES = """\
 examples:

@@ -12,7 +12,7 @@ from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.cli.chat.questions import Question, asked_in, ended_in
 from services.errors import Reason, reason_of
 from services.ids import new_id
-from services.streams import Requests, Stream, resume
+from services.rpc.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
 

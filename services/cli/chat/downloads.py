@@ -17,8 +17,8 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import DownloadAttachmentRequest
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
 from services.errors import Unavailable
-from services.home import DEFAULT_PROFILE, HomePaths, replace_file
-from services.streams import open_stream
+from services.home.paths import DEFAULT_PROFILE, HomePaths, replace_file
+from services.rpc.streams import open_stream
 
 MAX_STEM_BYTES, MAX_SUFFIX_CHARS = 200, 10
 

@@ -22,7 +22,7 @@ from prompt_toolkit.utils import get_cwidth
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.markdown import BOLD, CODE, ITALIC
 from services.cli.console import printable
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
 
 TAB = 8
 HINT_STYLE = "dim"

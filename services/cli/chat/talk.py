@@ -15,7 +15,6 @@ from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
-from services.channels import Channels
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
@@ -23,9 +22,10 @@ from services.cli.chat.input_line import InputLine, TypedHistory
 from services.cli.chat.questions import DECIDING, Question, ended_in
 from services.cli.chat.screen import Screen, styles_of
 from services.cli.chat.turn_view import TurnView
-from services.config import Settings
+from services.config.settings import Settings
 from services.errors import HermesError, message_of
 from services.lifecycle import Workers
+from services.rpc.channels import Channels
 
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 

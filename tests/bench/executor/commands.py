@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.bench.executor.process import Executor, executor
 from tests.bench.figures import BenchError, Missing, Plan, Reading, Spread
 from tests.bench.sandboxes import Acquired, Commands, engine_at_rest
-from tests.grounds import ground
-from tests.requirements import Skipped
+from tests.support.grounds import ground
+from tests.support.requirements import Skipped
 
 _WARM_UP = 5
 

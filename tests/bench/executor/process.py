@@ -10,14 +10,14 @@ import grpc.aio
 
 from hermes.executor.v1 import pool_pb2
 from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
-from services.auth import Identity
-from services.certs import files_of
-from services.channels import Channels
+from services.rpc.auth import Identity
+from services.rpc.certs import files_of
+from services.rpc.channels import Channels
 from tests.bench.figures import Missing, NotReady
 from tests.bench.hermes import home_at, serving
 from tests.bench.sandboxes import Acquired, acquire, release, release_all
 from tests.e2e.deployment import LEAVE_NOTHING, Server, make_certificates, tls_of
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 _WARM_TIMEOUT_S = 60.0
 _POLL_S = 0.02

@@ -19,12 +19,12 @@ from scheduler_service.storage import jobs, migrations
 from scheduler_service.storage.claims import CHANNEL
 from scheduler_service.storage.schema import job
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 from tests.bench.figures import BenchError, Plan, Reading
 from tests.bench.scheduler.ledger import Ledger, Made
 from tests.bench.scheduler.processes import POSTGRES, Site, instant_model, prompt_of
 from tests.e2e.deployment import Server
-from tests.postgres import postgres_server
+from tests.support.postgres import postgres_server
 
 SCHEDULERS = 3
 FULL = 10_000

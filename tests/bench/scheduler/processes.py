@@ -11,7 +11,7 @@ from tests.bench.hermes import home_at
 from tests.e2e.deployment import Server, make_certificates, tls_of
 from tests.fakes.model_script import Script
 from tests.fakes.model_server import Exchange, ModelServer
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 POSTGRES = {
     # What a server has where nobody says otherwise, and the times of its commits.

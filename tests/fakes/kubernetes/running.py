@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from services import certs
-from services.auth import Identity
+from services.rpc import certs
+from services.rpc.auth import Identity
 from tests.fakes.kubernetes.server import Cluster
 
 T = TypeVar("T")

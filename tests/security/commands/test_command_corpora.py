@@ -4,7 +4,7 @@ from collections import Counter
 
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
-from tests.corpora import rows
+from tests.support.corpora import rows
 
 FLAGGED = 0.025
 """Of everyday commands, of which some really are dangerous by the families."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.security.commands.classifier import CommandClassifier
-from agent_service.security.commands.talkers import TALKERS, is_local
+from agent_service.security.commands.network_clients import TALKERS, is_local
 
 ROWS = [
     json.loads(line) for line in (Path(__file__).parent / "sends.jsonl").read_text().splitlines()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.base import ModelMessage, ToolCall, Usage
-from agent_service.models.chat_completions import Assembly, read_usage, well_formed
-from agent_service.models.wire import MalformedChunk
+from agent_service.models.wires.chat_completions import Assembly, read_usage, well_formed
+from agent_service.models.wires.wire import MalformedChunk
+from agent_service.records.model import ModelMessage, ToolCall, Usage
 
 
 def assembled(*deltas: dict[str, Any]) -> ModelMessage:

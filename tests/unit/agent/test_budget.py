@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.budget import Account, Amount, Scope, Standing
+from agent_service.records.budget import Account, Amount, Scope, Standing
 from agent_service.storage.usage import job_of
 
 LIMIT = Amount(micro_usd=1_000_000, tokens=1_000)

@@ -7,15 +7,15 @@ import pytest
 from skills_ref import validate
 
 from agent_service.config import AgentConfig
+from agent_service.profiles.skills.document import checked
+from agent_service.profiles.skills.index import MAX_DESCRIPTION_CHARS
+from agent_service.profiles.skills.names import is_one_off
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.document import checked
-from agent_service.skills.index import MAX_DESCRIPTION_CHARS
-from agent_service.skills.names import is_one_off
-from services.config import load_settings
-from tests.bundled import FOLDERS, runnable
-from tests.markdown import ROOT as REPOSITORY
+from services.config.settings import load_settings
+from tests.support.bundled import FOLDERS, runnable
+from tests.support.markdown import ROOT as REPOSITORY
 
 IDS = [folder.name for folder in FOLDERS]
 

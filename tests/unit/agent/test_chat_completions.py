@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from agent_service.models.base import ModelMessage, ModelRequest, encoded
-from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, RetryPolicy
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.records.model import ModelMessage, ModelRequest, encoded
+from agent_service.records.model_errors import ModelError, RetryPolicy
 from tests.fakes.model import answers, fake_model
 
 REQUEST = ModelRequest("scripted", [encoded({"role": "user", "content": "Hello"})])

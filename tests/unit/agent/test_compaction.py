@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_service.config.sessions import CompressionConfig
-from agent_service.context import compressor, summary
-from agent_service.context.compaction import (
+from agent_service.models.fallback import USUAL, Route
+from agent_service.prompt.compression import compressor, summary
+from agent_service.prompt.compression.compressor import Compressor
+from agent_service.records.commands import Compacted
+from agent_service.records.compaction import (
     NOTHING,
     PLACEHOLDER,
     Conversation,
@@ -23,15 +26,12 @@ from agent_service.context.compaction import (
     sent,
     summarised,
 )
-from agent_service.context.compressor import Compressor
-from agent_service.events import Notice
-from agent_service.facts import Compacted
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
-from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.fallback import USUAL, Route
-from agent_service.usage import Usage as SessionUsage
-from services.leases import Lease
+from agent_service.records.events import Notice
+from agent_service.records.model import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
+from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage as SessionUsage
+from services.database.leases import Lease
 from tests.fakes.clock import ManualClock
 
 SYSTEM = encoded({"role": "system", "content": "be good"})

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agent_service.models.base import (
+from agent_service.models.catalog import Catalog, ModelInfo
+from agent_service.models.consult import Consult, Given
+from agent_service.models.fallback import USUAL
+from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
+from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
     ModelRequest,
@@ -16,15 +20,11 @@ from agent_service.models.base import (
     TextDelta,
     Usage,
 )
-from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.consult import Consult, Given
-from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.fallback import USUAL
-from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
-from agent_service.usage import Usage as Used
+from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.usage import Usage as Used
 from services.clock import SystemClock
-from services.metrics import Meter
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
+from services.telemetry.metrics import Meter
 
 SAID = ModelMessage(" 42 ", "", (), Usage(100, 10), "stop", "m", "p")
 NOTHING = ModelMessage("", "", (), Usage(200, 30), "stop", "m", "p")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent_service.jobs import Wish
+from agent_service.config.toolsets import NOTHING
+from agent_service.records.jobs import Wish
 from agent_service.tools.base import RetryWithHint
 from agent_service.tools.cronjob import limited
-from agent_service.toolsets import NOTHING
 
 HAS = frozenset({"cron", "web"})
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from agent_service.jobs import JobView, Wish
+from agent_service.records.jobs import JobView, Wish
 from agent_service.tools.cronjob_text import listed
 
 JOB = JobView(

@@ -7,15 +7,24 @@ from pathlib import Path
 import pytest
 from skills_ref import validate
 
-from agent_service.curation.changes import Kind
-from agent_service.curation.curation import Order
-from agent_service.curation.plan import BadPlan, parsed
-from agent_service.skills.document import BadSkill, checked
-from agent_service.skills.usage import timestamp
+from agent_service.profiles.curation.changes import Kind
+from agent_service.profiles.curation.curation import Order
+from agent_service.profiles.curation.plan import BadPlan, parsed
+from agent_service.profiles.skills.document import BadSkill, checked
+from agent_service.profiles.skills.usage import timestamp
 from services.errors import NotFound
-from tests.curation import PROTECTED, apply, curation, fill, plan, skill_files, skills_of, tree
 from tests.fakes.clock import ManualClock
-from tests.skills import put, run, usage
+from tests.support.curation import (
+    PROTECTED,
+    apply,
+    curation,
+    fill,
+    plan,
+    skill_files,
+    skills_of,
+    tree,
+)
+from tests.support.skills import put, run, usage
 
 
 @pytest.fixture

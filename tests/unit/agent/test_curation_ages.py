@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_service.curation.ages import Ages, transition
-from agent_service.curation.changes import Done
-from agent_service.skills.usage import SkillState, Usage, timestamp
+from agent_service.profiles.curation.ages import Ages, transition
+from agent_service.profiles.curation.changes import Done
+from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.curation.changes import Kind
-from agent_service.curation.reports import Report
+from agent_service.profiles.curation.changes import Kind
+from agent_service.profiles.curation.reports import Report
 from services.errors import NotFound
-from tests.curation import apply, curation, fill, plan, skill_files, tree
-from tests.skills import document, put, put_skill, run, usage
+from tests.support.curation import apply, curation, fill, plan, skill_files, tree
+from tests.support.skills import document, put, put_skill, run, usage
 
 HISTORY = plan("git-log -> git-history", "git-rebase -> git-history")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_service.curation.state import CuratorState
-from agent_service.skills.usage import Usage
+from agent_service.profiles.curation.state import CuratorState
+from agent_service.profiles.skills.usage import Usage
 from services.validation import lenient
 
 

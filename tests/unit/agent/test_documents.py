@@ -14,8 +14,8 @@ import pypdf
 import pytest
 from fpdf import FPDF
 
-from agent_service.documents.reading import Document, Documents, NoDocument, kind_of
-from agent_service.documents.worker import BODY, MAX_PART_BYTES
+from agent_service.tools.documents.reader import Document, Documents, NoDocument, kind_of
+from agent_service.tools.documents.worker import BODY, MAX_PART_BYTES
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

@@ -19,7 +19,7 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     with_listed_model,
 )
-from agent_service.models.errors import InvalidEndpoint
+from agent_service.records.model_errors import InvalidEndpoint
 from tests.fakes.model import fake_model
 from tests.fakes.model_script import Script
 from tests.fakes.model_server import Exchange, ModelServer

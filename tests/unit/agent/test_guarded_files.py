@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_service.answer_files import AnswerFiles, Workplace
-from agent_service.events import Decision
-from agent_service.messaging import Message, Target
-from agent_service.prompt.context_files import NAMES, ContextFiles
-from agent_service.requests import TurnRequest
-from agent_service.sandbox import (
+from agent_service.records.events import Decision
+from agent_service.records.messages import Message, Target
+from agent_service.records.requests import TurnRequest
+from agent_service.records.sandbox import (
     Command,
     CommandStatus,
     Exit,
@@ -33,8 +31,10 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.judged import CommandPolicy
-from tests.reach import out_of_reach
+from agent_service.tools.command_guard import CommandPolicy
+from agent_service.tools.context_files import NAMES, ContextFiles
+from agent_service.turns.answer_files import AnswerFiles, Workplace
+from tests.support.reach import out_of_reach
 from tests.unit.agent.test_judged import Records, State
 from tests.unit.agent.test_toolbox import turn
 

@@ -11,12 +11,12 @@ from traceback import format_exception
 import pytest
 from pydantic import SecretStr
 
-from agent_service.models.base import ModelMessage, ModelRequest, encoded
-from agent_service.models.chat_completions import ChatCompletions
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelError, ModelErrorKind, RetryPolicy
 from agent_service.models.provider import Provider
-from agent_service.models.transport import Timeouts
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.transport import Timeouts
+from agent_service.records.model import ModelMessage, ModelRequest, encoded
+from agent_service.records.model_errors import ModelError, ModelErrorKind, RetryPolicy
 
 Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from agent_service.events import (
+from agent_service.records.events import (
     Live,
     Notice,
     Recorded,
@@ -14,8 +14,8 @@ from agent_service.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent_service.events import Outcome as TurnOutcome
-from agent_service.watching import PROGRESS_KEPT_CHARS, Subscription, TurnStream
+from agent_service.records.events import Outcome as TurnOutcome
+from agent_service.turns.background.monitor import PROGRESS_KEPT_CHARS, Subscription, TurnStream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_service.calls import PendingCall, StepState
-from agent_service.models.base import ToolCall
+from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.model import ToolCall
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolResult
 from agent_service.tools.inner import JournaledCalls, inner_key

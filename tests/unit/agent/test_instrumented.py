@@ -9,7 +9,10 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from agent_service.models.base import (
+from agent_service.models.catalog import Catalog, ModelInfo, Override
+from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
+from agent_service.models.pricing import Price
+from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
     ModelRequest,
@@ -21,13 +24,10 @@ from agent_service.models.base import (
     ToolCall,
     Usage,
 )
-from agent_service.models.catalog import Catalog, ModelInfo, Override
-from agent_service.models.errors import ModelError, ModelErrorKind
-from agent_service.models.instrumented import InstrumentedModel, ModelMetrics
-from agent_service.models.pricing import Price
+from agent_service.records.model_errors import ModelError, ModelErrorKind
 from services.clock import SystemClock
-from services.metrics import Meter
-from services.redact import MASK, Redactor
+from services.redaction.redactor import MASK, Redactor
+from services.telemetry.metrics import Meter
 
 BUSY = ModelErrorKind.OVERLOADED
 SAID = ModelMessage("42", "", (), Usage(100, 10, 60, 0, 2_000_000), "stop", "m", "p")

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_service.events import Decision
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import USUAL, Route
-from agent_service.sandbox import Place
+from agent_service.records.background import Wanted
+from agent_service.records.events import Decision
+from agent_service.records.sandbox import Place
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
@@ -20,10 +21,9 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.judged import CommandPolicy, JudgeCommands
+from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
 from agent_service.tools.second_opinion import SecondOpinion
 from agent_service.tools.typed import Typed
-from agent_service.watched import Wanted
 from services.ids import new_id
 
 MANUAL = CommandPolicy()

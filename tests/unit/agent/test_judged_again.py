@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agent_service.events import Decision
+from agent_service.records.events import Decision
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolFailed
-from agent_service.tools.judged import JudgeCommands
+from agent_service.tools.command_guard import JudgeCommands
 from agent_service.tools.typed import Typed
 from tests.unit.agent.test_judged import (
     IN_FOLDER,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.links import MOST, key_of, keys_in, merged
+from agent_service.security.url_provenance import MOST, key_of, keys_in, merged
 
 TEXT = """See https://docs.example.com/a/b?page=2#top, (http://other.example/x_(y)) and
 <a href="https://example.org/q?a=1&b=2">it</a> or www.example.net/path. Also [1]: http://192.0.2.7:8080/z"""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_service.memory.entries import (
+from agent_service.profiles.memory.entries import (
     Action,
     MemoryRefused,
     Operation,

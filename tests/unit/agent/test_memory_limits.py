@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_service.errors import ModelNotConfigured
-from agent_service.memory.entries import Limits, Target
+from agent_service.profiles.memory.entries import Limits, Target
+from agent_service.records.errors import ModelNotConfigured
 
 USUAL = {Target.MEMORY: 2200, Target.USER: 1375}
 

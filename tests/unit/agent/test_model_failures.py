@@ -6,9 +6,9 @@ import pytest
 from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.errors import ModelErrorKind as Kind
-from agent_service.models.errors import RetryPolicy
 from agent_service.models.failures import connection_failure, http_failure, retry_after_s
+from agent_service.records.model_errors import ModelErrorKind as Kind
+from agent_service.records.model_errors import RetryPolicy
 
 ENDPOINT = Endpoint(
     "https://user:password@models.example/v1?key=hidden",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from agent_service.config import AgentConfig
-from agent_service.models.base import ModelRequest, encoded
 from agent_service.models.openrouter import AppIdentity, OpenRouter
-from agent_service.models.wire import Dialect
-from services.config import ConfigError, load_settings
+from agent_service.models.wires.wire import Dialect
+from agent_service.records.model import ModelRequest, encoded
+from services.config.settings import ConfigError, load_settings
 
 CLAUDE = "anthropic/claude-sonnet-5.5"
 MARK = {"type": "ephemeral"}

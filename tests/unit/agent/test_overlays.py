@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from agent_service.models.base import encoded
-from agent_service.prompt.overlays import BUILT_IN, NOTHING, Overlay, Personalities, Said
+from agent_service.records.model import encoded
+from agent_service.records.overlays import BUILT_IN, NOTHING, Overlay, Personalities, Said
 from services.errors import InvalidArgument
 
 MESSAGES = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_service.patching.forms import FileChange, Malformed, content, read
-from agent_service.patching.matching import DoesNotFit, applied
+from agent_service.tools.patching.forms import FileChange, Malformed, content, read
+from agent_service.tools.patching.matcher import DoesNotFit, applied
 
 # A line `-- a` that becomes `++ b` looks like the names of a file, in a diff without counts.
 LINES = st.lists(st.sampled_from(["a", "b", "-- a", "+ b", "  c", "", "@@", "*** x"]), max_size=12)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_service.patching.matching import NotThere, Unclear, replace
+from agent_service.tools.patching.matcher import NotThere, Unclear, replace
 
 LINES = st.lists(st.text("ab \t", max_size=4), min_size=1, max_size=8)
 

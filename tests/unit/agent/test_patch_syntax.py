@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.patching.syntax import MAX_CHARS, broken
+from agent_service.tools.patching.syntax import MAX_CHARS, broken
 
 
 @pytest.mark.parametrize(

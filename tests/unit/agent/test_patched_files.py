@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from agent_service.patching.forms import read
-from agent_service.sandbox import FileStat
+from agent_service.records.sandbox import FileStat
 from agent_service.tools.patched_files import PatchedFiles
+from agent_service.tools.patching.forms import read
 
 PATCH = """*** Begin Patch
 *** Add File: one

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from agent_service.assembly.models import COMPRESSION, endpoint_settings, notes_route
 from agent_service.config import AgentConfig
-from agent_service.model_parts import COMPRESSION, endpoint_settings, notes_route
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint
-from agent_service.models.errors import InvalidEndpoint
 from agent_service.models.fallback import USUAL, Route
 from agent_service.models.openrouter import FLASH_MODEL
-from services.config import Settings, load_settings
+from agent_service.records.model_errors import InvalidEndpoint
+from services.config.settings import Settings, load_settings
 
 KEYS = {"OPENROUTER_API_KEY": "or-key", "OPENAI_API_KEY": "oa-key", "ANTHROPIC_API_KEY": "an-key"}
 

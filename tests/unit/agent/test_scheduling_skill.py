@@ -10,7 +10,7 @@ import pytest
 from agent_service.tools.cronjob import CronjobArguments
 from scheduler_service.runs.prompts import is_silent
 from scheduler_service.schedule.schedule import parse
-from tests.bundled import ROOT
+from tests.support.bundled import ROOT
 
 TEXT = (ROOT / "hermes" / "scheduling-jobs" / "SKILL.md").read_text()
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -1,10 +1,10 @@
 """A request is stored and shown without secrets, and is the same request when it comes again."""
 
-from agent_service.requests import Quote, Script, ScriptMode, TurnRequest
-from agent_service.saying import Screening
+from agent_service.records.requests import Quote, Script, ScriptMode, TurnRequest
 from agent_service.security.threats import ThreatScanner
-from services.project_notes import NotesAbove
-from services.redact import MASK, Redactor
+from agent_service.turns.message_assembly import Screening
+from services.home.project_notes import NotesAbove
+from services.redaction.redactor import MASK, Redactor
 
 KNOWN = "canary.api.key.Zq8vTr2nWx5Lp0Gs"
 SCREENING = Screening(ThreatScanner(), Redactor([KNOWN]))

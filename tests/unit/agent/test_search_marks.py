@@ -3,7 +3,7 @@
 import random
 from itertools import pairwise
 
-from agent_service.storage.search_index import SPANS, pairs, slices, spans
+from agent_service.storage.search.index import SPANS, pairs, slices, spans
 
 _LAST = 1_813_734_973_440_000_020
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agent_service.search.query import (
+from agent_service.records.search_query import (
     MAX_WORDS,
     SPOKEN_CHARS,
     TOOL_HEAD_CHARS,

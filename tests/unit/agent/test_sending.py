@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from agent_service.events import Decision
-from agent_service.sandbox import Opening
-from agent_service.tools.judged import CommandPolicy
+from agent_service.records.events import Decision
+from agent_service.records.sandbox import Opening
+from agent_service.tools.command_guard import CommandPolicy
 from tests.unit.agent.test_judged import MANUAL, Opinion, State, call
 
 SENDING = CommandPolicy(asks_before_sending=True)

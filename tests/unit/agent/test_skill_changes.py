@@ -11,16 +11,16 @@ import pytest
 from msgspec.structs import replace
 from skills_ref import validate
 
+from agent_service.profiles.skills.changes import Action, Wanted
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused, HomeSkillFiles
+from agent_service.profiles.skills.shelf import ProfileSkills, SkillShelves
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.skills import SkillServicer
-from agent_service.skills.changes import Action, Wanted
-from agent_service.skills.document import BadSkill
-from agent_service.skills.files import FileRefused, HomeSkillFiles
-from agent_service.skills.shelf import ProfileSkills, SkillShelves
 from hermes.agent.v1 import skill_pb2
 from services.errors import ServiceUnavailable
 from tests.fakes.clock import ManualClock
-from tests.skills import Kept, document, put, put_skill, run, skills, usage
+from tests.support.skills import Kept, document, put, put_skill, run, skills, usage
 
 CREATE = Wanted(Action.CREATE, "notes", content=document("notes"), category="office")
 PATCH = Wanted(Action.PATCH, "notes", old_string="Do it.", new_string="Do it well.")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skills_ref import validate
 
-from agent_service.skills import document as frontmatter
-from agent_service.skills.document import BadSkill, Surroundings, checked, read, written
-from agent_service.skills.names import is_one_off, support_file
-from tests.skills import document
+from agent_service.profiles.skills import document as frontmatter
+from agent_service.profiles.skills.document import BadSkill, Surroundings, checked, read, written
+from agent_service.profiles.skills.names import is_one_off, support_file
+from tests.support.skills import document
 
 FULL = """\
 ---

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.skills.document import BadSkill, Surroundings
-from agent_service.skills.files import FileRefused, HomeSkillFiles
-from agent_service.skills.library import Origin
-from tests.skills import document, put, put_skill, run, skills
+from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.files import FileRefused, HomeSkillFiles
+from agent_service.profiles.skills.library import Origin
+from tests.support.skills import document, put, put_skill, run, skills
 
 AROUND = Surroundings(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from agent_service.profiles.skills.hub.scanner import SkillScanner
+from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.security.threats import ThreatScanner
-from agent_service.skills.hub.scanner import SkillScanner
-from agent_service.skills.hub.verdicts import Finding, Review, Verdict
-from tests.hubs import ALL, SAFE
-from tests.markdown import ROOT
-from tests.skills import document
+from tests.support.hubs import ALL, SAFE
+from tests.support.markdown import ROOT
+from tests.support.skills import document
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_the_skills_of_the_other_tests_are_what_they_are_called(scanner: SkillSc
 
 
 def test_the_skills_that_come_with_hermes_are_safe(scanner: SkillScanner) -> None:
-    root = ROOT / "agent_service/skills/bundled"
+    root = ROOT / "agent_service/profiles/skills/bundled"
     found = {
         path.parent.name: scanner.review(
             {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_service.clients.leases import place_of
-from agent_service.sandbox import Opening
+from agent_service.records.sandbox import Opening
 from agent_service.tools.taint import fenced
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 

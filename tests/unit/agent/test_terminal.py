@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_service.sandbox import Command, CommandStatus, Exit, ExitReason
+from agent_service.records.sandbox import Command, CommandStatus, Exit, ExitReason
 from agent_service.tools.base import ToolContext
 from agent_service.tools.terminal import Terminal, TerminalArguments
 

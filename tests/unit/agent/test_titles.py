@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.titles import TITLE_CHARS, made_title, title_of
+from agent_service.records.titles import TITLE_CHARS, made_title, title_of
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from agent_service.calls import Decided, PendingCall, StepState
-from agent_service.events import Decision
-from agent_service.facts import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
-from agent_service.live_turn import LiveTurn
-from agent_service.models.base import ToolCall
-from agent_service.sandbox import NOWHERE, Place
+from agent_service.records.calls import Decided, PendingCall, StepState
+from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
+from agent_service.records.events import Decision
+from agent_service.records.model import ToolCall
+from agent_service.records.sandbox import NOWHERE, Place
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage
 from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
@@ -27,10 +28,9 @@ from agent_service.tools.base import (
 from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
 from agent_service.tools.skill_view import SkillView, SkillViewArguments
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
-from agent_service.usage import Usage
+from services.database.leases import Lease
 from services.errors import DatabaseUnavailable
-from services.leases import Lease
-from services.redact import Redactor
+from services.redaction.redactor import Redactor
 from tests.unit.agent.test_judged import Records
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_service.config.tools import ToolsConfig
-from agent_service.toolsets import NOTHING, TOOLSETS, known_toolset
+from agent_service.config.toolsets import NOTHING, TOOLSETS, known_toolset
 
 POLICY = ToolsConfig(
     disabled=("web",), profiles={"work": ("terminal",)}, platforms={"telegram": ("file",)}

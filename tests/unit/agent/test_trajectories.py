@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_service.trajectories.format import Said, Sample, line
+from agent_service.sessions.trajectory_format import Said, Sample, line
 
 CALLS: list[dict[str, Any]] = [
     {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x": "½"}'}},

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_service import transcripts
-from agent_service.transcripts import CLOSING, NO_RESULT, SEPARATOR, Said, Transcript
+from agent_service.records import transcripts
+from agent_service.records.transcripts import CLOSING, NO_RESULT, SEPARATOR, Said, Transcript
 from services.errors import InvalidArgument
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -3,8 +3,9 @@ where others can have put something into its sandbox."""
 
 import re
 
-from agent_service.requests import TurnRequest
-from agent_service.sandbox import (
+from agent_service.records.background import Progress, Wanted, Watched
+from agent_service.records.requests import TurnRequest
+from agent_service.records.sandbox import (
     CommandStatus,
     CommandUnknown,
     Exit,
@@ -14,8 +15,7 @@ from agent_service.sandbox import (
     SandboxUnavailable,
     Stream,
 )
-from agent_service.watched import Progress, Wanted, Watched
-from agent_service.watches import Watch
+from agent_service.turns.background.service import Watch
 from tests.fakes.clock import HastyClock
 
 ENDED = Exit(ExitReason.EXITED, 0, 0, 0, 0, 0)

@@ -5,9 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_service.requests import TurnRequest
-from agent_service.sandbox import Stream
-from agent_service.watched import (
+from agent_service.records.background import (
     MAX_LINE_CHARS,
     MAX_LINES,
     MAX_MATCH_NOTICES,
@@ -19,6 +17,8 @@ from agent_service.watched import (
     said_of_loss,
     said_of_matches,
 )
+from agent_service.records.requests import TurnRequest
+from agent_service.records.sandbox import Stream
 
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 

@@ -12,28 +12,28 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from executor_service.backends.folder_store import local_store
-from executor_service.claims.leases import Grant, Leases
-from executor_service.commands.command import Command
-from executor_service.commands.commands import CommandTable, Stores
-from executor_service.commands.recorder import Recorder
-from executor_service.egress.gate import Gate
-from executor_service.egress.network import Networks
+from executor_service.execs.exec_handle import Command
+from executor_service.execs.exec_registry import CommandTable, Stores
+from executor_service.execs.recorder import Recorder
+from executor_service.execs.segments import SpoolLimits
+from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
 from executor_service.link.messages import StartCommand
 from executor_service.metrics import ExecutorMetrics
-from executor_service.output.segments import SpoolLimits
-from executor_service.output.spool import Spool
-from executor_service.pools.pool import Pool, PoolOptions
-from executor_service.pools.strays import Strays
-from executor_service.pools.templates import Choice, Template, Templates
-from executor_service.records import Isolation, Lifetimes, Wish
+from executor_service.network.gate import Gate
+from executor_service.network.network import Networks
+from executor_service.records.sandboxes import Isolation, Lifetimes, Wish
+from executor_service.sandboxes.leases import Grant, Leases
+from executor_service.sandboxes.orphan_reaper import Strays
+from executor_service.sandboxes.pool import Pool, PoolOptions
+from executor_service.sandboxes.templates import Choice, Template, Templates
+from executor_service.sandboxes.workspace_loans import Lending
+from executor_service.sandboxes.workspace_stores import Keeping
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.lending import Lending
-from executor_service.workspaces.stores import Keeping
 from services.lifecycle import Workers
-from services.metrics import Meter
-from services.public_addresses import Address, AddressVetting
+from services.rpc.public_addresses import Address, AddressVetting
+from services.telemetry.metrics import Meter
 from tests.fakes.clock import ManualClock
 from tests.fakes.plain_backend import NAME, PlainBackend
 

@@ -8,7 +8,7 @@ import pytest
 from executor_service.backends import AUTOMATIC, BACKENDS
 from executor_service.backends.base import Backend, Capabilities
 from executor_service.errors import BackendUnavailable
-from executor_service.pools.templates import choose
+from executor_service.sandboxes.templates import choose
 from services.errors import Reason
 from tests.fakes.plain_backend import PlainBackend
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.commands.command import Command
 from executor_service.errors import SandboxLost, StartRefused
+from executor_service.execs.exec_handle import Command
 from executor_service.link.messages import StartCommand
-from executor_service.records import EndReason
+from executor_service.records.sandboxes import EndReason
 from executor_service.servicer.views import CommandView, Event
 from hermes.executor.v1 import exec_pb2
 from services.errors import AlreadyExists, NotFound, Unavailable
-from tests.executors import until
+from tests.support.executors import until
 from tests.unit.executor.core import full_disk, open_core, start
 
 COUNTER = "import time\nfor n in range(300): print(n, flush=True); time.sleep(0.005)"

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from executor_service.egress.policy import (
+from executor_service.network.requests import (
+    BadRequest,
+    Incoming,
+    OtherHost,
+    RequestHead,
+    send_request,
+)
+from executor_service.records.network_policy import (
     EVERYTHING,
     NetworkMode,
     NetworkPolicy,
@@ -16,14 +23,7 @@ from executor_service.egress.policy import (
     Target,
     host_of,
 )
-from executor_service.egress.requests import (
-    BadRequest,
-    Incoming,
-    OtherHost,
-    RequestHead,
-    send_request,
-)
-from services.public_addresses import AddressVetting
+from services.rpc.public_addresses import AddressVetting
 
 # ---- policies
 

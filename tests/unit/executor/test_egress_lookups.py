@@ -7,10 +7,10 @@ from ipaddress import ip_address
 
 import pytest
 
-from executor_service.egress.gate import Deadlines, Gate, Resolver
-from executor_service.egress.policy import Target
 from executor_service.errors import EgressRefused
-from services.public_addresses import Address, AddressVetting
+from executor_service.network.gate import Deadlines, Gate, Resolver
+from executor_service.records.network_policy import Target
+from services.rpc.public_addresses import Address, AddressVetting
 
 SANDBOXES = 20
 TURNS = 4

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from executor_service.errors import JournalUnusable
 from executor_service.journal import Journal
-from executor_service.records import (
+from executor_service.records.sandboxes import (
     Claim,
     CommandRecord,
     EndReason,

@@ -25,7 +25,7 @@ from executor_service.config import KubernetesConfig
 from executor_service.errors import BoxCreateFailed
 from tests.fakes.kubernetes.admission import admit, validate
 from tests.fakes.kubernetes.errors import Refused
-from tests.kubernetes_cluster import documented
+from tests.support.kubernetes_cluster import documented
 
 Json = dict[str, Any]
 

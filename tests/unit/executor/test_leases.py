@@ -9,17 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
-from executor_service.claims.leases import Grant
-from executor_service.claims.proofs import Proof
-from executor_service.claims.sandbox import Sandbox
-from executor_service.commands.commands import CommandTable
 from executor_service.errors import BackendUnavailable, PathInvalid
+from executor_service.execs.exec_registry import CommandTable
 from executor_service.journal import Journal
-from executor_service.records import Claim, CommandRecord, EndReason, Lifetimes, SandboxState
+from executor_service.records.sandboxes import (
+    Claim,
+    CommandRecord,
+    EndReason,
+    Lifetimes,
+    SandboxState,
+)
+from executor_service.sandboxes.lease_authorizer import Proof
+from executor_service.sandboxes.leases import Grant
+from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
-from tests.executors import until
 from tests.fakes.plain_backend import NAME
+from tests.support.executors import until
 from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from executor_service.errors import BoxPoisoned, ExecutorError, LinkClosed, LinkRefused
+from executor_service.link.byte_streams import SocketStream
 from executor_service.link.command import RemoteCommand
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand
-from executor_service.link.socket_stream import SocketStream
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameReader
-from tests.boxes import Recorder
+from tests.support.boxes import Recorder
 
 EXIT = {
     "code": 0,

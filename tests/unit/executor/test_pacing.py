@@ -2,7 +2,7 @@
 
 import asyncio
 
-from executor_service.output.pacing import Pacing
+from executor_service.execs.output_rate import Pacing
 
 FAR = 100
 LONG_S = 60.0

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from executor_service.claims.leases import Launch
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, PoolExhausted
+from executor_service.sandboxes.leases import Launch
 from services.errors import Draining
-from tests.executors import until
+from tests.support.executors import until
 from tests.unit.executor.core import OPTIONS, Core, open_core, wish
 
 WARM = replace(OPTIONS, warm=2)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.commands.retention import Retention
 from executor_service.link.messages import StartCommand
+from executor_service.sandboxes.retention import Retention
 from services.errors import DatabaseUnavailable, NotFound
-from tests.executors import until
+from tests.support.executors import until
 from tests.unit.executor.core import Core, full_disk, open_core, start
 
 KIB = 1024

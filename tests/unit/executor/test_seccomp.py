@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from executor_service.seccomp import ProfileError, compile_filter, sandbox_filter
+from executor_service.backends.seccomp import ProfileError, compile_filter, sandbox_filter
 
-FILES = resources.files("executor_service")
+FILES = resources.files("executor_service.backends")
 PROFILE: dict[str, Any] = json.loads((FILES / "seccomp.json").read_text("utf-8"))
 NUMBERS: dict[str, dict[str, int]] = json.loads((FILES / "syscall_numbers.json").read_text("utf-8"))
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from executor_service.output.segments import STREAMS, Layout, Segment, SpoolLimits
+from executor_service.execs.segments import STREAMS, Layout, Segment, SpoolLimits
 
 LIMITS = SpoolLimits(segment_bytes=10, first_segments=2, segments=5)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from executor_service.output.segments import SpoolLimits
-from executor_service.output.spool import CommandSpool, Spool
+from executor_service.execs.segments import SpoolLimits
+from executor_service.execs.spool import CommandSpool, Spool
 from services.lifecycle import Workers
 
 KIB = 1024

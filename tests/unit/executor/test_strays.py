@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from executor_service.backends.base import BoxSpec, Limits
-from tests.executors import until
+from tests.support.executors import until
 from tests.unit.executor.core import OPTIONS, Core, open_core
 
 

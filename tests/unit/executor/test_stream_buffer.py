@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor_service.output.spool import StreamBuffer
+from executor_service.execs.spool import StreamBuffer
 
 STEPS = st.lists(
     st.one_of(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.errors import BackendUnavailable
-from executor_service.pools.templates import Template, Templates
-from executor_service.records import EndReason
+from executor_service.records.sandboxes import EndReason
+from executor_service.sandboxes.templates import Template, Templates
 from services.errors import Draining, InvalidArgument
 from tests.unit.executor.core import open_core
 

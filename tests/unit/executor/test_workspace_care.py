@@ -13,20 +13,20 @@ import pytest
 from msgspec.structs import replace
 
 from executor_service.backends.folder_store import local_store
+from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import WorkspaceInUse
-from executor_service.supervisor_zipapp import build_zipapp, install_supervisor
+from executor_service.sandboxes.workspace_collector import Collector
+from executor_service.sandboxes.workspace_manager import Custody
+from executor_service.sandboxes.workspace_stores import Keeping
 from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.collector import Collector
-from executor_service.workspaces.custody import Custody
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.stores import Keeping
 from executor_service.workspaces.workspace import (
     RemovalReason,
     Workspace,
     WorkspaceKind,
     WorkspaceState,
 )
-from tests.replacement import replaced
+from tests.support.replacement import replaced
 from tests.unit.executor.core import Core, open_core
 
 MANY = 101

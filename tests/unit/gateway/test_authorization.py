@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gateway_service.authorization import Access, Who
+from gateway_service.chats.access import Access, Who
 from gateway_service.commands.registry import not_known
 from gateway_service.messages import Source
 

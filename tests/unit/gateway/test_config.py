@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway_service.accounts.builtin import builtin_platforms
 from gateway_service.config import GatewayConfig
-from gateway_service.platforms.builtin import builtin_platforms
-from services.config import ConfigError
+from services.config.settings import ConfigError
 from tests.unit.services.settings import settings
 
 TOKEN = "123456:ABC-def_1"

@@ -1,6 +1,6 @@
 """How much may be sent to a chat."""
 
-from gateway_service.limits import Limiter, Rate
+from gateway_service.platforms.rate_limits import Limiter, Rate
 from tests.fakes.clock import ManualClock
 
 

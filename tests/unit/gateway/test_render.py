@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway_service.render import first_part, split, to_html, units
+from gateway_service.platforms.markup import first_part, split, to_html, units
 from tests.fakes.telegram_rules import checked
 
 WORDS = st.text(alphabet="ab cd\n`*_[]()#>-🦉é", max_size=400)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gateway_service.config import GatewayConfig, Mode, ResetPolicy
-from services.config import load_settings
+from services.config.settings import load_settings
 
 
 def _policy(mode: Mode, at_hour: int = 4, zone: str = "Europe/Berlin") -> ResetPolicy:

@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway_service.authorization import Access
+from gateway_service.chats.access import Access
+from gateway_service.chats.sessions import client_key, is_shared, session_key
 from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
 from gateway_service.messages import Source
-from gateway_service.sessions import client_key, is_shared, session_key
 
 USUAL = GatewayConfig(
     telegram=TelegramConfig(), session_reset=SessionResetConfig(), busy=BusyConfig()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from services.config import ConfigModel, Env, Flag, Settings, Yaml, load_settings, section
+from services.config.settings import ConfigModel, Env, Flag, Settings, Yaml, load_settings, section
 
 
 @section("agent", variables="HERMES_")

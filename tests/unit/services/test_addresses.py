@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services.addresses import TcpAddress, UnixAddress, parse_address
 from services.errors import InvalidArgument
-from services.home import MAX_SOCKET_PATH_BYTES
+from services.home.paths import MAX_SOCKET_PATH_BYTES
+from services.rpc.addresses import TcpAddress, UnixAddress, parse_address
 
 
 @pytest.mark.parametrize(

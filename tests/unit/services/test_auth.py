@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.auth import (
+from services.errors import PermissionDenied, Unauthenticated
+from services.rpc.auth import (
     ANY_IDENTITY_METHODS,
     OPEN_METHODS,
     Authenticator,
@@ -12,8 +13,7 @@ from services.auth import (
     caller,
     new_tokens,
 )
-from services.errors import PermissionDenied, Unauthenticated
-from services.retries import IDEMPOTENT
+from services.rpc.retries import IDEMPOTENT
 from tests.unit.services.descriptors import methods
 
 UNIX = {"transport_security_type": [b"insecure"]}

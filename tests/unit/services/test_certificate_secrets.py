@@ -12,11 +12,11 @@ from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 from cryptography import x509
 
-from services import certs
-from services.auth import Identity
-from services.cli.certificate_secrets import publish, secrets_of
+from services.cli.admin.certificate_secrets import publish, secrets_of
 from services.errors import FailedPrecondition
-from services.tls import TlsFiles, check_files
+from services.rpc import certs
+from services.rpc.auth import Identity
+from services.rpc.tls import TlsFiles, check_files
 from tests.fakes.web import site
 
 NOW = datetime.now(UTC)

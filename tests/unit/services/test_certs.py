@@ -9,10 +9,10 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from services import certs
-from services.auth import Identity
 from services.errors import FailedPrecondition, InvalidArgument
-from services.tls import TlsFiles, TlsInvalid, check_files
+from services.rpc import certs
+from services.rpc.auth import Identity
+from services.rpc.tls import TlsFiles, TlsInvalid, check_files
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("agent", "agent.hermes.svc", "127.0.0.1", "::1")

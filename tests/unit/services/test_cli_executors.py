@@ -4,7 +4,7 @@ import grpc.aio
 import pytest
 
 from hermes.executor.v1 import sandbox_pb2
-from services.cli.executors import Executor, Executors
+from services.cli.sandboxes.executors import Executor, Executors
 from services.errors import InvalidArgument, NotFound, ServiceUnavailable
 
 SHORT, LONG, OTHER, SILENT = "one:740", "one:7402", "other:7402", "other:74020"

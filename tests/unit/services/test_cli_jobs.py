@@ -9,9 +9,9 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
-from services.cli.job_files import note_of
-from services.cli.job_options import duration_text, given_fields, read_script, target, target_text
-from services.cli.job_view import JOB, JOB_LIST, RUN, run_list, show
+from services.cli.jobs.files import note_of
+from services.cli.jobs.options import duration_text, given_fields, read_script, target, target_text
+from services.cli.jobs.view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
 from services.cli.output import describe, print_rows
 from services.errors import InvalidArgument

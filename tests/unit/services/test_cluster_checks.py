@@ -12,11 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from scheduler_service.storage import migrations
-from services.addresses import TcpAddress
-from services.auth import Identity
-from services.certs import files_of, init, issue
-from services.checks import Verdict
-from services.cli.cluster_checks import (
+from services.cli.admin.cluster_checks import (
     LEFT,
     certificate_check,
     clock_check,
@@ -25,11 +21,15 @@ from services.cli.cluster_checks import (
     trial_check,
 )
 from services.cli.failures import in_short
-from services.cli.sandbox_trial import Trial
+from services.cli.sandboxes.trial import Trial
 from services.clock import SystemClock
-from services.config import load_settings
+from services.config.settings import load_settings
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
+from services.rpc.addresses import TcpAddress
+from services.rpc.auth import Identity
+from services.rpc.certs import files_of, init, issue
+from services.runtime.checks import Verdict
 from tests.fakes.clock import ManualClock
 
 NOBODY = TcpAddress("127.0.0.1", 1)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from executor_service.config import ExecutorConfig
-from services.config import ConfigError, ConfigModel, Flag, Yaml, load_settings
+from services.config.settings import ConfigError, ConfigModel, Flag, Yaml, load_settings
 from tests.unit.services.settings import AgentConfig, LoopConfig, settings
 
 

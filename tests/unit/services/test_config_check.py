@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services import config_models
-from services.config import ConfigError
-from services.config_catalog import ConfigCatalog, check_settings
+from services.config.catalog import ConfigCatalog, check_settings
+from services.config.settings import ConfigError
+from services.runtime import config as config_models
 from tests.unit.services.settings import MODELS, settings
 
 CATALOG = ConfigCatalog((*MODELS, *config_models.MODELS))

@@ -8,11 +8,11 @@ from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
-from services import config_models
 from services.cli.main import COMMANDS, parser_of
-from services.config import ConfigModel
-from services.config_catalog import ConfigCatalog
-from services.config_fields import Declared
+from services.config.catalog import ConfigCatalog
+from services.config.fields import Declared
+from services.config.settings import ConfigModel
+from services.runtime import config
 from tests.unit.docs_reference import actions_of
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +24,7 @@ HEAD = "| Setting | Environment, option | Value | Default | Meaning |\n|---|---|
 
 
 def all_models() -> list[type[ConfigModel]]:
-    models = list(config_models.MODELS)
+    models = list(config.MODELS)
     for service in SERVICES:
         models.extend(import_module(f"{service}_service.config").MODELS)
     return models

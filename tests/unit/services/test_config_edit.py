@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from services import config_models
-from services.config import ConfigError
-from services.config_edit import set_value
-from services.home import HomePaths
+from services.config.edit import set_value
+from services.config.settings import ConfigError
+from services.home.paths import HomePaths
+from services.runtime import config
 from tests.unit.services.settings import MODELS, AgentConfig, LoopConfig, settings
 
-ALL = (*MODELS, *config_models.MODELS)
+ALL = (*MODELS, *config.MODELS)
 
 WRITTEN = """\
 # My settings

@@ -8,8 +8,8 @@ import pytest
 from services.cli.config import COMMAND
 from services.cli.main import parser_of
 from services.cli.startup import catalog
-from services.config import ConfigError, load_settings
-from services.config_catalog import check_settings
+from services.config.catalog import check_settings
+from services.config.settings import ConfigError, load_settings
 
 OLDER = """\
 # Mine.

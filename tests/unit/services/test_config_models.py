@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services.addresses import TcpAddress, UnixAddress
-from services.config import ConfigError
-from services.config_models import ServiceConfig
+from services.config.settings import ConfigError
+from services.rpc.addresses import TcpAddress, UnixAddress
+from services.runtime.config import ServiceConfig
 from tests.unit.services.settings import settings
 
 

@@ -1,4 +1,4 @@
-from services.discreet import Discreet
+from services.config.redacted_repr import Discreet
 
 
 class Login(Discreet, frozen=True):

@@ -4,7 +4,8 @@ import importlib
 
 import pytest
 
-from services.cli import doctor, first_run, process, startup
+from services.cli import first_run, process, startup
+from services.cli.admin import doctor
 
 NAMES = (*process.BUILDERS.values(), *doctor.CHECKS.values(), first_run.MODEL_CHOICE)
 

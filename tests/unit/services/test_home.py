@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from services.home import HomeError, HomePaths, private_folder, replace_file
-from tests.requirements import require
+from services.home.paths import HomeError, HomePaths, private_folder, replace_file
+from tests.support.requirements import require
 from tests.unit.services.settings import settings
 
 NOBODY = 65534

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from gateway_service.answers import answer_of
+from gateway_service.turns.presenter import answer_of
 from hermes.agent.v1.turn_event_pb2 import Cancelled, TurnEvent, TurnFinished
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import PLAIN, Screen

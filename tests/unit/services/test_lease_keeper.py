@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from services.database import Database
-from services.leases import Lease, LeaseKeeper
+from services.database.leases import Lease, LeaseKeeper
 from services.lifecycle import Workers
 from tests.fakes.clock import ManualClock
 from tests.sample.leases import LEASES, ONE, OTHER, Work, metadata, work

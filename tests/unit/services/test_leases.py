@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from services.database import Database
+from services.database.leases import Fenced, Lease, new_owner
 from services.errors import Reason
-from services.leases import Fenced, Lease, new_owner
 from tests.fakes.clock import ManualClock
 from tests.sample.leases import LEASES, ONE, OTHER, Work, metadata
 

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.home import HomeError
-from services.logs import bind, bound_ids, logging_to
-from services.redact import MASK, Redactor
-from services.telemetry_config import LogConfig
+from services.home.paths import HomeError
+from services.redaction.redactor import MASK, Redactor
+from services.telemetry.config import LogConfig
+from services.telemetry.logs import bind, bound_ids, logging_to
 
-log = logging.getLogger("agent_service.turns")
+log = logging.getLogger("agent_service.turns.service")
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def test_a_line_has_the_ids_of_its_work() -> None:
         "level": "warning",
         "service": "agent",
         "event": "step 3 of four",
-        "logger": "agent_service.turns",
+        "logger": "agent_service.turns.service",
         "turn_id": "trn_1",
         "session_id": "20260102_030405_ab12cd",
         "duration_s": 0.25,
@@ -88,7 +88,7 @@ def test_ids_belong_to_the_task_that_bound_them() -> None:
 
 def test_a_line_names_its_service() -> None:
     with logged(service="executor") as lines:
-        logging.getLogger("gateway_service.inbox").info("a")
+        logging.getLogger("gateway_service.turns.inbox").info("a")
         logging.getLogger("services.server").info("b")
         with bind(service="scheduler"):
             logging.getLogger("services.server").info("c")

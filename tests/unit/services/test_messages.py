@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 
 from hermes.scheduler.v1 import job_pb2
-from services.messages import message_of, record_of
+from services.rpc.messages import message_of, record_of
 
 
 class Options(Struct, frozen=True):

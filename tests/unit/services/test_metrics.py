@@ -9,9 +9,16 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.calls import CallObserver
-from services.metrics import Exposition, GrpcMetrics, Meter, Metrics, counter, process_registry
-from services.metrics_server import MetricsListenFailed, serve_metrics
+from services.rpc.calls import CallObserver
+from services.runtime.metrics_server import MetricsListenFailed, serve_metrics
+from services.telemetry.metrics import (
+    Exposition,
+    GrpcMetrics,
+    Meter,
+    Metrics,
+    counter,
+    process_registry,
+)
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

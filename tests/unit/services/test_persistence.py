@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from services.database.retries import until_answered
 from services.errors import FailedPrecondition, HermesError, ServiceUnavailable
-from services.persistence import until_answered
 from tests.fakes.clock import HastyClock
 
 

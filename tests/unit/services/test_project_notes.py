@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.project_notes import MAX_BYTES, NotesAbove, is_path_above, notes_above
+from services.home.project_notes import MAX_BYTES, NotesAbove, is_path_above, notes_above
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from services.redact import MASK, MIN_SECRET_CHARS, Redactor
+from services.redaction.redactor import MASK, MIN_SECRET_CHARS, Redactor
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 URL_LETTERS = LETTERS + "-_"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from services.redact import MASK, Redactor
+from services.redaction.redactor import MASK, Redactor
 
 SECRET = "canary.api.key.Zq8vTr2nWx5Lp0Gs"
 BEFORE, AFTER = b"Here is what was found:\nthe key = ", b"\nand nothing else, as far as we know.\n"

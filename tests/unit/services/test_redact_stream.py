@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.redact import MASK, Redactor
-from services.redact_stream import RedactedStream
+from services.redaction.redactor import MASK, Redactor
+from services.redaction.stream import RedactedStream
 from tests.unit.services.test_redact import SHAPED, spellings
 from tests.unit.services.test_redact_encodings import AFTER, BEFORE, ENCODINGS, SECRET, left_of
 

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 
-from services.cli.sandbox_trial import PROBE
+from services.cli.sandboxes.trial import PROBE
 
 
 def test_what_is_reached_is_told() -> None:

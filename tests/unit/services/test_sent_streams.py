@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from services.errors import WRITTEN_TOO_LATE
-from services.streams import SentStream
+from services.rpc.streams import SentStream
 
 REFUSED = (grpc.StatusCode.RESOURCE_EXHAUSTED, "no room", (("why", b"full"),))
 OWN = (grpc.StatusCode.INTERNAL, WRITTEN_TOO_LATE, ())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from services.cli.chat.input_line import TypedHistory
-from services.redact import MASK, Redactor
+from services.redaction.redactor import MASK, Redactor
 
 SECRET = "canary.4711.of-the-home"
 

@@ -11,8 +11,8 @@ from agent_service.security.commands import paths
 from agent_service.security.commands.families import Reach
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import UNKNOWN
+from agent_service.security.commands.network_clients import is_local
 from agent_service.security.commands.paths import Place, place
-from agent_service.security.commands.talkers import is_local
 
 
 class Rule(Struct, frozen=True):

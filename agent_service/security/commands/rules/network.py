@@ -1,11 +1,11 @@
 """Rules for shells over the network, and for files and words that leave or come over it."""
 
-from agent_service.security.commands import talkers
+from agent_service.security.commands import network_clients
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import SHELLS
+from agent_service.security.commands.network_clients import NETCATS
 from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule
-from agent_service.security.commands.talkers import NETCATS
 
 _READING_SHELLS = " ".join((*sorted(SHELLS), "busybox python python3 perl"))
 _SHELLS = r"^(?:sh|bash|dash|zsh|ksh|ash|fish|t?csh|mksh|busybox|python3?|perl)$"
@@ -125,9 +125,9 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("download", "lwp-download get mget ftp ftpget", operands="named outside"),
     # Words that leave
     Rule(SENDS, _ALWAYS, r"\S", _ASKS),
-    Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=talkers.is_elsewhere),
-    Rule(SENDS, "openssl", r"\bs_client\b", when=talkers.is_elsewhere),
-    Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=talkers.is_elsewhere),
+    Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=network_clients.is_elsewhere),
+    Rule(SENDS, "openssl", r"\bs_client\b", when=network_clients.is_elsewhere),
+    Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=network_clients.is_elsewhere),
     Rule(SENDS, "socat", rf"(?i){_NET}(?!l(?:isten)?:)(?!localhost\b|127\.|\[::1)[^\s,]*"),
     Rule(SENDS, _DATABASES, operands="-h --host --hostname elsewhere"),
     Rule(SENDS, _DATABASES, r"(?!http)\b\w+://(?:[^@\s/]*@)?+(?!localhost\b|127\.|\[::1|/)"),

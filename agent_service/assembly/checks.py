@@ -1,0 +1,157 @@
+"""What the agent needs to work, for `hermes doctor` and the first start."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_service.assembly.logins import opened_store
+from agent_service.assembly.models import credentials, endpoint_settings
+from agent_service.config import AgentConfig
+from agent_service.models.access import access_of
+from agent_service.models.discovery import discover_local
+from agent_service.models.endpoints import (
+    Api,
+    Endpoint,
+    configured_endpoint,
+    listed_by,
+    missing_endpoint,
+)
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.tokens import Login
+from agent_service.records.model_errors import InvalidEndpoint, ModelError
+from services.clock import SystemClock
+from services.config.settings import Settings
+from services.errors import HermesError, InvalidArgument
+from services.runtime.checks import Check, ModelChoice, ModelOffer, Verdict
+from services.runtime.logins import PROVIDERS
+
+LISTING_TIMEOUT_S = 5.0
+
+
+async def model_choice(settings: Settings) -> ModelChoice:
+    """Whether a model is configured, and otherwise which local servers there are.
+
+    Fails with InvalidArgument when what is configured cannot work.
+    """
+    try:
+        endpoint = configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
+    except InvalidEndpoint as error:
+        raise InvalidArgument(str(error)) from error
+    configured = "" if endpoint is None else _named(endpoint)
+    servers = () if configured else await discover_local()
+    offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
+    return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
+
+
+async def checks(settings: Settings) -> list[Check]:
+    """The model endpoint, and who approves commands."""
+    config = settings.load(AgentConfig)
+    try:
+        async with opened_store(settings, config) as store:
+            logins = credentials(store, config, SystemClock())
+            found = [await _endpoint(settings, config, logins), *await _logins(settings, logins)]
+    except HermesError as error:
+        found = [Check("login", Verdict.FAILED, error.message)]
+    return [*found, _approvals(config)]
+
+
+async def _endpoint(
+    settings: Settings, config: AgentConfig, logins: Callable[[str], Credentials]
+) -> Check:
+    try:
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
+    except InvalidEndpoint as error:
+        return Check("model", Verdict.FAILED, str(error))
+    if endpoint is None:
+        return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
+    try:
+        reached = await access_of(endpoint, logins, SystemClock()).current()
+    except ModelError as error:
+        return Check("model", Verdict.FAILED, str(error))
+    models = await listed_by(reached, LISTING_TIMEOUT_S)
+    return _listed(reached, models)
+
+
+async def _logins(settings: Settings, logins: Callable[[str], Credentials]) -> list[Check]:
+    """The logins that the home has, each with the end of what it is good for without renewal."""
+    found: list[Check] = []
+    for name, title in PROVIDERS.items():
+        try:
+            login = await logins(name).stored()
+        except HermesError as error:
+            return [Check("login", Verdict.FAILED, error.message)]
+        if login is not None:
+            found.append(_login(name, title, login))
+    path = settings.home.auth
+    if found and await asyncio.to_thread(_is_open, path):
+        message = f"{path} can be read by others; make it yours alone: chmod 600 {path}"
+        found.append(Check("login", Verdict.NOTE, message))
+    return found
+
+
+def _login(name: str, title: str, login: Login) -> Check:
+    ends = login.bearer.expires_at
+    until = f" until {ends.astimezone():%Y-%m-%d %H:%M}" if ends else ""
+    if login.renewable:
+        return Check("login", Verdict.OK, f"{title}: good{until}, then renewed by itself")
+    if login.bearer.good_at(SystemClock().now()):
+        again = f"then log in again: hermes login {name}"
+        return Check("login", Verdict.NOTE, f"{title}: good{until}, {again}")
+    return Check("login", Verdict.FAILED, f"{title}: it is over; run: hermes login {name}")
+
+
+def _is_open(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & 0o077)
+
+
+def _named(endpoint: Endpoint) -> str:
+    return f"{endpoint.model or 'its first model'} at {endpoint.shown_url}"
+
+
+def _spoken(endpoint: Endpoint) -> str:
+    usual = endpoint.api is Api.CHAT_COMPLETIONS
+    return "" if usual else f", {endpoint.api.value.replace('_', ' ')}"
+
+
+def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
+    if not models:
+        return Check(
+            "model",
+            Verdict.FAILED,
+            f"{endpoint.shown_url} does not list its models: check that it runs, its URL, "
+            f"and {endpoint.key_name}.",
+        )
+    if endpoint.model and endpoint.model not in models:
+        return Check(
+            "model",
+            Verdict.NOTE,
+            f"{endpoint.shown_url} answers, but does not list {endpoint.model}; it may know it "
+            "all the same, else set HERMES_MODEL.",
+        )
+    name = endpoint.model or models[0]
+    return Check(
+        "model",
+        Verdict.OK,
+        f"{name} at {endpoint.shown_url} (by {endpoint.source}{_spoken(endpoint)})",
+    )
+
+
+_UNATTENDED = {"deny": "are not run", "wait": "wait", "halt": "end their work"}
+
+
+def _asked(config: AgentConfig) -> str:
+    where = "" if config.approvals.sandboxed == "ask" else " whose harm no sandbox holds"
+    first = "a model, then a person," if config.approvals.mode == "smart" else "a person"
+    jobs = _UNATTENDED[config.approvals.unattended]
+    return f"{first} is asked before dangerous commands{where}; those of jobs and subagents {jobs}"
+
+
+def _approvals(config: AgentConfig) -> Check:
+    if config.approvals.mode == "off":
+        return Check(
+            "approvals",
+            Verdict.NOTE,
+            "nobody is asked before a dangerous command runs in the sandbox; "
+            "to be asked: hermes config set approvals.mode manual",
+        )
+    return Check("approvals", Verdict.OK, _asked(config))

@@ -1,0 +1,170 @@
+"""The curations of all profiles."""
+
+import logging
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+
+from msgspec import Struct
+
+from agent_service.assembly.stores import Stores
+from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.models.consult import Consult
+from agent_service.models.spending import Spending
+from agent_service.profiles.curation.ages import Ages
+from agent_service.profiles.curation.curation import Curation
+from agent_service.profiles.curation.planner import MIN_CLUSTER, Planning
+from agent_service.profiles.curation.state import CuratorState
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused, LibraryBusy
+from agent_service.security.threats import ThreatScanner
+from agent_service.storage import sessions
+from agent_service.storage.activity import Activity, activity
+from services.clock import Clock
+from services.database import Database
+from services.database.leases import Fenced
+from services.errors import FailedPrecondition, NotFound, ServiceUnavailable, Unavailable
+from services.redaction.redactor import Redactor
+
+_log = logging.getLogger(__name__)
+
+
+class Standing(Struct, frozen=True):
+    """How curation stands in a profile."""
+
+    profile: str
+    state: CuratorState
+    backup_ids: Sequence[str]
+    activity: Activity
+
+
+class Curations:
+    """What the scheduler's curator has done in each profile."""
+
+    def __init__(self, stores: Stores, planning: Planning, clock: Clock) -> None:
+        self._stores = stores
+        self._planning = planning
+        self._clock = clock
+
+    async def standings(self, profile: str = "") -> Sequence[Standing]:
+        """How it stands in one profile, or in all of which that can be read."""
+        profiles = await self._stores.homes.profiles()
+        if profile:
+            self._check(profile, profiles)
+            return [await self._standing(profile)]
+        found: list[Standing] = []
+        for name in profiles:
+            try:
+                found.append(await self._standing(name))
+            except FailedPrecondition as error:
+                # Whoever asks about this one is told; the others are not to wait for it.
+                _log.info("the skills of %s: %s", name, error)
+        return found
+
+    @asynccontextmanager
+    async def opened(self, profile: str) -> AsyncGenerator[Curation]:
+        """One profile's curation; what is wrong with its library is told to whoever asked."""
+        self._check(profile, await self._stores.homes.profiles())
+        with _telling():
+            yield self._curation(profile)
+
+    async def plan(self, profile: str, ages: Ages, jobs: Collection[str]) -> str:
+        """What the model wants consolidated; empty where there is too little to ask about."""
+        async with self.opened(profile) as curation:
+            shown = await curation.shown(ages, jobs)
+        return await self._planning.ask(profile, shown, jobs) if len(shown) >= MIN_CLUSTER else ""
+
+    async def untold(self, profile: str) -> str:
+        """What a person has not been told of the last run; empty where there is nothing."""
+        try:
+            with _telling():
+                return (await self._curation(profile).state())[0].untold
+        except FailedPrecondition as error:
+            _log.error("nothing is told of the curator: %s", error)
+            return ""
+
+    async def told(self, profile: str, summary: str) -> None:
+        """Note that a person has been told; where that cannot be, another one will be as well."""
+        try:
+            with _telling():
+                await self._curation(profile).told(summary)
+        except (FailedPrecondition, ServiceUnavailable) as error:
+            _log.warning("what the curator did is told once more: %s", error)
+
+    async def recover(self) -> None:
+        """Finish in every profile what was decided when a process died."""
+        for profile in await self._stores.homes.profiles():
+            try:
+                with _telling():
+                    await self._curation(profile).recover()
+            except (FailedPrecondition, Unavailable) as error:
+                # The agent is of use without it, and the next run says it again.
+                _log.error("the skills of %s: %s", profile, error)
+
+    def _curation(self, profile: str) -> Curation:
+        return Curation(self._stores.skills(profile), self._stores.reports(profile), self._clock)
+
+    async def _standing(self, profile: str) -> Standing:
+        with _telling():
+            state, backup_ids = await self._curation(profile).state()
+        database = self._planning.database
+        found = await database.read(lambda conn: activity(conn, profile))
+        return Standing(profile, state, backup_ids, found)
+
+    def _check(self, profile: str, profiles: Sequence[str]) -> None:
+        if profile not in profiles:
+            raise NotFound(f"there is no profile {profile}")
+
+
+@contextmanager
+def _telling() -> Generator[None]:
+    try:
+        yield
+    except (LibraryBusy, Fenced) as error:
+        # Not the run has a later owner then, but for a moment its files.
+        raise ServiceUnavailable(str(error)) from None
+    except (BadSkill, FileRefused) as error:
+        raise FailedPrecondition(str(error)) from None
+
+
+def curations(
+    stores: Stores,
+    auxiliary: Mapping[str, AuxiliaryModel],
+    consult: Consult,
+    spending: Spending,
+    database: Database,
+    redactor: Redactor,
+    clock: Clock,
+) -> Curations:
+    """Put them together."""
+    route = route_of(auxiliary, "curator")
+    planning = Planning(consult, route, spending, database, ThreatScanner(), redactor.redact)
+    return Curations(stores, planning, clock)
+
+
+class CuratorNews:
+    """Tells a person once what the curator has done, with the first answer of a new session."""
+
+    def __init__(self, curations: Curations, database: Database) -> None:
+        self._curations = curations
+        self._database = database
+
+    async def notices(self, profile: str, kind: str) -> Sequence[str]:
+        """What a session would tell if a turn of this kind began it; mostly nothing."""
+        summary = await self._curations.untold(profile) if kind == "user" else ""
+        return [_shown(summary)] if summary else []
+
+    async def told(self, profile: str, session_id: str) -> None:
+        """Tell nobody else, where the session did begin and has it to tell."""
+        summary = await self._curations.untold(profile)
+        kept = await self._database.read(
+            lambda conn: sessions.get_state(conn, session_id, sessions.NOTICES)
+        )
+        if summary and kept and _shown(summary) in kept["texts"]:
+            await self._curations.told(profile, summary)
+
+
+def _shown(summary: str) -> str:
+    return (
+        f"The curator has looked after the {summary}. What and why: hermes curator reports; "
+        "to undo it: hermes curator rollback."
+    )

@@ -1,0 +1,214 @@
+"""The hubs of all profiles: search, audit and export."""
+
+import asyncio
+import gzip
+import hashlib
+import io
+import logging
+import tarfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from agent_service.assembly.stores import Stores
+from agent_service.config import AgentConfig
+from agent_service.profiles.home.base import HomeStore
+from agent_service.profiles.skills.document import BadSkill
+from agent_service.profiles.skills.files import FileRefused, SkillFiles
+from agent_service.profiles.skills.hub.changes import HubShelf, Shelf
+from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.index import PLACES, SCHEMA, Entry, Listing
+from agent_service.profiles.skills.hub.outcomes import Outcome, Status
+from agent_service.profiles.skills.hub.package import Offer, Package, packaged
+from agent_service.profiles.skills.hub.reach import HubReach
+from agent_service.profiles.skills.hub.scan_worker import looked_through
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused
+from agent_service.profiles.skills.hub.sources import HubSetting, Sources
+from agent_service.profiles.skills.journal import content_digest
+from agent_service.profiles.skills.library import Trust
+from agent_service.profiles.skills.names import DOCUMENT
+from agent_service.security.fetch.destinations import Destinations
+from services.clock import Clock
+from services.errors import FailedPrecondition, HermesError
+
+_log = logging.getLogger(__name__)
+
+
+class Found(Struct, frozen=True):
+    """A skill that a hub of the settings has."""
+
+    hub: str
+    trust: Trust
+    offer: Offer
+    is_installed: bool
+
+
+class Hubs(Struct, frozen=True):
+    """What profiles have of hubs."""
+
+    files: Callable[[str], SkillFiles]
+    """The library of a profile."""
+    homes: HomeStore
+    sources: Sources
+    clock: Clock
+
+    def of(self, profile: str) -> Hub:
+        """One profile's hub."""
+        return Hub(self.files(profile), self.sources, self.clock)
+
+    async def search(
+        self, words: Sequence[str], source: str, installed: frozenset[str]
+    ) -> tuple[Sequence[Found], Mapping[str, str]]:
+        """The skills of a source, or of all hubs of the settings, that all words are about.
+
+        Also why hubs could not be asked, by their names.
+        """
+        found: list[Found] = []
+        silent: dict[str, str] = {}
+        for hub in self._asked(source):
+            try:
+                async with self.sources.opened(hub.source) as opened:
+                    offers = await opened.offers()
+            except (HubRefused, HubFailed) as error:
+                if source:
+                    raise
+                silent[hub.name] = str(error)
+                continue
+            found += [
+                Found(hub.name, hub.trust, offer, offer.name in installed)
+                for offer in offers
+                if _is_about(offer, words)
+            ]
+        return found, silent
+
+    async def recover(self) -> None:
+        """Finish in every profile what was decided when a process died."""
+        for profile in await self.homes.profiles():
+            try:
+                await self.of(profile).recover()
+            except (BadSkill, FileRefused, HubRefused, HermesError) as error:
+                # The agent is of use without it, and the next change says it again.
+                _log.error("the skills of %s: %s", profile, error)
+
+    def _asked(self, source: str) -> Sequence[HubSetting]:
+        if source:
+            found, _ = self.sources.named(source)
+            known = (hub.name for hub in self.sources.hubs if hub.source == found)
+            return [HubSetting(next(known, source), found, self.sources.trust(found))]
+        if not self.sources.hubs:
+            raise FailedPrecondition(
+                "no hubs are set up: name a source with --source, or list hubs in skills.hubs of "
+                "config.yaml"
+            )
+        return self.sources.hubs
+
+
+def _is_about(offer: Offer, words: Sequence[str]) -> bool:
+    text = f"{offer.name} {offer.description} {' '.join(offer.tags)}".casefold()
+    return all(word.casefold() in text for word in words)
+
+
+def hubs_of(stores: Stores, config: AgentConfig, clock: Clock) -> Hubs:
+    """The hubs as the settings have them."""
+    fetch = config.fetch
+    destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
+    sources = Sources(HubReach(destinations), [each.setting for each in config.skills.hubs])
+    return Hubs(stores.skills, stores.homes, sources, clock)
+
+
+async def audited(files: SkillFiles, names: Sequence[str]) -> AsyncGenerator[Outcome]:
+    """What is to be said of each skill; of all of hubs where none is named."""
+    shelf = HubShelf(files)
+    there = await shelf.read()
+    for name in names or there.lock.names:
+        yield await _audited(shelf, there, name)
+
+
+async def _audited(shelf: HubShelf, there: Shelf, name: str) -> Outcome:
+    entry, found = there.lock.of(name), there.catalogue.find(name)
+    if not found or (len(found) > 1 and entry is None):
+        if entry is None:
+            why = f"there is no skill {name!r}, or there are several"
+            return Outcome(name, Status.FAILED, why)
+        gone = f"it is gone; `hermes skills update {name}` brings it back"
+        return Outcome(name, Status.FAILED, gone, entry.source)
+    content = await shelf.content(there, there.folder(name))
+    try:
+        review = await looked_through(name, content)
+    except HubRefused as error:
+        return Outcome(name, Status.FAILED, str(error))
+    digest = content_digest(content)
+    is_changed = entry is not None and digest != entry.content_hash
+    return Outcome(
+        name=name,
+        status=Status.REFUSED if is_changed else Status.UNCHANGED,
+        message="it is not as it was installed: somebody has changed it here" if is_changed else "",
+        source=entry.source if entry else "",
+        version=(entry.commit or entry.version) if entry else "",
+        digest=digest,
+        trust=entry.trust_level if entry else "",
+        review=review,
+        files=tuple(content),
+    )
+
+
+SITE = PLACES[0].strip("/").rpartition("/")[0]
+
+
+async def exported(
+    files: SkillFiles, names: Sequence[str], *, as_index: bool
+) -> Mapping[str, bytes]:
+    """The files of what is shared, by path; HubRefused where a skill is not one to share."""
+    shelf, found = HubShelf(files), list[Package]()
+    try:
+        there = await shelf.read()
+        for name in dict.fromkeys(names):
+            same = there.catalogue.find(name)
+            if len(same) != 1:
+                listed = ", ".join(each.folder for each in same)
+                several = f"there are several skills {name}: {listed}; say which"
+                none = f"there is no skill {name!r}; `hermes skills list` has those there are"
+                raise HubRefused(several if same else none)
+            content = await shelf.content(there, same[0].folder)
+            found.append(await asyncio.to_thread(packaged, same[0].name, content))
+    except (BadSkill, FileRefused) as error:
+        raise HubRefused(str(error)) from None
+    if len({each.name for each in found}) != len(found):
+        raise HubRefused("two of them have the same name")
+    return await asyncio.to_thread(_site, found) if as_index else _folders(found)
+
+
+def _folders(packages: Sequence[Package]) -> Mapping[str, bytes]:
+    return {f"{each.name}/{path}": data for each in packages for path, data in each.files.items()}
+
+
+def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
+    entries: list[Entry] = []
+    for each in packages:
+        is_archive = len(each.files) > 1
+        path = f"{each.name}.tar.gz" if is_archive else f"{each.name}/{DOCUMENT}"
+        data = _packed(each.files) if is_archive else each.files[DOCUMENT]
+        found[f"{SITE}/{path}"] = data
+        digest = hashlib.sha256(data).hexdigest()
+        kind = "archive" if is_archive else "skill-md"
+        about = each.document.description
+        entries.append(Entry(each.name, about, kind, path, f"sha256:{digest}"))
+    listing = msgspec.json.encode(Listing(tuple(entries), SCHEMA))
+    found[f"{SITE}/index.json"] = msgspec.json.format(listing, indent=2) + b"\n"
+    return found
+
+
+def _packed(files: Mapping[str, bytes]) -> bytes:
+    """An archive that is the same for the same files."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
+        for path in sorted(files):
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(files[path]), 0o644
+            archive.addfile(member, io.BytesIO(files[path]))
+    return packed.getvalue()

@@ -1,0 +1,169 @@
+"""How the agent's models are put together: endpoints, keys and logins, the chain, the catalogue."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from agent_service.config import AgentConfig
+from agent_service.config.endpoints import AuxiliaryModel, auxiliaries, fallbacks, route_of
+from agent_service.models.access import access_of
+from agent_service.models.catalog import Catalog
+from agent_service.models.configured_model import Calling, ConfiguredModel, provider_of
+from agent_service.models.consult import Consult
+from agent_service.models.discovery import fetch_models
+from agent_service.models.endpoints import (
+    Endpoint,
+    EndpointSettings,
+    configured_endpoint,
+    missing_endpoint,
+)
+from agent_service.models.fallback import USUAL, Chain, Route, Routed
+from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
+from agent_service.models.oauth.credentials import Credentials
+from agent_service.models.oauth.store import LoginFile, LoginStore
+from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
+from agent_service.models.parts import ModelParts
+from agent_service.models.provider import Provider
+from agent_service.records.model_errors import InvalidEndpoint, RetryPolicy
+from agent_service.storage.logins import LoginRows
+from services.clock import Clock
+from services.config.settings import Settings
+from services.database import Database
+from services.database.leases import new_owner
+from services.errors import FailedPrecondition
+from services.redaction.redactor import Redactor
+from services.runtime.config import ServiceConfig
+from services.runtime.logins import PROVIDERS
+from services.telemetry.metrics import Meter
+
+COMPRESSION = "compression"
+"""The task of making notes of long conversations."""
+
+
+def model_parts(
+    settings: Settings,
+    config: AgentConfig,
+    database: Database,
+    clock: Clock,
+    meter: Meter,
+    redactor: Redactor,
+) -> ModelParts:
+    """Puts the models together; nothing is opened yet."""
+    logins = login_store(settings, config, database)
+    connect = partial(_connect, config, credentials(logins, config, clock), clock)
+    first = ConfiguredModel(
+        endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
+    )
+    chain, routed = _chain(settings, config, first, connect, clock)
+    catalog = Catalog(
+        settings.home.state / "models.json",
+        partial(fetch_models, config.model.catalog_url),
+        {name: told.override for name, told in config.models.items()},
+    )
+    configured = {route.model for route in chain.routes} | {
+        one.model for one in config.auxiliary.values()
+    }
+
+    def is_known(model: str) -> bool:
+        is_ours = model in configured or model == first.configured_name
+        return is_ours or bool(catalog.find(model).source)
+
+    metrics = ModelMetrics.make(meter, is_known)
+    priced = InstrumentedModel(routed, redactor, catalog, metrics, clock)
+    consult = Consult(priced, first.default_name, config.model.max_tokens)
+    notes = notes_route(settings, config)
+    return ModelParts(first, routed, chain, catalog, priced, consult, notes)
+
+
+def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
+    """What the choice of the endpoint depends on, with the places of all providers it may name."""
+    elsewhere = (*config.fallback, *config.auxiliary.values())
+    names = {config.model.provider, *(one.provider for one in elsewhere)}
+    places = config.providers.places(names, partial(_variable, settings))
+    return replace(config.model.endpoint, places=places)
+
+
+def notes_route(settings: Settings, config: AgentConfig) -> Route:
+    """To the model that makes notes of long conversations; one without a model is their own.
+
+    Where nobody says which, it is a small one at OpenRouter for conversations that go there anyway:
+    to others they are not shown unasked.
+    """
+    asked = config.auxiliary.get(COMPRESSION, AuxiliaryModel())
+    if asked.is_chosen:
+        return route_of(config.auxiliary, COMPRESSION)
+    if config.compression.summary_model or config.model.providers_allowed:
+        return Route(model=config.compression.summary_model)
+    try:
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
+    except InvalidEndpoint:
+        return USUAL
+    goes_there = endpoint is not None and endpoint.provider == "openrouter"
+    return Route(model=FLASH_MODEL) if goes_there else USUAL
+
+
+def credentials(
+    store: LoginStore, config: AgentConfig, clock: Clock
+) -> Callable[[str], Credentials]:
+    """The logins, by their providers."""
+    login = config.model.login
+    found = {name: Credentials(login.issuer(name, clock), store, clock) for name in PROVIDERS}
+    return found.__getitem__
+
+
+def _connect(
+    config: AgentConfig, logins: Callable[[str], Credentials], clock: Clock, endpoint: Endpoint
+) -> Provider:
+    calling = Calling(
+        RetryPolicy(max_retries=config.model.max_retries),
+        AppIdentity(config.model.app_title, config.model.app_url),
+        config.model.cache_ttl,
+        config.model.reasoning_effort,
+        config.model.providers_allowed,
+    )
+    return provider_of(endpoint, calling, access_of(endpoint, logins, clock))
+
+
+def _chain(
+    settings: Settings,
+    config: AgentConfig,
+    first: ConfiguredModel,
+    connect: Callable[[Endpoint], Provider],
+    clock: Clock,
+) -> tuple[Chain, Routed]:
+    variable, main = partial(_variable, settings), endpoint_settings(settings, config)
+    others = fallbacks(config.fallback, main, variable)
+    models = {
+        one.route.name: ConfiguredModel(
+            one.endpoint,
+            lambda endpoint, key_name=one.key_name: connect(
+                replace(endpoint, key_name=key_name or endpoint.key_name)
+            ),
+            one.missing,
+        )
+        for one in (*others, *auxiliaries(config.auxiliary, main, variable))
+    }
+    return Chain([one.route for one in others], clock), Routed(first, models)
+
+
+def _variable(settings: Settings, name: str) -> str:
+    found = settings.variable(name) or settings.secret_file(name)
+    return "" if found is None else str(found.value)
+
+
+NEEDS_SERVER = (
+    "HERMES_LOGIN_KEY is for replicas that share a PostgreSQL, and there is none: set "
+    "HERMES_DATABASE_URL, or unset the key to keep logins in auth.json"
+)
+
+
+def login_store(settings: Settings, config: AgentConfig, database: Database) -> LoginStore:
+    """The logins of the home, or those that all replicas share."""
+    if not config.model.login.is_shared:
+        return LoginStore(LoginFile(settings.home.auth), settings.redactor())
+    if database.dialect == "sqlite":
+        raise FailedPrecondition(NEEDS_SERVER)
+    owner = new_owner(settings.load(ServiceConfig).instance)
+    rows = LoginRows(database, owner, config.model.login.shared_key)
+    return LoginStore(rows, settings.redactor())

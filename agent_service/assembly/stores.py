@@ -1,0 +1,98 @@
+"""Where profiles are kept: as files of the home, or in the database; and their skills."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from agent_service.config import AgentConfig
+from agent_service.models.configured_model import ConfiguredModel
+from agent_service.profiles.curation import reports
+from agent_service.profiles.home.base import HomeStore
+from agent_service.profiles.home.files import FileHomes
+from agent_service.profiles.home.rows import RowHomes
+from agent_service.profiles.skills.bundled_skills import BundledSkills, Package
+from agent_service.profiles.skills.files import HomeSkillFiles, SkillFiles
+from agent_service.profiles.skills.rows import RowSkillFiles
+from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.security.threats import ThreatScanner
+from agent_service.storage.profile_files import RowProfiles
+from agent_service.storage.profile_locks import RowLocks
+from agent_service.storage.profiles import LOCK_WAIT_S, FileProfiles, ProfileStore
+from services.clock import Clock
+from services.database import Database
+from services.database.leases import Owner
+from services.home.paths import HomePaths
+from services.lifecycle import Workers
+
+_REPORTS_LOCK = ".lock"
+_REPORTS = (f"{reports.FOLDER}/", f"{reports.FOLDER}/{_REPORTS_LOCK}")
+
+
+class Stores(Struct, frozen=True):
+    """The stores of one kind, which keep the same files."""
+
+    documents: ProfileStore
+    skills: Callable[[str], SkillFiles]
+    homes: HomeStore
+    reports: Callable[[str], SkillFiles]
+    """The curator's, of a profile."""
+
+
+def in_files(home: HomePaths) -> Stores:
+    """Files of the home."""
+    return Stores(
+        FileProfiles(home),
+        lambda profile: HomeSkillFiles(home.profile(profile).skills),
+        FileHomes(home),
+        lambda profile: HomeSkillFiles(home.profile(profile).root / reports.FOLDER, _REPORTS_LOCK),
+    )
+
+
+def in_database(
+    home: HomePaths, database: Database, owner: Owner, clock: Clock, wait_s: float = LOCK_WAIT_S
+) -> Stores:
+    """Rows of the database, for replicas that share no disk."""
+    locks = RowLocks(database, owner, wait_s)
+    return Stores(
+        RowProfiles(home, database, locks, clock),
+        lambda profile: RowSkillFiles(database, locks, clock, home.profile(profile).name),
+        RowHomes(home, database, locks, clock),
+        lambda profile: RowSkillFiles(database, locks, clock, home.profile(profile).name, _REPORTS),
+    )
+
+
+COPY_AFTER_S = 2.0
+"""How long after the start skills are copied that nobody has asked for yet: a command that brings a
+service with it and ends has no use for them."""
+
+
+def shelves_of(
+    config: AgentConfig, stores: Stores, clock: Clock, scanner: ThreatScanner
+) -> SkillShelves:
+    """The libraries of skills, with those in them that come with Hermes where that is wanted."""
+    bundled = BundledSkills(Package()) if config.skills.bundled else None
+    return SkillShelves(stores.skills, clock, scanner, bundled)
+
+
+def beside_start(
+    config: AgentConfig,
+    model: ConfiguredModel,
+    shelves: SkillShelves,
+    homes: HomeStore,
+    workers: Workers,
+) -> Callable[[], Awaitable[None]]:
+    """Begins it; whoever needs it sooner waits for it."""
+
+    async def copy() -> None:
+        await asyncio.sleep(COPY_AFTER_S)
+        for profile in await homes.profiles():
+            await shelves.of(profile).ready()
+
+    async def start() -> None:
+        if config.model.preload:
+            workers.start("load of the model's SDK", model.preload())
+        if config.skills.bundled:
+            workers.start("copy of the bundled skills", copy())
+
+    return start

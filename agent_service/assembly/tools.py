@@ -1,0 +1,135 @@
+"""How the agent's tools are put together, and what turns are driven with beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_service.clients.deliveries import GatewayDeliveries
+from agent_service.clients.jobs import SchedulerJobs
+from agent_service.config import AgentConfig
+from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.config.tools import TerminalConfig
+from agent_service.models.parts import ModelParts
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.prompt.compression.compressor import Compressor
+from agent_service.records.messages import Target as Chat
+from agent_service.security.commands.paths import own_places
+from agent_service.security.threats import ThreatScanner
+from agent_service.sessions.past_sessions import PastSessions
+from agent_service.storage import sessions
+from agent_service.storage.activity import known
+from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
+from agent_service.tools.guard_model import GuardModel
+from agent_service.tools.hints import Hints
+from agent_service.tools.schema import Listed
+from agent_service.tools.script import ScriptArguments, ScriptTool
+from agent_service.tools.second_opinion import SecondOpinion
+from agent_service.tools.taint import Screen
+from agent_service.tools.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
+from agent_service.tools.todo import STATE as PLAN
+from agent_service.tools.todo import shown_plan
+from agent_service.tools.toolbox import ContextFactory, Toolbox
+from agent_service.tools.typed import Typed
+from agent_service.tools.web.search import configured_web
+from agent_service.turns.answer_files import AnswerFiles
+from agent_service.turns.loop import LoopParts
+from agent_service.turns.script_turns import Scripts
+from services.clock import SystemClock
+from services.database import Database
+from services.redaction.redactor import Redactor
+from services.rpc.channels import Channels
+
+
+def told_timeout_s(config: TerminalConfig) -> float:
+    """What new sessions are told is the usual timeout of commands; 0 where it is the tool's own."""
+    usual_s = min(config.timeout_s, FOREGROUND_LIMIT_S)
+    return 0.0 if usual_s == FOREGROUND_S else usual_s
+
+
+def listed_tools(
+    config: AgentConfig,
+    memories: MemoryStore,
+    past: PastSessions,
+    reach: Reach,
+    hints: Hints,
+    policy: CommandPolicy,
+) -> Sequence[Listed]:
+    """The tools, as they are configured."""
+    return builtin_tools(
+        reach,
+        hints=hints,
+        asking=Asking(policy, config.fetch.taint == "ask"),
+        memories=memories if config.memory.enabled else None,
+        past=past,
+        cwd=config.terminal.cwd,
+    )
+
+
+def tool_reach(
+    config: AgentConfig, channels: Channels, database: Database, scanner: ThreatScanner
+) -> Reach:
+    """What tools use besides the sandbox."""
+
+    async def chats(profile: str) -> Sequence[Chat]:
+        return await database.read(lambda conn: known(conn, profile))
+
+    web = configured_web(config.fetch, config.search)
+    vision = route_of(config.auxiliary, "vision")
+    is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
+    guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
+    sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
+    return Reach(web, vision, config.mixture, sending, chats, jobs, Screen(scanner, guard))
+
+
+def job_scripts(
+    config: AgentConfig, context: ContextFactory, policy: CommandPolicy, scanner: ThreatScanner
+) -> Scripts:
+    """What runs the scripts of jobs, which are judged as commands are."""
+    script = ScriptTool(config.jobs.script_timeout_s)
+    judged = JudgeCommands(script, _typed, policy)
+    return Scripts(judged, context, policy.redactor, scanner)
+
+
+def loop_parts(
+    config: AgentConfig,
+    models: ModelParts,
+    toolbox: Toolbox,
+    scripts: Scripts,
+    database: Database,
+    files: AnswerFiles,
+    redactor: Redactor,
+) -> LoopParts:
+    """What every turn is driven with."""
+
+    async def plan_of(session_id: str) -> str:
+        return shown_plan(
+            await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
+        )
+
+    compressor = Compressor(
+        models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()
+    )
+    return LoopParts(
+        models.priced, models.priced, toolbox, scripts, compressor, files, redactor.redact
+    )
+
+
+def _typed(arguments: ScriptArguments) -> Typed:
+    return Typed(arguments.command)
+
+
+def command_policy(
+    config: AgentConfig, home: Path, redactor: Redactor, scanner: ThreatScanner
+) -> CommandPolicy:
+    """What is asked before commands run and files are touched."""
+    asked, judge = config.approvals, route_of(config.auxiliary, "approval")
+    return CommandPolicy(
+        asks=asked.mode != "off",
+        asks_in_sandboxes=asked.sandboxed == "ask",
+        asks_before_sending=config.fetch.taint == "ask",
+        own=own_places(home),
+        denied=asked.deny,
+        opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
+        redactor=redactor,
+        blocked=scanner.blocked,
+    )

@@ -1,0 +1,127 @@
+"""The model that this deployment is configured with, chosen when it is first needed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.models.access import Access
+from agent_service.models.endpoints import (
+    Api,
+    Endpoint,
+    EndpointSettings,
+    configured_endpoint,
+    with_listed_model,
+)
+from agent_service.models.openrouter import AppIdentity, OpenRouter
+from agent_service.models.provider import Provider
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.messages import Messages
+from agent_service.models.wires.responses import Codex, Responses
+from agent_service.models.wires.wire import Wire
+from agent_service.records.errors import ModelNotConfigured
+from agent_service.records.model import ModelEvent, ModelRequest
+from agent_service.records.model_errors import InvalidEndpoint, ModelError, RetryPolicy
+
+
+class Calling(Struct, frozen=True):
+    """How endpoints are called, whatever they speak."""
+
+    retries: RetryPolicy
+    identity: AppIdentity
+    cache_ttl: str = "5m"
+    """How long what is marked stays cached: 5m or 1h."""
+    effort: str = ""
+    """How hard a model is to think: low, medium or high; empty is as it likes."""
+    only: tuple[str, ...] = ()
+    """The providers that OpenRouter may choose from; empty is all."""
+
+
+def provider_of(endpoint: Endpoint, calling: Calling, access: Access | None = None) -> Provider:
+    """The provider for what an endpoint speaks."""
+    return Provider(endpoint, _wire(endpoint, calling), calling.retries, access=access)
+
+
+def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
+    match endpoint.api:
+        case Api.MESSAGES:
+            return Messages(calling.cache_ttl, calling.effort)
+        case Api.CHAT_COMPLETIONS if endpoint.provider == "openrouter":
+            return OpenRouter(calling.identity, calling.effort, calling.cache_ttl, calling.only)
+        case Api.RESPONSES if endpoint.login == "codex":
+            return Codex(calling.effort)
+        case Api.RESPONSES:
+            return Responses(calling.effort)
+        case Api.CHAT_COMPLETIONS:
+            return ChatCompletions(calling.effort)
+
+
+class ConfiguredModel:
+    """A Model that starts without an endpoint and says what to set when it is called."""
+
+    def __init__(
+        self, settings: EndpointSettings, connect: Callable[[Endpoint], Provider], missing: str
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._missing = missing
+        self._opened = AsyncExitStack()
+        self._lock = asyncio.Lock()
+        self._chosen: tuple[Endpoint, Provider] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._opened.aclose()
+
+    @property
+    def configured_name(self) -> str:
+        """The model's id as far as it is known without asking anybody; empty when it is not."""
+        if self._chosen is not None:
+            return self._chosen[0].model
+        try:
+            endpoint = configured_endpoint(self._settings)
+        except InvalidEndpoint:
+            return ""
+        return "" if endpoint is None else endpoint.model
+
+    async def default_name(self) -> str:
+        """The model's id at the endpoint; ModelNotConfigured when none is set."""
+        endpoint, _ = await self._choose()
+        return endpoint.model
+
+    async def preload(self) -> None:
+        """Load what the first call would; why that is not possible, the call will say."""
+        with suppress(ModelNotConfigured, ModelError):
+            _, model = await self._choose()
+            await model.preload()
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        _, model = await self._choose()
+        async with model.stream(request) as events:
+            yield events
+
+    async def _choose(self) -> tuple[Endpoint, Provider]:
+        if self._chosen is None:
+            async with self._lock:
+                self._chosen = self._chosen or await self._open()
+        return self._chosen
+
+    async def _open(self) -> tuple[Endpoint, Provider]:
+        try:
+            endpoint = configured_endpoint(self._settings)
+            if endpoint is None:
+                raise ModelNotConfigured(self._missing)
+            model = self._connect(endpoint)
+            if not endpoint.model:
+                listed = await with_listed_model(await model.reached())
+                endpoint = replace(endpoint, model=listed.model)
+        except (InvalidEndpoint, ModelError) as error:
+            raise ModelNotConfigured(str(error)) from error
+        return endpoint, await self._opened.enter_async_context(model)

@@ -1,0 +1,121 @@
+"""Brings a turn to another model where the one that it asks fails."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from msgspec.structs import replace
+
+from agent_service.models.fallback import FIRST, Chain, Route, another_may_answer
+from agent_service.records.errors import ModelNotConfigured
+from agent_service.records.model import Model, ModelEvent, ModelNotice, ModelRequest, ModelSwitched
+from agent_service.records.model_errors import ModelError
+from agent_service.records.turn_state import LiveTurn
+
+_log = logging.getLogger(__name__)
+
+
+class Switching:
+    """The model of one turn: that of its route, and the others of the chain when that fails.
+
+    A turn stays with the model that took over until it ends; the next begins with the first
+    again, unless that has failed a moment before. Whoever drives the turn stores each switch
+    before it asks for more, so that the next owner goes on with the same model.
+    """
+
+    def __init__(self, inner: Model, chain: Chain, turn: LiveTurn) -> None:
+        self._inner = inner
+        self._chain = chain
+        self._turn = turn
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        async with aclosing(self._answers(request)) as events:
+            yield events
+
+    async def _answers(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        usual = self._chain.find(self._turn.route)
+        route = self._chain.rested(usual)
+        notices = [] if route is usual else [self._resting(usual, route)]
+        if route.name != self._turn.route:
+            yield ModelSwitched(route.name, self._model_of(route))
+        failures: dict[str, ModelError | ModelNotConfigured] = {}
+        while True:
+            try:
+                async with aclosing(self._ask(request, route, notices)) as events:
+                    async for event in events:
+                        yield event
+            except (ModelError, ModelNotConfigured) as error:
+                failures[route.name] = error
+                following = self._following(route, error, failures)
+                if following is None:
+                    raise _combined(failures, error) from error
+                failed, route = error, following
+            else:
+                self._chain.answered(route)
+                return
+            going_on = f"Going on with {self._shown(route)} for the rest of this turn."
+            notices.append(f"{failed} {going_on}")
+            yield ModelSwitched(route.name, self._model_of(route))
+
+    async def _ask(
+        self, request: ModelRequest, route: Route, notices: list[str]
+    ) -> AsyncGenerator[ModelEvent]:
+        asked = replace(request, route=route.name, model=self._model_of(route))
+        async with self._inner.stream(asked) as events:
+            async for event in events:
+                # Who started the turn may only watch it by the time that the model speaks.
+                while notices:
+                    yield ModelNotice(notices.pop(0))
+                yield event
+
+    def _following(
+        self,
+        route: Route,
+        error: ModelError | ModelNotConfigured,
+        failures: dict[str, ModelError | ModelNotConfigured],
+    ) -> Route | None:
+        """Whom to ask after a failure; None where nobody else would do better, or is left."""
+        if isinstance(error, ModelError):
+            if not another_may_answer(error):
+                return None
+            self._chain.failed(route, error)
+        elif route.name == FIRST:
+            return None
+        _log.warning("%s does not answer: %s", route.name or "the configured model", error)
+        return self._chain.after(failures)
+
+    def _resting(self, usual: Route, route: Route) -> str:
+        rest_s = self._chain.rest_s(usual)
+        return (
+            f"{self._shown(usual)} has failed a moment ago and is left alone for another "
+            f"{rest_s:.0f} s. {self._shown(route)} answers this turn."
+        )
+
+    def _model_of(self, route: Route) -> str:
+        return route.model or self._turn.request.model
+
+    def _shown(self, route: Route) -> str:
+        return route.name or self._turn.request.model
+
+
+def _combined(
+    failures: dict[str, ModelError | ModelNotConfigured], last: ModelError | ModelNotConfigured
+) -> ModelError | ModelNotConfigured:
+    """The failure that ended the first call, with what came of the attempts after it."""
+    first, *others = failures.items()
+    if not others or (isinstance(last, ModelError) and not another_may_answer(last)):
+        return last
+    told = " ".join(f"{name or 'The configured model'}: {error}" for name, error in others)
+    message = f"{first[1]} Nor did any other model of the chain answer. {told}"
+    if isinstance(first[1], ModelError):
+        error = first[1]
+        return ModelError(
+            error.kind,
+            message,
+            retry_after_s=error.retry_after_s,
+            status=error.status,
+            detail=error.detail,
+        )
+    return ModelNotConfigured(message)

@@ -1,0 +1,187 @@
+"""A model as all others call it: without secrets, priced by the catalogue, counted and traced."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+from prometheus_client import Counter, Histogram
+
+from agent_service.models.catalog import Catalog
+from agent_service.models.pricing import counted
+from agent_service.models.redaction import Said, cleaned
+from agent_service.models.spans import ModelSpan, model_span
+from agent_service.records.model import (
+    Model,
+    ModelEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelRetry,
+    ModelWasted,
+    ReasoningDelta,
+    TextDelta,
+)
+from agent_service.records.model_errors import ModelError, ModelErrorKind
+from services.clock import Clock
+from services.redaction.redactor import Redactor
+from services.telemetry.metrics import LabelValues, Meter, Metrics, counter, histogram
+
+_MOST_MODELS = 20
+"""With names of their own; each makes some sixty series."""
+_MOST_PROVIDERS = 10
+_MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
+"""Both are the bounds that OpenTelemetry's conventions for generative models give."""
+
+
+class ModelMetrics(Metrics, frozen=True):
+    """Model calls, and what they take."""
+
+    models: LabelValues
+    providers: LabelValues
+    tokens: Histogram = histogram(
+        "gen_ai_client_token_usage",
+        "Tokens of a model call.",
+        *("gen_ai_token_type", *_MODEL),
+        buckets=_TOKENS,
+    )
+    seconds: Histogram = histogram(
+        "gen_ai_client_operation_duration_seconds",
+        "Time until a model's answer was whole, with the attempts before it.",
+        *_MODEL,
+        buckets=_SECONDS,
+    )
+    first_chunk_seconds: Histogram = histogram(
+        "gen_ai_client_operation_time_to_first_chunk_seconds",
+        "Time until something of a model's answer was there.",
+        *_MODEL,
+        buckets=_SECONDS,
+    )
+    cost_usd: Counter = counter(
+        "hermes_llm_cost_usd_total", "Cost in US dollars.", "provider", "model", "purpose"
+    )
+    cache_read: Counter = counter(
+        "hermes_prompt_cache_read_tokens_total", "Prompt tokens that were cached."
+    )
+    errors: Counter = counter(
+        "hermes_llm_errors_total",
+        "Attempts of model calls that failed.",
+        "kind",
+        known=ModelErrorKind,
+    )
+    retries: Counter = counter(
+        "hermes_llm_retries_total", "Attempts that followed one that failed."
+    )
+
+    @classmethod
+    def make(cls, meter: Meter, is_known: Callable[[str], bool]) -> Self:
+        """The metrics, registered; models that are not known share one name."""
+        models = LabelValues(_MOST_MODELS, is_known)
+        return cls.create(meter, models=models, providers=LabelValues(_MOST_PROVIDERS))
+
+    def paid(self, request: ModelRequest, message: ModelMessage) -> None:
+        """Count what an answer took, whether it says anything or not."""
+        usage = message.usage
+        if usage is None:
+            return
+        named = self._named(message)
+        self.tokens.labels("input", *named).observe(usage.prompt_tokens)
+        self.tokens.labels("output", *named).observe(usage.completion_tokens)
+        self.cache_read.inc(usage.cached_tokens)
+        if usage.cost_micro_usd:
+            model, provider = named
+            self.cost_usd.labels(provider, model, request.purpose).inc(usage.cost_micro_usd / 1e6)
+
+    def answered(self, message: ModelMessage, first_chunk_s: float, seconds: float) -> None:
+        """Time an answer."""
+        named = self._named(message)
+        self.first_chunk_seconds.labels(*named).observe(first_chunk_s)
+        self.seconds.labels(*named).observe(seconds)
+
+    def _named(self, message: ModelMessage) -> tuple[str, str]:
+        return self.models.of(message.model), self.providers.of(message.provider)
+
+
+class InstrumentedModel(Struct, frozen=True):
+    """A Model whose answers have no secrets, and whose calls are priced, counted, timed and traced.
+
+    No longer answer is asked of it than it can give, and its answers have their cost and the name
+    under which they count.
+    """
+
+    inner: Model
+    redactor: Redactor
+    catalog: Catalog
+    metrics: ModelMetrics
+    clock: Clock
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+        """Call the model."""
+        began = self.clock.monotonic()
+        max_tokens = self.catalog.longest_answer(request.model, request.max_tokens)
+        request = replace(request, max_tokens=max_tokens)
+        with model_span(request) as span:
+            async with (
+                self.inner.stream(request) as events,
+                aclosing(self._watched(request, events, span, began)) as watched,
+            ):
+                yield watched
+
+    async def _watched(
+        self,
+        request: ModelRequest,
+        events: AsyncIterator[ModelEvent],
+        span: ModelSpan,
+        began: float,
+    ) -> AsyncGenerator[ModelEvent]:
+        said, first_chunk_s = Said(self.redactor), None
+        try:
+            async for event in events:
+                match event:
+                    case TextDelta() | ReasoningDelta():
+                        if first_chunk_s is None:
+                            first_chunk_s = self.clock.monotonic() - began
+                            span.begun(first_chunk_s)
+                        for delta in said.more(event):
+                            yield delta
+                    case ModelRetry(reason=kind):
+                        said = Said(self.redactor)
+                        self.metrics.errors.labels(kind).inc()
+                        self.metrics.retries.inc()
+                        span.retried(kind)
+                        yield event
+                    case ModelWasted(message):
+                        said = Said(self.redactor)
+                        yield ModelWasted(self._paid(request, cleaned(message, self.redactor)))
+                    case ModelMessage():
+                        for delta in said.rest():
+                            yield delta
+                        seconds = self.clock.monotonic() - began
+                        answer = self._paid(request, cleaned(event, self.redactor))
+                        span.answered(answer)
+                        self.metrics.answered(answer, first_chunk_s or seconds, seconds)
+                        yield answer
+                    case _:
+                        yield event
+        except ModelError as error:
+            self.metrics.errors.labels(error.kind).inc()
+            raise
+
+    def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
+        """What a call had said when it was broken off, with what it is taken to have cost."""
+        broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
+        return self._paid(request, broken_off)
+
+    def _paid(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+        """An answer with all that is known of its use, which is counted."""
+        message = counted(message, (*request.messages, request.tools))
+        assert message.usage is not None, "it has been counted"
+        name = self.catalog.answered(request.model, message)
+        cost = self.catalog.cost_of(name, message.usage)
+        usage = replace(message.usage, cost_micro_usd=cost)
+        message = replace(message, model=name, usage=usage)
+        self.metrics.paid(request, message)
+        return message

@@ -1,0 +1,145 @@
+"""Asking a login server: one small request, one small answer, nothing secret in what is raised."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from pydantic import SecretStr
+
+from agent_service.models.discovery import is_loopback
+from agent_service.models.oauth.tokens import NOTHING, LoginUnavailable, text
+from services.redaction.redactor import Redactor
+from services.validation import json_object, object_of
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient, Response
+
+TIMEOUT_S = 15.0
+MAX_ANSWER_BYTES = 256 * 1024
+_MAX_WORDS = 200
+
+Fields = Mapping[str, str | int | SecretStr]
+"""What is sent, by its names; what must not be shown is a SecretStr."""
+
+
+class Answer(Struct, frozen=True):
+    """What a login server said."""
+
+    status: int
+    body: Mapping[str, Any]
+    """Empty where it is no JSON object."""
+    sent: tuple[SecretStr, ...] = ()
+    """The secrets in the question, which the answer may repeat."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is what was asked for."""
+        return 200 <= self.status < 300
+
+    @property
+    def code(self) -> str:
+        """The name of the error, which providers put into different places."""
+        error = self.body.get("error")
+        inner = object_of(error)
+        return text(inner.get("code")) if inner else text(error) or text(self.body.get("code"))
+
+    @property
+    def words(self) -> str:
+        """What the server says of the error, as one line without secrets; else its status."""
+        inner = object_of(self.body.get("error"))
+        said = text(self.body.get("error_description")) or text(inner.get("message")) or self.code
+        hidden = Redactor(secret.get_secret_value() for secret in self.sent).redact(said)
+        line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
+        return line[:_MAX_WORDS] or f"HTTP {self.status}"
+
+
+class LoginServer:
+    """A provider's login server."""
+
+    def __init__(self, title: str, base_url: str) -> None:
+        self._title = title
+        self._base_url = base_url.rstrip("/")
+
+    def url(self, path: str) -> str:
+        """The whole address of a path."""
+        return f"{self._base_url}{path}"
+
+    async def form(self, path: str, fields: Fields, headers: Fields | None = None) -> Answer:
+        """Post a form."""
+        return await self._post(path, "data", fields, headers or {})
+
+    async def json(self, path: str, fields: Fields, bearer: SecretStr = NOTHING) -> Answer:
+        """Post a JSON object, signed with a token where there is one."""
+        return await self._post(path, "json", fields, {}, bearer)
+
+    async def _post(
+        self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
+    ) -> Answer:
+        """Post; LoginUnavailable where there is no answer that could be one to the question."""
+        import httpx  # 0.1 s, and needed only for this
+
+        told = {"Accept": "application/json", **_revealed(headers)}
+        if token := bearer.get_secret_value():
+            told["Authorization"] = f"Bearer {token}"
+        content: Any = {form: _revealed(fields)}
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                # Making one reads the system's certificates, for as long as a slow disk takes.
+                await asyncio.to_thread(self._client) as client,
+                client.stream("POST", self.url(path), headers=told, **content) as response,
+            ):
+                body = await self._read(response)
+        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+            # Its text may quote a header, and so a token.
+            raise self._unavailable(f"no answer, {type(error).__name__}") from None
+        if response.status_code >= 500 or response.status_code == 429:
+            raise self._unavailable(f"HTTP {response.status_code}")
+        values = (*fields.values(), *headers.values(), bearer)
+        sent = tuple(value for value in values if isinstance(value, SecretStr))
+        return Answer(response.status_code, json_object(body) or {}, sent)
+
+    async def _read(self, response: "Response") -> bytes:
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise self._unavailable("its answer has no end")
+        return bytes(body)
+
+    def _client(self) -> "AsyncClient":
+        import httpx  # as above
+
+        is_near = is_loopback(self._base_url)
+        needs_none = is_near and self._base_url.startswith("http://")
+        return httpx.AsyncClient(
+            trust_env=not is_near,
+            timeout=TIMEOUT_S,
+            follow_redirects=False,
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else True,
+        )
+
+    def _unavailable(self, why: str) -> LoginUnavailable:
+        host = urlsplit(self._base_url).netloc.rpartition("@")[2]
+        return LoginUnavailable(f"{self._title} cannot be asked at {host} ({why}): try again later")
+
+
+def _revealed(fields: Fields) -> dict[str, Any]:
+    return {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else value
+        for name, value in fields.items()
+    }
+
+
+def fit_for_tokens(url: str) -> bool:
+    """Whether what is sent to a URL stays between it and us."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
+    )

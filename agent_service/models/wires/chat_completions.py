@@ -1,0 +1,273 @@
+"""The wire format of OpenAI's chat completions API, which most endpoints speak."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+from msgspec import Struct, field
+
+from agent_service.models.wires.wire import (
+    Corrections,
+    Dialect,
+    Json,
+    MalformedChunk,
+    micro_usd,
+    text_of,
+    tokens,
+)
+from agent_service.records.model import ModelMessage, ModelRequest, ToolCall, Usage, encoded
+from services.validation import object_of
+
+_REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
+_MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
+
+
+class _CallParts(Struct):
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list[str])
+
+
+class Assembly:
+    """One answer in the making.
+
+    Chunks come from any server that calls itself compatible: whatever they leave out or
+    send as null counts as nothing, and only what would lose content is an error.
+    """
+
+    def __init__(self) -> None:
+        self.finish_reason = ""
+        self._model = ""
+        self._provider = ""
+        self._text: list[str] = []
+        self._reasoning: dict[str, list[str]] = {}
+        self._details: list[dict[str, Any]] = []
+        self._calls: list[_CallParts] = []
+        self._by_slot: dict[int | None, _CallParts] = {}
+        self._usage: Usage | None = None
+
+    def add(self, chunk: Json) -> tuple[str, str]:
+        """Take in a chunk; return the text and the reasoning that it adds."""
+        self._model = self._model or text_of(chunk.get("model"))
+        self._provider = self._provider or text_of(chunk.get("provider"))
+        usage = chunk.get("usage")
+        if isinstance(usage, dict):
+            self._usage = read_usage(cast("Json", usage))
+        text = reasoning = ""
+        for choice in _objects(chunk.get("choices")):
+            if choice.get("index"):
+                continue  # one answer was asked for
+            self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
+            delta = choice.get("delta") or choice.get("message")
+            if isinstance(delta, dict):
+                found = cast("Json", delta)
+                text += self._add_text(found)
+                reasoning += self._add_reasoning(found)
+                for call in _objects(found.get("tool_calls")):
+                    self._add_call(call)
+        return text, reasoning
+
+    def failure(self, chunk: Json) -> object:
+        """The error that a chunk reports, if it does."""
+        return chunk.get("error") or None
+
+    @property
+    def ended(self) -> bool:
+        """Never known from a chunk: `[DONE]` follows the last, or the end of the stream."""
+        return False
+
+    def message(self, model: str, provider: str) -> ModelMessage:
+        """Return the answer as it stands; the arguments fill in what the stream left out."""
+        return ModelMessage(
+            text=well_formed("".join(self._text)),
+            reasoning=_joined(well_formed("".join(parts)) for parts in self._reasoning.values()),
+            tool_calls=self._tool_calls(),
+            usage=self._usage,
+            finish_reason=self.finish_reason or "stop",
+            model=self._model or model,
+            provider=self._provider or provider,
+            reasoning_details=tuple(self._details),
+        )
+
+    def _add_text(self, delta: Json) -> str:
+        content = delta.get("content") or delta.get("refusal")
+        if isinstance(content, list):
+            parts = _objects(cast("object", content))
+            content = "".join(text_of(part.get("text")) for part in parts)
+        text = text_of(content)
+        if text:
+            self._text.append(text)
+        return text
+
+    def _add_reasoning(self, delta: Json) -> str:
+        """Collect every form that this delta has; show one, since they say the same."""
+        if delta.keys().isdisjoint(_REASONING_FIELDS):
+            return ""
+        details = list(_objects(delta.get("reasoning_details")))
+        forms = {
+            "reasoning": text_of(delta.get("reasoning")),
+            "reasoning_content": text_of(delta.get("reasoning_content")),
+            "reasoning_details": "".join(
+                text_of(detail.get("text")) or text_of(detail.get("summary")) for detail in details
+            ),
+        }
+        for form, text in forms.items():
+            if text:
+                self._reasoning.setdefault(form, []).append(text)
+        for detail in details:
+            self._add_detail(detail)
+        return next((text for text in forms.values() if text), "")
+
+    def _add_detail(self, detail: Json) -> None:
+        """Append a reasoning block, or continue the last one, as it will be sent back."""
+        key = _MERGED_DETAILS.get(text_of(detail.get("type")), "")
+        last = self._details[-1] if self._details else {}
+        if key and all(last.get(name) == detail.get(name) for name in ("type", "index")):
+            joined = text_of(last.get(key)) + text_of(detail.get(key))
+            last.update({name: value for name, value in detail.items() if value is not None})
+            last[key] = joined
+        else:
+            self._details.append(dict(detail))
+
+    def _add_call(self, delta: Json) -> None:
+        found = object_of(delta.get("function"))
+        name, arguments = text_of(found.get("name")), found.get("arguments")
+        call = self._call_for(delta.get("index"), text_of(delta.get("id")), name)
+        call.name = call.name or name
+        if isinstance(arguments, dict):
+            call.arguments.append(json.dumps(arguments, ensure_ascii=False))
+        elif arguments:
+            call.arguments.append(text_of(arguments))
+
+    def _call_for(self, index: object, call_id: str, name: str) -> _CallParts:
+        """Find the call that a delta belongs to.
+
+        By its index; but some servers send none, or the same for parallel calls, and then
+        a new id starts a new call, or a name where there is no id either.
+        """
+        slot = index if isinstance(index, int) else None
+        known = self._by_slot.get(slot)
+        if (
+            known is None
+            or (call_id and known.id and call_id != known.id)
+            or (slot is None and name and not call_id)
+        ):
+            known = self._by_slot[slot] = _CallParts()
+            self._calls.append(known)
+        known.id = known.id or call_id
+        return known
+
+    def _tool_calls(self) -> tuple[ToolCall, ...]:
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for parts in self._calls:
+            if not parts.name:
+                raise MalformedChunk("a tool call without a name")
+            call_id = parts.id if parts.id and parts.id not in seen else f"call_{uuid4().hex}"
+            seen.add(call_id)
+            arguments = well_formed("".join(parts.arguments)) or "{}"
+            calls.append(ToolCall(call_id, well_formed(parts.name), arguments))
+        return tuple(calls)
+
+
+def read_usage(usage: Json) -> Usage:
+    """Read a usage object; what a provider leaves out counts as zero."""
+    sent = object_of(usage.get("prompt_tokens_details"))
+    said = object_of(usage.get("completion_tokens_details"))
+    return Usage(
+        prompt_tokens=tokens(usage.get("prompt_tokens")),
+        completion_tokens=tokens(usage.get("completion_tokens")),
+        cached_tokens=tokens(sent.get("cached_tokens")),
+        cache_write_tokens=tokens(sent.get("cache_write_tokens")),
+        reasoning_tokens=tokens(said.get("reasoning_tokens")),
+        cost_micro_usd=micro_usd(usage.get("cost")),
+    )
+
+
+def well_formed(text: str) -> str:
+    """Join the halves of characters that a server escaped one by one; replace lone ones."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _objects(value: object) -> Iterable[Json]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Json", item) for item in items if isinstance(item, dict)]
+
+
+_DETAILS = b'"reasoning_details"'
+
+
+class ChatCompletions:
+    """Requests and answers of chat completions, as a provider takes them."""
+
+    key_header = "Authorization"
+    path = "/chat/completions"
+    corrections: Corrections = (
+        ("max_tokens", "max_completion_tokens"),
+        ("stream_options", "stream_options"),
+        ("effort", "reasoning"),
+        ("temperature", "temperature"),
+    )
+
+    def __init__(self, effort: str = "") -> None:
+        """Take how hard to think, if at all: low, medium or high."""
+        self._effort = effort
+
+    def headers(self) -> Mapping[str, str]:
+        """Nothing beyond what the SDK sends."""
+        return {}
+
+    def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
+        """Return the request with its messages as they are."""
+        fields = [b'{"model":', encoded(request.model), b',"stream":true,"messages":[']
+        fields += [b",".join(self._messages(request)), b"]"]
+        if request.tools:
+            fields += [b',"tools":', request.tools, b',"tool_choice":"auto"']
+        cap = b"max_tokens" if dialect.max_tokens else b"max_completion_tokens"
+        fields += [b',"%b":%d' % (cap, request.max_tokens)]
+        if dialect.stream_options:
+            fields.append(b',"stream_options":{"include_usage":true}')
+        return b"".join([*fields, dialect.temperature_of(request), self._extras(dialect), b"}"])
+
+    def reading(self) -> Assembly:
+        """Begin to read an answer."""
+        return Assembly()
+
+    def _messages(self, request: ModelRequest) -> Sequence[bytes]:
+        """The messages, without what only other providers understand: a session may have moved."""
+        if not any(_DETAILS in message for message in request.messages):
+            return request.messages
+        return [
+            self._without_foreign_details(message) if _DETAILS in message else message
+            for message in request.messages
+        ]
+
+    def _extras(self, dialect: Dialect) -> bytes:
+        """Further fields of a request."""
+        if not self._effort or not dialect.effort:
+            return b""
+        return b',"reasoning_effort":"%b"' % self._effort.encode()
+
+    def _own_details(self, details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The reasoning that goes back; endpoints reject what they do not know."""
+        return []
+
+    def _without_foreign_details(self, message: bytes) -> bytes:
+        fields: dict[str, Any] = json.loads(message)
+        details: Sequence[Mapping[str, Any]] = fields.get("reasoning_details") or ()
+        kept = self._own_details(details)
+        if kept and len(kept) == len(details):
+            return message
+        fields.pop("reasoning_details", None)
+        if kept:
+            fields["reasoning_details"] = kept
+        return encoded(fields)

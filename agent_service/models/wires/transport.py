@@ -1,0 +1,235 @@
+"""The one place that knows the SDK: a pooled client that posts and streams."""
+
+import asyncio
+import ssl
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from msgspec import Struct
+
+from agent_service.models.discovery import is_loopback
+from agent_service.models.endpoints import Endpoint
+from agent_service.models.failures import (
+    connection_failure,
+    cut_failure,
+    http_failure,
+    timeout_failure,
+)
+from agent_service.models.wires.wire import Wire
+
+_TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
+"""They gather classes from 450 modules, and building those takes pydantic 0.2 s."""
+
+
+@contextmanager
+def types_deferred() -> Generator[None]:
+    """Import the SDK inside; its types are left until somebody asks."""
+    sys.meta_path.insert(0, _Finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_Finder)
+
+
+class _Finder:
+    """Finds the packages of types where they are, with a loader that waits."""
+
+    @classmethod
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname in _TYPES else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Later(spec.loader)
+        return spec
+
+
+class _Later(Loader):
+    """Runs a package when something is asked of it, and not when a module in it is."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def exec_module(self, module: ModuleType) -> None:
+        object.__setattr__(module, "__class__", _Deferred)
+
+    def run(self, module: ModuleType) -> None:
+        object.__setattr__(module, "__class__", ModuleType)
+        self._loader.exec_module(module)
+
+
+class _Deferred(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        loader = self.__spec__ and self.__spec__.loader
+        if name.startswith("__") or not isinstance(loader, _Later):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        loader.run(self)
+        return getattr(self, name)
+
+
+if TYPE_CHECKING:
+    from httpx2 import Response
+
+_DRAIN_S = 0.05
+# Local servers want no key, but the SDK insists on one.
+_NO_KEY = "none"
+# What the SDK tells of this machine is nobody's business, and takes a quarter of its time.
+_NOT_TOLD = (
+    "X-Stainless-Arch",
+    "X-Stainless-Async",
+    "X-Stainless-Lang",
+    "X-Stainless-OS",
+    "X-Stainless-Package-Version",
+    "X-Stainless-Read-Timeout",
+    "X-Stainless-Retry-Count",
+    "X-Stainless-Runtime",
+    "X-Stainless-Runtime-Version",
+    "X-Stainless-Timeout",
+)
+
+
+class Timeouts(Struct, frozen=True):
+    """How long to wait for a connection, and for the next bytes of an answer."""
+
+    connect_s: float = 10.0
+    idle_s: float = 300.0
+
+
+class Answer:
+    """A successful answer whose body is still coming in."""
+
+    def __init__(self, response: "Response") -> None:
+        self._response = response
+        self.content_type: str = response.headers.get("content-type", "")
+        self.chunks = response.aiter_bytes()
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        return await self._response.aread()
+
+    async def drain(self) -> None:
+        """Read to the end of a body that has nothing more to say, if the end comes soon.
+
+        A body that was read to its end leaves the connection to the next call.
+        """
+        import httpx2  # loaded by the SDK
+
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(_DRAIN_S):
+                async for _ in self.chunks:
+                    pass
+
+
+class Transport:
+    """Posts requests of one kind to one provider's endpoint over a pool of connections.
+
+    The SDK is imported and certificates are read in a thread on first use: together they
+    take a tenth of a second that the event loop has not to spare.
+    """
+
+    def __init__(self, wire: Wire, timeouts: Timeouts | None = None) -> None:
+        self._key_header = wire.key_header
+        self._path = wire.path
+        self._timeouts = timeouts or Timeouts()
+        self._headers = dict(wire.headers())
+        self._opened: tuple[Any, Any] | None = None
+        """The SDK's module, and a client of it."""
+        self._connecting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened[1].close()
+
+    @asynccontextmanager
+    async def post(self, endpoint: Endpoint, model: str, body: bytes) -> AsyncGenerator[Answer]:
+        """Post a request and hand out its answer; raises `ModelError`.
+
+        The body goes as the bytes that it is, by the SDK's own way to endpoints that it has
+        no method for: its method for this one walks through what it is given and encodes it
+        again, which takes twice the CPU of all the rest.
+        """
+        sdk, client = await self.ready(endpoint)
+        import httpx2  # loaded by the SDK
+
+        try:
+            response = await client.post(
+                # Whole, or the SDK puts it together for each request.
+                f"{endpoint.base_url.rstrip('/')}{self._path}",
+                cast_to=httpx2.Response,
+                content=body,
+                options={"headers": self._headers_of(endpoint, sdk)},
+                stream=True,
+                stream_cls=sdk.AsyncStream[Any],
+            )
+            async with aclosing(cast("httpx2.Response", response)) as answer:
+                yield Answer(answer)
+        except sdk.APIStatusError as error:
+            raise http_failure(
+                endpoint, model, error.status_code, error.response.headers, error.body
+            ) from None  # the answer may repeat the key, and a traceback would show it
+        except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
+            if isinstance(error.__cause__, httpx2.ConnectTimeout):
+                reason = f"no connection within {self._timeouts.connect_s:g} s"
+                raise connection_failure(endpoint, reason) from error
+            raise timeout_failure(endpoint, self._timeouts.idle_s) from error
+        except sdk.APIConnectionError as error:
+            raise connection_failure(endpoint, str(error.__cause__ or error)) from error
+        except httpx2.RequestError as error:
+            raise cut_failure(endpoint, str(error) or "the connection is gone") from error
+
+    def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
+        """What the SDK would say otherwise: the key may be another one by now."""
+        key = endpoint.api_key.get_secret_value() or _NO_KEY
+        signed = {"Authorization": f"Bearer {key}"}
+        if self._key_header != "Authorization":
+            signed = {self._key_header: key, "Authorization": sdk.Omit()}
+        return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
+
+    async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
+        """Return the SDK and its client."""
+        if self._opened is None:
+            async with self._connecting:
+                if self._opened is None:
+                    self._opened = await asyncio.to_thread(self._prepare, endpoint)
+        return self._opened
+
+    def _prepare(self, endpoint: Endpoint) -> tuple[Any, Any]:
+        import httpx2  # what the SDK stands on
+
+        with types_deferred():
+            import openai as sdk
+        from agent_service.models.wires.http_client import AiohttpClient
+
+        local = is_loopback(endpoint.base_url)
+        # Reading the system's certificates takes longer than all the rest of making a client.
+        needs_none = local and endpoint.base_url.startswith("http://")
+        timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
+        client = AiohttpClient(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if needs_none
+            else httpx2.create_ssl_context(),
+            timeout=timeout,
+            trust_env=not local,
+        )
+        opened = sdk.AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key.get_secret_value() or _NO_KEY,
+            max_retries=0,
+            timeout=timeout,
+            default_headers=self._headers,
+            http_client=client,
+        )
+        if endpoint.provider != "openai":
+            # The SDK takes them from the environment; they are nobody else's business.
+            opened.organization = opened.project = None
+            opened._custom_headers = dict(self._headers)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return sdk, opened

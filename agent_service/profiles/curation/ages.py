@@ -1,0 +1,51 @@
+"""What becomes of skills as time passes, by rules alone: a pure function of use and time."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from agent_service.profiles.curation.changes import Done, Kind
+from agent_service.profiles.curation.snapshot import Held
+from agent_service.profiles.skills.usage import SkillState, Usage
+
+NEW = timedelta(days=30)
+"""For so long a skill that was never used is not archived, however short the ages are."""
+
+
+class Ages(Struct, frozen=True):
+    """After how long without activity a skill changes its state."""
+
+    stale: timedelta = timedelta(days=30)
+    archived: timedelta = timedelta(days=90)
+
+
+def transitions(
+    skills: Iterable[Held], of_jobs: Collection[str], now: datetime, ages: Ages
+) -> list[Done]:
+    """What becomes of which skills, by name; protected skills and those of jobs stay."""
+    found = (
+        transition(held.skill.name, held.usage, now, ages)
+        for held in skills
+        if not held.protection and held.skill.name not in of_jobs
+    )
+    return sorted((each for each in found if each is not None), key=lambda each: each.name)
+
+
+def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Done | None:
+    """What becomes of a skill; None where it stays as it is."""
+    since = usage.active_time or usage.created_time
+    if since is None or usage.state is SkillState.ARCHIVED:
+        # An age that is not known cannot be too old.
+        return None
+    idle = now - since
+    unused = f"{'not' if usage.active_time else 'never'} used for {idle.days} days"
+    # A skill that was never used may not have had the occasion yet.
+    may_go = usage.active_time is not None or idle >= NEW
+    if idle >= ages.archived and may_go:
+        return Done(Kind.ARCHIVED, name, reason=unused)
+    wanted = SkillState.STALE if idle >= ages.stale else SkillState.ACTIVE
+    if wanted is usage.state:
+        return None
+    why = unused if wanted is SkillState.STALE else "it was used again"
+    return Done(Kind(wanted.value), name, reason=why)

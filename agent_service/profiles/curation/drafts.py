@@ -1,0 +1,174 @@
+"""Works out what a run may do: nothing protected changes and nothing is deleted, whoever asks.
+
+There is no way to say here that a file is to be removed: skills are moved into the archive, and
+others get more text and more files.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from agent_service.profiles.curation.ages import Ages, transitions
+from agent_service.profiles.curation.changes import Done, Draft, Kind
+from agent_service.profiles.curation.plan import Merge, Plan, Pruning
+from agent_service.profiles.curation.snapshot import Snapshot
+from agent_service.profiles.curation.umbrella import Umbrella
+from agent_service.profiles.skills.document import MAX_DESCRIPTION_CHARS, BadSkill, is_name
+from agent_service.profiles.skills.journal import Change, Move, Write, digest
+from agent_service.profiles.skills.library import USAGE
+from agent_service.profiles.skills.names import archive_place, is_one_off
+from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
+
+MIN_MEMBERS = 2
+"""Of a new skill that takes others in."""
+
+
+class Drafting:
+    """Collects what may be done of what is asked for."""
+
+    def __init__(self, snapshot: Snapshot, job_skills: Collection[str], now: datetime) -> None:
+        self._snapshot = snapshot
+        self._job_skills = frozenset(job_skills)
+        self._now = now
+        self._gone: dict[str, str] = {}
+        """Folders in the archive of skills that are put away, by name."""
+        self._umbrellas: list[Umbrella] = []
+        self._usage: dict[str, Usage] = {}
+        self._done: list[Done] = []
+        self._refused: list[Done] = []
+
+    def transitions(self, ages: Ages) -> None:
+        """Let skills grow old."""
+        for done in transitions(self._snapshot.skills.values(), self._job_skills, self._now, ages):
+            if done.kind is Kind.ARCHIVED:
+                self._archive(done)
+            else:
+                state = SkillState(done.kind.value)
+                self._usage[done.name] = replace(self._usage_of(done.name), state=state)
+                self._done.append(done)
+
+    def plan(self, plan: Plan) -> None:
+        """Put together what belongs together, and put away what says nothing of its own."""
+        goals = {merge.into for merge in plan.consolidations}
+        groups: defaultdict[str, list[Merge]] = defaultdict(list)
+        for merge in plan.consolidations:
+            done = Done(Kind.MERGED, merge.source, merge.into, merge.reason)
+            again = any(merge.source == each.source for group in groups.values() for each in group)
+            problem = "it is named twice" if again else self._unfit(merge.source)
+            if merge.source in goals:
+                problem = "others are to become part of it, so that it stays"
+            if problem:
+                self._refuse(done, problem)
+            else:
+                groups[merge.into].append(merge)
+        for into, merges in groups.items():
+            self._merge(into, merges)
+        for pruning in plan.prunings:
+            self._prune(pruning, goals)
+
+    def draft(self) -> Draft:
+        """All of it."""
+        changes: list[Change] = []
+        for umbrella in self._umbrellas:
+            changes += umbrella.writes()
+        for name, target in self._gone.items():
+            changes.append(Move(self._snapshot.skills[name].skill.folder, target))
+        changes += self._usage_write()
+        return Draft(tuple(changes), tuple(self._done), tuple(self._refused))
+
+    def _unfit(self, name: str) -> str:
+        """Why a model may not have a skill merged or put away; empty where it may."""
+        held = self._snapshot.skills.get(name)
+        if held is None:
+            return "there is no such skill, or there are several"
+        if name in self._gone:
+            return "it is put away already"
+        return held.protection
+
+    def _merge(self, into: str, merges: Sequence[Merge]) -> None:
+        try:
+            umbrella = self._umbrella(into, merges)
+            for merge in merges:
+                umbrella.take_in(self._snapshot.skills[merge.source], merge)
+            umbrella.check()
+        except BadSkill as problem:
+            for merge in merges:
+                self._refuse(Done(Kind.MERGED, merge.source, into, merge.reason), str(problem))
+            return
+        self._umbrellas.append(umbrella)
+        at = timestamp(self._now)
+        if umbrella.is_new:
+            self._usage[into] = Usage().created(at)
+            self._done.append(Done(Kind.CREATED, into, reason=umbrella.description))
+        else:
+            self._usage[into] = self._usage_of(into).patched(at)
+        for merge in merges:
+            self._archive(Done(Kind.MERGED, merge.source, into, merge.reason))
+
+    def _umbrella(self, into: str, merges: Sequence[Merge]) -> Umbrella:
+        """What takes the skills in; BadSkill where nothing can."""
+        held = self._snapshot.skills.get(into)
+        if held is not None:
+            if into in self._gone:
+                raise BadSkill(f"{into} is put away")
+            if held.protection:
+                raise BadSkill(f"{into} takes nothing in: {held.protection}")
+            return Umbrella.of(held)
+        if not is_name(into) or is_one_off(into):
+            raise BadSkill(f"{into[:80]!r} is no name of a kind of work")
+        if into in self._snapshot.taken:
+            raise BadSkill(f"{into} is the name of something else")
+        if len(merges) < MIN_MEMBERS:
+            raise BadSkill(f"{into} would be made for a single skill")
+        description = " ".join(next((m.description for m in merges if m.description), "").split())
+        if not 1 <= len(description) <= MAX_DESCRIPTION_CHARS:
+            raise BadSkill(f"{into} needs a description of 1 to {MAX_DESCRIPTION_CHARS} characters")
+        categories = {self._snapshot.skills[merge.source].skill.category for merge in merges}
+        return Umbrella.new(into, description, categories.pop() if len(categories) == 1 else "")
+
+    def _prune(self, pruning: Pruning, goals: Collection[str]) -> None:
+        done = Done(Kind.PRUNED, pruning.name, reason=pruning.reason)
+        problem = self._unfit(pruning.name)
+        if pruning.name in goals:
+            problem = "others are to become part of it, so that it stays"
+        elif not problem and pruning.name in self._job_skills:
+            problem = "a job uses it"
+        if problem:
+            self._refuse(done, problem)
+        else:
+            self._archive(done)
+
+    def _archive(self, done: Done) -> None:
+        name = done.name
+        target = archive_place(self._snapshot.archived, name, self._now)
+        self._gone[name] = target
+        folder = self._snapshot.skills[name].skill.folder
+        usage = self._usage_of(name).archived(timestamp(self._now), folder, target)
+        self._usage[name] = usage
+        self._done.append(done)
+
+    def _refuse(self, done: Done, problem: str) -> None:
+        self._refused.append(Done(done.kind, done.name[:80], done.into[:80], problem))
+
+    def _usage_of(self, name: str) -> Usage:
+        return self._usage.get(name, self._snapshot.usage.of(name))
+
+    def _usage_write(self) -> Sequence[Write]:
+        """The records, in which every skill is known from now on."""
+        first_seen = timestamp(self._now)
+        records: dict[str, Usage] = {
+            name: _seen(held.usage, first_seen)
+            for name, held in self._snapshot.skills.items()
+            if held.usage.created_at is None
+        }
+        records |= {name: _seen(used, first_seen) for name, used in self._usage.items()}
+        if not records:
+            return ()
+        data = self._snapshot.usage.with_records(records).encoded()
+        return (Write(USAGE, digest(self._snapshot.usage_data), data),)
+
+
+def _seen(usage: Usage, at: str) -> Usage:
+    return usage if usage.created_at else replace(usage, created_at=at)

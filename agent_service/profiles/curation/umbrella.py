@@ -1,0 +1,149 @@
+"""A skill that takes others in: their texts, as sections or files, and their files."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
+
+from agent_service.profiles.curation.plan import Form, Merge
+from agent_service.profiles.curation.snapshot import Held
+from agent_service.profiles.skills.document import (
+    MAX_BODY_CHARS,
+    BadSkill,
+    SkillDocument,
+    checked,
+    read,
+    with_body,
+    written,
+)
+from agent_service.profiles.skills.journal import Write, digest
+from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
+
+_HEADING = re.compile(r"#{1,5} ")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+POINTERS = "## More on this"
+"""What the list of files stands under that were skills of their own."""
+ROOM_CHARS = MAX_BODY_CHARS // 2
+"""From where on what is taken in becomes files: a text that long is read whole each time."""
+
+
+class Umbrella:
+    """A skill while it takes others in."""
+
+    def __init__(self, folder: str, document: SkillDocument, before: Held | None) -> None:
+        self._folder = folder
+        self._document = document
+        self._before = before
+        self._body = document.body
+        self._files: dict[str, bytes] = {}
+        """Those that are new."""
+
+    @classmethod
+    def of(cls, held: Held) -> Self:
+        """A skill that there is; BadSkill where it cannot be written as it must be."""
+        if not held.text:
+            raise BadSkill(f"{held.skill.name} is not all text")
+        return cls(held.skill.folder, checked(held.text, held.skill.name), held)
+
+    @classmethod
+    def new(cls, name: str, description: str, category: str) -> Self:
+        """A skill that there will be."""
+        fields = {"name": name, "description": description}
+        body = f"# {name.replace('-', ' ').capitalize()}\n\n{description}\n"
+        folder = f"{category}/{name}" if category else name
+        return cls(folder, SkillDocument(name, description, dict(fields), body), None)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was none of that name."""
+        return self._before is None
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self._document.description
+
+    def take_in(self, held: Held, merge: Merge) -> None:
+        """Make a skill a part of this one; BadSkill where that cannot be."""
+        name = held.skill.name
+        if not held.text or held.has_large_files:
+            raise BadSkill(f"{name} has what no skill may have, such as a file of more than 1 MiB")
+        source = read(held.text, name)
+        paths = {path: self._free(path, name) for path in held.files}
+        for path, target in paths.items():
+            self._files[target] = held.files[path]
+        moved = {path: target for path, target in paths.items() if path != target}
+        body, about = _renamed(source.body, moved), source.description
+        label = f"{name}\n\nTaken over from the skill {name}: {about}\n"
+        added = "\n".join([f"## {label}", *_deeper(body.strip()), ""])
+        if merge.form is Form.SECTION and len(self._body) + len(added) <= ROOM_CHARS:
+            self._body = _with_section(self._body, added)
+            return
+        path = self._free(f"references/{name}.md", name)
+        self._files[path] = f"# {label}\n{body.strip()}\n".encode()
+        self._body = _with_pointer(self._body, path, about)
+
+    def check(self) -> None:
+        """BadSkill where it is no skill any more."""
+        self._written()
+        if any(len(data) > MAX_SUPPORT_BYTES for data in self._files.values()):
+            raise BadSkill("a file of a skill has 1 MiB at most")
+
+    def writes(self) -> Sequence[Write]:
+        """Its files that are other ones now; SKILL.md last, which names them."""
+        files = [Write(f"{self._folder}/{path}", "", data) for path, data in self._files.items()]
+        before = None if self._before is None else self._before.text.encode()
+        document = Write(f"{self._folder}/{DOCUMENT}", digest(before), self._written().encode())
+        return (*files, document)
+
+    def _written(self) -> str:
+        text = written(with_body(self._document, self._body))
+        return written(checked(text, self._document.name))
+
+    def _free(self, path: str, name: str) -> str:
+        """A path that no file of this skill has: the same one, or one with the other's name."""
+        kind, _, file = path.partition("/")
+        tries = (path, f"{kind}/{name}-{file}", *(f"{kind}/{name}-{n}-{file}" for n in range(2, 9)))
+        there = self._before.skill.files if self._before is not None else ()
+        for each in tries:
+            if each not in self._files and each not in there and support_file(each) == each:
+                return each
+        raise BadSkill(f"there is no name left for {path} of {name}")
+
+
+def _with_section(body: str, added: str) -> str:
+    """A text with a section after all others."""
+    return f"{body.rstrip()}\n\n{added}"
+
+
+def _with_pointer(body: str, path: str, description: str) -> str:
+    """A text that names one more of its files, in a list at its end."""
+    line = f"- `{path}`: {description}\n"
+    head, found, tail = body.rpartition(f"\n{POINTERS}\n")
+    is_last = found and all(each.startswith("- `") for each in tail.split("\n") if each.strip())
+    if is_last:
+        return f"{head}{found}\n{tail.strip()}\n{line}"
+    return _with_section(body, f"{POINTERS}\n\n{line}")
+
+
+def _renamed(text: str, paths: Mapping[str, str]) -> str:
+    """A text in which files are called what they are called now."""
+    if not paths:
+        return text
+    names = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    return re.sub(rf"(?<![\w/-])(?:\./)?({names})(?![\w-])", lambda at: paths[at[1]], text)
+
+
+def _deeper(body: str) -> Iterator[str]:
+    """The lines of a text with its headings two levels down, as far as there are levels."""
+    fence = ""
+    for line in body.split("\n"):
+        found = _FENCE.match(line)
+        if fence:
+            fence = "" if found and found[1].startswith(fence) else fence
+        elif found:
+            fence = found[1]
+        elif heading := _HEADING.match(line):
+            level = min(6, len(heading[0]) - 1 + 2)
+            yield "#" * level + line[len(heading[0]) - 1 :]
+            continue
+        yield line

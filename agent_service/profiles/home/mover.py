@@ -1,0 +1,139 @@
+"""Moves homes: what goes out of them, and what has to follow when files have come in."""
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.profiles.home.base import Existing, HomeStore, Incoming, Taken
+from agent_service.profiles.memory.store import MemoryStore
+from agent_service.profiles.skills.bundled_skills import Own, encoded
+from agent_service.profiles.skills.library import BUNDLED
+from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.sessions.history import Histories
+from services.errors import InvalidArgument, NotFound
+from services.home.files import HomeFile, LeftOut, is_secret
+
+_SKILLS = "skills/"
+_MANIFEST = f"{_SKILLS}{BUNDLED}"
+_SESSION = re.compile(r"sessions/[^/]+\.json")
+
+_log = logging.getLogger(__name__)
+
+
+class Outgoing(Struct, frozen=True):
+    """What an export has."""
+
+    profiles: Sequence[str]
+    files: Sequence[HomeFile]
+    left_out: Sequence[LeftOut]
+    texts: Mapping[HomeFile, bytes]
+    """What those hold of which only a part goes out."""
+
+
+class Moving(Struct, frozen=True):
+    """Lets homes out and in."""
+
+    homes: HomeStore
+    memories: MemoryStore
+    histories: Histories
+    shelves: SkillShelves
+
+    async def outgoing(self, wanted: Sequence[str], *, with_secrets: bool) -> Outgoing:
+        """What goes out of some profiles, or of all; NotFound where there is no such profile.
+
+        Skills that are as they came with Hermes stay: where the home goes, they are already.
+        """
+        profiles = await self.homes.profiles()
+        if unknown := [name for name in wanted if name not in profiles]:
+            raise NotFound(f"there is no profile {unknown[0]}")
+        files: list[HomeFile] = []
+        left_out: list[LeftOut] = []
+        texts: dict[HomeFile, bytes] = {}
+        for profile in wanted or profiles:
+            own = await self.shelves.of(profile).own()
+            found = await self.homes.contents(profile)
+            left_out += found.left_out
+            for file in _theirs(found.files, own, texts):
+                if is_secret(file.path) and not with_secrets:
+                    left_out.append(LeftOut(profile, file.path, "it holds secrets"))
+                else:
+                    files.append(file)
+        return Outgoing(wanted or profiles, files, left_out, texts)
+
+    def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
+        """A file of what goes out, in pieces."""
+        text = outgoing.texts.get(file)
+        return self.homes.read(file) if text is None else _whole(text)
+
+    def incoming(self) -> AbstractAsyncContextManager[Incoming]:
+        """Take files."""
+        return self.homes.incoming()
+
+    async def plan(self, incoming: Incoming, profiles: Sequence[str], existing: Existing) -> Taken:
+        """What `put` would do."""
+        async with self._without_bundled(profiles):
+            return await self.homes.put(incoming, existing, dry_run=True)
+
+    async def put(
+        self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
+    ) -> tuple[Taken, int]:
+        """Put what came in its place; also how many sessions were new among it."""
+        before = {profile: await self.memories.texts(profile) for profile in profiles}
+        async with self._without_bundled(profiles):
+            taken = await self.homes.put(incoming, existing, dry_run=False)
+        for profile, texts in before.items():
+            await self.memories.note_import(profile, texts, by)
+        taken_before = await self.histories.take_new()
+        count, refused = await self._take_sessions(taken)
+        return replace(taken, left_out=(*taken.left_out, *refused)), taken_before + count
+
+    @asynccontextmanager
+    async def _without_bundled(self, profiles: Sequence[str]) -> AsyncGenerator[None]:
+        """Let no skill that came with Hermes, and comes again, be in the way of what comes."""
+        async with AsyncExitStack() as stack:
+            for profile in sorted(set(profiles)):
+                await stack.enter_async_context(self.shelves.of(profile).without_bundled())
+            yield
+
+    async def _take_sessions(self, taken: Taken) -> tuple[int, list[LeftOut]]:
+        """Take the sessions that stand in no folder here; those that do were taken from there.
+
+        Gives how many were new, and the files that are none, which the home keeps as files.
+        """
+        count, refused = 0, list[LeftOut]()
+        for profile, path in taken.written:
+            if _SESSION.fullmatch(path):
+                file = HomeFile(profile, path, 0, 0)
+                data = b"".join([piece async for piece in self.homes.read(file)])
+                try:
+                    found = await self.histories.take(profile, data, PurePosixPath(path).stem)
+                except InvalidArgument as error:
+                    _log.warning("%s of %s is not taken: %s", path, profile, error)
+                    why = f"it is kept as a file, but is no session: {error.message}"
+                    refused.append(LeftOut(profile, path, why))
+                else:
+                    count += found.is_new
+        return count, refused
+
+
+def _theirs(
+    files: Sequence[HomeFile], own: Own | None, texts: dict[HomeFile, bytes]
+) -> Iterator[HomeFile]:
+    """The files but for what came with Hermes; of the list of that goes out what is of others."""
+    for file in files:
+        if own is None or file.path.removeprefix(_SKILLS) not in {*own.paths, BUNDLED}:
+            yield file
+        elif file.path == _MANIFEST and own.manifest:
+            text = encoded(own.manifest)
+            part = replace(file, size_bytes=len(text))
+            texts[part] = text
+            yield part
+
+
+async def _whole(text: bytes) -> AsyncGenerator[bytes]:
+    yield text

@@ -1,0 +1,256 @@
+"""The skills that come with Hermes, and how they get into a library."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from secrets import token_hex
+
+from msgspec import Struct
+
+from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
+from agent_service.profiles.skills.journal import content_digest
+from agent_service.profiles.skills.library import BUNDLED, MAX_LIST_BYTES
+from agent_service.profiles.skills.names import (
+    ARCHIVE,
+    DOCUMENT,
+    MAX_SUPPORT_BYTES,
+    SUPPORT_FOLDERS,
+    support_file,
+)
+
+FOLDER = "bundled"
+
+
+class Shipped(Struct, frozen=True):
+    """One skill of the package."""
+
+    name: str
+    category: str
+    files: Mapping[str, bytes]
+    """By path in its folder."""
+
+    @property
+    def folder(self) -> str:
+        """Its folder in a library."""
+        return f"{self.category}/{self.name}"
+
+    @property
+    def digest(self) -> str:
+        """By which it is known to be as it was shipped."""
+        return content_digest(self.files).removeprefix("sha256:")
+
+
+class Package:
+    """What is in the package, read when it is first asked for."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Take the package's own folder, or another one with the same layout."""
+        self._root = root
+        self._skills: Sequence[Shipped] | None = None
+
+    async def skills(self) -> Sequence[Shipped]:
+        """Every skill, by category and name."""
+        if self._skills is None:
+            self._skills = await asyncio.to_thread(self._read)
+        return self._skills
+
+    def _read(self) -> Sequence[Shipped]:
+        root = self._root or Path(str(files("agent_service.profiles.skills"))) / FOLDER
+        documents = sorted(root.glob(f"*/*/{DOCUMENT}"))
+        return tuple(
+            Shipped(folder.name, folder.parent.name, dict(_contents(folder)))
+            for folder in (document.parent for document in documents)
+        )
+
+
+def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    yield DOCUMENT, (folder / DOCUMENT).read_bytes()
+    for kind in SUPPORT_FOLDERS:
+        for path in sorted((folder / kind).glob("*")):
+            name = f"{kind}/{path.name}"
+            if path.is_file() and support_file(name):
+                yield name, path.read_bytes()
+
+
+STAGE = ".bundled"
+"""Where a skill is made ready, under its name; what it replaces is beside it meanwhile, under
+`category+name+random`."""
+_BESIDE = "+"
+_NAMED = 3
+"""How many skills that could not be copied are told."""
+
+Tree = Mapping[str, FileFact]
+
+
+class Own(Struct, frozen=True):
+    """What in a library is as Hermes has put it there, so that it need not move with a home."""
+
+    skills: Mapping[str, str]
+    """The folder of each, by name."""
+    paths: frozenset[str]
+    """Its files."""
+    manifest: Mapping[str, str]
+    """The digests of all others, by name."""
+
+
+class BundledSkills:
+    """Puts the package's skills into libraries."""
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+
+    async def copy(self, files: SkillFiles) -> None:
+        """Put there what is new, and renew what is unchanged; FileRefused where that cannot be."""
+        shipped = await self._package.skills()
+        manifest = await _manifest(files)
+        if all(manifest.get(skill.name) == skill.digest for skill in shipped):
+            return
+        async with files.locked():
+            await _undo(files)
+            before = await _manifest(files)
+            manifest = dict(before)
+            tree = await files.tree()
+            refused: list[str] = []
+            for skill in shipped:
+                try:
+                    value = await _put(files, tree, skill, manifest.get(skill.name))
+                except FileRefused as error:
+                    refused.append(f"{skill.name}: {error}")
+                else:
+                    manifest |= {skill.name: value} if value else {}
+            if manifest != before:
+                await files.write(BUNDLED, encoded(manifest))
+            await _undo(files)
+        if refused:
+            raise FileRefused("; ".join(refused[:_NAMED]))
+
+    async def own(self, files: SkillFiles) -> Own:
+        """What is there as it was shipped."""
+        manifest = await _manifest(files)
+        tree = await files.tree()
+        found: dict[str, str] = {}
+        for skill in await self._package.skills():
+            folder = _folder_of(tree, skill)
+            is_listed = manifest.get(skill.name) == skill.digest
+            if folder and is_listed and await _digest(files, tree, folder) == skill.digest:
+                found[skill.name] = folder
+        paths = {path for path in tree for folder in found.values() if _is_in(path, folder)}
+        return Own(
+            found,
+            frozenset(paths),
+            {name: it for name, it in manifest.items() if name not in found},
+        )
+
+    async def withdraw(self, files: SkillFiles) -> None:
+        """Take away what is as it was shipped, as if it had never been put there."""
+        async with files.locked():
+            await _undo(files)
+            own = await self.own(files)
+            if not own.skills:
+                return
+            # First of all: without its line, a skill that stays is taken for ours again.
+            if own.manifest:
+                await files.write(BUNDLED, encoded(own.manifest))
+            else:
+                await files.remove(BUNDLED)
+            for name, folder in own.skills.items():
+                await files.move(folder, f"{STAGE}/{name}")
+            await _clear(files, f"{STAGE}/")
+
+
+def encoded(manifest: Mapping[str, str]) -> bytes:
+    """`.bundled_manifest`: lines `name:digest`, also those of other programs."""
+    return "".join(f"{name}:{value}\n" for name, value in manifest.items()).encode()
+
+
+async def _manifest(files: SkillFiles) -> dict[str, str]:
+    """The digest with which each skill was put there; lines of another form are left out."""
+    lines = (await files.read(BUNDLED, MAX_LIST_BYTES) or b"").decode(errors="replace").splitlines()
+    parts = (line.partition(":") for line in lines if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+async def _put(files: SkillFiles, tree: Tree, skill: Shipped, listed: str | None) -> str | None:
+    """Put one skill there, if it may be; the digest for its line, None to leave that as it is."""
+    folder = _folder_of(tree, skill)
+    if not folder:
+        if listed is None and not _was_put_away(tree, skill.name):
+            await _install(files, skill, _place(tree, skill), "")
+            return skill.digest
+        return None
+    found = await _digest(files, tree, folder)
+    if found == skill.digest:
+        return skill.digest
+    if listed is None or found != listed:
+        return None
+    await _install(files, skill, folder, folder)
+    return skill.digest
+
+
+async def _install(files: SkillFiles, skill: Shipped, place: str, replaced: str) -> None:
+    stage = f"{STAGE}/{skill.name}"
+    for path, data in skill.files.items():
+        await files.write(f"{stage}/{path}", data)
+    if replaced:
+        category, _, name = replaced.rpartition("/")
+        beside = _BESIDE.join((category, name, token_hex(4)))
+        await files.move(replaced, f"{STAGE}/{beside}")
+    await files.move(stage, place)
+
+
+async def _undo(files: SkillFiles) -> None:
+    """Bring back what was being replaced when a process was killed."""
+    tree = await files.tree()
+    left = {path.split("/")[1] for path in tree if path.startswith(f"{STAGE}/")}
+    for beside in (each for each in left if each.count(_BESIDE) >= 2):
+        category, name, _ = beside.rsplit(_BESIDE, 2)
+        place = f"{category}/{name}" if category else name
+        if not any(_is_in(path, place) for path in tree):
+            await files.move(f"{STAGE}/{beside}", place)
+    await _clear(files, f"{STAGE}/")
+
+
+async def _clear(files: SkillFiles, folder: str) -> None:
+    found = [each for each in await files.tree() if each.startswith(folder)]
+    # The innermost first: only a folder that is empty goes with its last file.
+    for path in sorted(found, key=lambda each: each.count("/"), reverse=True):
+        await files.remove(path)
+
+
+def _folder_of(tree: Tree, skill: Shipped) -> str:
+    """Where a skill of that name is, whatever its owner calls its category; empty if nowhere."""
+    tops: Sequence[str] = [path.removesuffix(f"/{DOCUMENT}") for path in tree]
+    found = [
+        top
+        for top in tops
+        if top.rpartition("/")[2] == skill.name and top.count("/") <= 1 and not top.startswith(".")
+        if f"{top}/{DOCUMENT}" in tree
+    ]
+    return min(found, key=lambda top: (top != skill.folder, top), default="")
+
+
+def _place(tree: Tree, skill: Shipped) -> str:
+    """Where a new one goes: its category may be the name of somebody's skill."""
+    return skill.name if f"{skill.category}/{DOCUMENT}" in tree else skill.folder
+
+
+def _was_put_away(tree: Tree, name: str) -> bool:
+    return any(_is_in(path, f"{ARCHIVE}/{name}") for path in tree)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+async def _digest(files: SkillFiles, tree: Tree, folder: str) -> str:
+    """The digest of a folder as it is; empty where it has what we never shipped."""
+    contents: dict[str, bytes] = {}
+    for path in tree:
+        if _is_in(path, folder):
+            try:
+                data = await files.read(path, MAX_SUPPORT_BYTES)
+            except FileRefused:
+                return ""
+            contents[path.removeprefix(f"{folder}/")] = data or b""
+    return content_digest(contents).removeprefix("sha256:")

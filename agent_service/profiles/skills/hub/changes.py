@@ -1,0 +1,162 @@
+"""A library as a hub changes it: the lock file, and changes made as a whole or not at all."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agent_service.profiles.skills import journal
+from agent_service.profiles.skills.files import SkillFiles
+from agent_service.profiles.skills.journal import Change, Move, Remove, Write, digest
+from agent_service.profiles.skills.library import (
+    HUB,
+    MAX_LIST_BYTES,
+    Catalogue,
+    Installed,
+    Library,
+    LockFile,
+    Provenance,
+    change_usage,
+)
+from agent_service.profiles.skills.names import (
+    DOCUMENT,
+    MAX_SUPPORT_BYTES,
+    archive_folders,
+    archive_place,
+)
+from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
+from services.validation import convert
+
+JOURNAL = ".hub_journal.json"
+
+
+class Shelf(Struct, frozen=True):
+    """A library as it is."""
+
+    catalogue: Catalogue
+    provenance: Provenance
+    paths: Sequence[str]
+
+    @property
+    def lock(self) -> LockFile:
+        """What is installed from hubs."""
+        return self.provenance.hub
+
+    def folder(self, name: str) -> str:
+        """Where the skill of a hub stands; empty where it is nowhere."""
+        entry = self.lock.of(name)
+        places = (entry.install_path if entry else "", name, *self._places(name))
+        return next((each for each in places if f"{each}/{DOCUMENT}" in self.paths), "")
+
+    def inside(self, folder: str) -> Sequence[str]:
+        """The files in a folder, but for what is hidden."""
+        below = f"{folder}/"
+        return [
+            path
+            for path in self.paths
+            if path.startswith(below) and not path.rpartition("/")[2].startswith(".")
+        ]
+
+    def archive_for(self, name: str, now: datetime) -> str:
+        """A free place of the archive."""
+        return archive_place(archive_folders(self.paths), name, now)
+
+    def _places(self, name: str) -> Sequence[str]:
+        return [each.folder for each in self.catalogue.find(name)]
+
+
+class HubShelf:
+    """Reads and changes a library; whoever changes it holds its files."""
+
+    def __init__(self, files: SkillFiles) -> None:
+        self.files = files
+        self._library = Library(files)
+
+    async def read(self) -> Shelf:
+        """What there is."""
+        catalogue, provenance = await self._library.catalogue(), await self._library.provenance()
+        return Shelf(catalogue, provenance, sorted(await self.files.tree()))
+
+    async def content(self, shelf: Shelf, folder: str) -> Mapping[str, bytes]:
+        """The files of a skill; none where it is nowhere."""
+        found: dict[str, bytes] = {}
+        for path in shelf.inside(folder) if folder else ():
+            data = await self.files.read(path, MAX_SUPPORT_BYTES * 64)
+            if data is not None:
+                found[path.removeprefix(f"{folder}/")] = data
+        return found
+
+    async def put(
+        self,
+        folder: str,
+        there: Mapping[str, bytes],
+        files: Mapping[str, bytes],
+        kept_at: str,
+        noted: "Noted",
+    ) -> None:
+        """Give a folder these files in place of those that are there, which are kept elsewhere
+        where a place is named."""
+        changes: list[Change] = []
+        if kept_at:
+            changes += [Write(f"{kept_at}/{path}", "", data) for path, data in there.items()]
+        gone = sorted(set(there).difference(files))
+        # The document comes last: with it the skill begins to be there.
+        for path in sorted(files, key=lambda path: (path == DOCUMENT, path)):
+            before = there.get(path)
+            if before != files[path]:
+                changes.append(Write(f"{folder}/{path}", digest(before), files[path]))
+        changes += [Remove(f"{folder}/{path}", digest(there[path])) for path in gone]
+        await self._commit(changes, noted)
+
+    async def move(self, folder: str, target: str, noted: "Noted") -> None:
+        """Put a folder elsewhere."""
+        await self._commit([Move(folder, target)] if folder else [], noted)
+
+    async def is_whole(self) -> bool:
+        """Whether no change is half made."""
+        return await self.files.read(JOURNAL, journal.MAX_BYTES) is None
+
+    async def recover(self) -> None:
+        """Make the rest of changes that were decided when a process died; it has to be held."""
+        await journal.recover(self.files, self._finish, JOURNAL)
+
+    async def _commit(self, changes: Sequence[Change], noted: "Noted") -> None:
+        entry = journal.Entry(tuple(changes), msgspec.to_builtins(noted))
+        await journal.commit(self.files, entry, self._finish, JOURNAL)
+
+    async def _finish(self, stored: Mapping[str, Any]) -> None:
+        noted = convert(stored, Noted)
+        lock = LockFile.parse(await self.files.read(HUB, MAX_LIST_BYTES))
+        before = lock.encoded()
+        lock.put(noted.name, noted.entry)
+        if lock.encoded() != before:
+            await self.files.write(HUB, lock.encoded())
+        await change_usage(self.files, noted.name, lambda usage: _used(usage, noted))
+
+
+class Noted(Struct, frozen=True):
+    """What is written down once a change was made."""
+
+    name: str
+    entry: Installed | None
+    """None is forgotten."""
+    at: str
+    is_new: bool = False
+    folder: str = ""
+    """Of what is forgotten, where it was."""
+    target: str = ""
+    """Where it is in the archive."""
+
+
+def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = False) -> Noted:
+    """The same, at a time."""
+    return Noted(name, entry, timestamp(now), is_new)
+
+
+def _used(usage: Usage, noted: Noted) -> Usage:
+    if noted.entry is None:
+        is_away = usage.state is SkillState.ARCHIVED
+        return usage if is_away else usage.archived(noted.at, noted.folder, noted.target)
+    return usage.anew(noted.at) if noted.is_new else usage

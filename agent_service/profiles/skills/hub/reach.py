@@ -1,0 +1,105 @@
+"""The net as hubs are reached by it: vetted addresses, bounded answers, https unless at home."""
+
+import asyncio
+from collections.abc import Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit, urlunsplit
+
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused
+from agent_service.security.fetch.destinations import (
+    Destinations,
+    FetchFailed,
+    FetchRefused,
+    Origin,
+)
+from agent_service.security.fetch.urls import Fetched, Fetcher, FetchLimits
+from services.rpc.public_addresses import AddressVetting
+
+LIMIT_S = 60.0
+_ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
+_REFS = "/info/refs"
+
+
+class HubReach:
+    """Fetches for hubs."""
+
+    def __init__(self, destinations: Destinations) -> None:
+        self._destinations = destinations
+        self._fetcher = Fetcher(destinations)
+        self._vetting = AddressVetting()
+
+    async def get(self, url: str, most_bytes: int) -> bytes:
+        """What stands at a URL, all of it."""
+        return (await self.fetched(url, most_bytes))[1]
+
+    async def fetched(self, url: str, most_bytes: int) -> tuple[str, bytes]:
+        """Where it came from in the end, and what stands there."""
+        answer = await self._answer(url, most_bytes)
+        if answer.status != 200:
+            raise HubFailed(f"{url} answers with status {answer.status}")
+        if answer.is_cut:
+            raise HubRefused(f"{url} has more than {most_bytes:,} bytes")
+        return answer.url, answer.data
+
+    async def git_url(self, url: str) -> str | None:
+        """The URL that git is given, after redirects; None where no repository answers there.
+
+        Only the protocol in which the server thinks is spoken: the other one follows what files of
+        the repository say.
+        """
+        answer = await self._answer(f"{url}{_REFS}?service=git-upload-pack", 64 * 1024)
+        if answer.status in (401, 403):
+            raise HubFailed(f"{url} wants a login, which hubs are not given")
+        if answer.status != 200 or answer.content_type != _ADVERTISEMENT:
+            return None
+        return _spelled_out(answer.url.partition("?")[0].removesuffix(_REFS))
+
+    async def pinned(self, url: str) -> Sequence[str]:
+        """The addresses of a URL as git is held to them; none where it is one itself."""
+        origin = Origin.of(url)
+        try:
+            found = await self._destinations.addresses(url)
+        except FetchRefused as error:
+            raise HubRefused(f"{url}: {error}") from None
+        except FetchFailed as error:
+            raise HubFailed(f"{url}: {error}") from None
+        if _is_address(origin.host):
+            return []
+        listed = ",".join(f"[{each}]" if each.version == 6 else str(each) for each in found)
+        return [f"{origin.host}:{origin.port}:{listed}"]
+
+    async def _answer(self, url: str, most_bytes: int) -> Fetched:
+        try:
+            answer = await self._fetcher.get(url, FetchLimits(most_bytes, LIMIT_S))
+            for each in dict.fromkeys((url, answer.url)):
+                await self._check_scheme(each)
+        except FetchRefused as error:
+            raise HubRefused(f"{url}: {error}") from None
+        except FetchFailed as error:
+            raise HubFailed(f"{url}: {error}") from None
+        return answer
+
+    async def _check_scheme(self, url: str) -> None:
+        """Anybody on the way can change what comes by http, so that it is for networks of ours."""
+        if Origin.of(url).scheme == "https":
+            return
+        for address in await self._destinations.addresses(url):
+            if await asyncio.to_thread(self._vetting.allows, address):
+                raise HubRefused(f"{url} is not fetched without TLS; use https")
+
+
+def _spelled_out(url: str) -> str:
+    """The URL with its host as it is pinned: git asks for another spelling, such as one with a dot
+    behind it, on its own."""
+    origin, parts = Origin.of(url), urlsplit(url)
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    place = host if parts.port is None else f"{host}:{origin.port}"
+    return urlunsplit((origin.scheme, place, parts.path, "", ""))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

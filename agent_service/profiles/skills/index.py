@@ -1,0 +1,52 @@
+"""The index of skills in a new prompt: the few words by which a model finds a skill."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from agent_service.profiles.skills.document import Surroundings
+from agent_service.profiles.skills.library import Catalogue, Skill
+from agent_service.security.threats import Screened
+
+MAX_DESCRIPTION_CHARS = 240
+UNSORTED = "general"
+"""What the skills that stand in no category are listed under."""
+
+_INSTRUCTION = """\
+# Skills
+Before you answer, look through this list. When a skill clearly fits what is asked, load it with
+skill_view(name) and follow it; it holds what was learned the last time. When none fits, go on
+without one."""
+
+
+def index(catalogue: Catalogue, around: Surroundings) -> Screened:
+    """The layer of the prompt: the index of the skills that can be used, empty where none can."""
+    usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
+    if not usable:
+        return Screened()
+    lines = "\n".join(_lines(catalogue, usable))
+    listed = {name for skill in usable for name in (skill.folder, skill.category)}
+    blocked = tuple(
+        f"What looks like an attack in the description of {one_line(name)} ({families}) is kept "
+        "from the model, which is told [BLOCKED] in its place. Look at it in the folder of your "
+        "skills before you trust it."
+        for name, families in catalogue.blocked.items()
+        if name in listed
+    )
+    text = f"{_INSTRUCTION}\n<available_skills>\n{lines}\n</available_skills>"
+    return Screened(text, blocked)
+
+
+def one_line(text: str, most: int = MAX_DESCRIPTION_CHARS) -> str:
+    """A text as a line of a list, in which it cannot end the list or hide anything."""
+    visible = "".join(each if each.isprintable() else " " for each in text)
+    line = " ".join(visible.split()).replace("<", "&lt;").replace(">", "&gt;")
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def _lines(catalogue: Catalogue, skills: list[Skill]) -> Iterator[str]:
+    for category, members in groupby(skills, lambda skill: skill.category):
+        about = one_line(catalogue.about(category))
+        yield f"{one_line(category) or UNSORTED}:{' ' if about else ''}{about}"
+        for skill in members:
+            described = one_line(skill.description)
+            yield f"- {one_line(skill.name)}{': ' if described else ''}{described}"

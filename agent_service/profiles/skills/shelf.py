@@ -1,0 +1,265 @@
+"""One profile's skills as tools and callers use them, and the libraries of all profiles."""
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.profiles.curation.state import forget_first_look
+from agent_service.profiles.skills.bundled_skills import BundledSkills, Own
+from agent_service.profiles.skills.changes import Wanted
+from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
+from agent_service.profiles.skills.index import index
+from agent_service.profiles.skills.library import (
+    Catalogue,
+    Installed,
+    Library,
+    Origin,
+    Provenance,
+    Skill,
+    trust_of,
+)
+from agent_service.profiles.skills.manage import Notes, SkillManager
+from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
+from agent_service.profiles.skills.usage import SkillState, Usage
+from agent_service.security.threats import Screened, Source, ThreatScanner
+from services.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+
+class SkillScreen:
+    """Looks through what one library says."""
+
+    def __init__(self, scanner: ThreatScanner) -> None:
+        self._scanner = scanner
+        self._seen, self._shown = Catalogue(), Catalogue()
+
+    async def catalogue(self, catalogue: Catalogue) -> Catalogue:
+        """The catalogue with what offends in its descriptions blocked; the same one costs once."""
+        if catalogue is not self._seen:
+            shown = await asyncio.to_thread(self._described, catalogue)
+            self._seen, self._shown = catalogue, shown
+        return self._shown
+
+    async def text(self, name: str, text: str) -> tuple[str, tuple[str, ...]]:
+        """A text of a skill with each offending line blocked, and the families of those."""
+        return await asyncio.to_thread(self._cleaned, name, text)
+
+    def _described(self, catalogue: Catalogue) -> Catalogue:
+        described = {skill.folder: skill.description for skill in catalogue.skills}
+        about = dict(catalogue.categories or {})
+        shown = {name: self._cleaned(name, text) for name, text in (about | described).items()}
+        skills = tuple(
+            replace(skill, description=shown[skill.folder][0]) for skill in catalogue.skills
+        )
+        blocked = {name: ", ".join(found) for name, (_, found) in shown.items() if found}
+        return Catalogue(skills, {name: shown[name][0] for name in about}, blocked)
+
+    def _cleaned(self, name: str, text: str) -> tuple[str, tuple[str, ...]]:
+        cleaned, threats = self._scanner.clean(text, Source.SKILL)
+        families = tuple(sorted({threat.family for threat in threats}))
+        if families:
+            _log.warning("%s is not shown to models as it is: %s", name, ", ".join(families))
+        return cleaned, families
+
+
+PLACE = "/skills"
+"""Where in a sandbox the files of a session's skills are, each in a folder of its name."""
+LOADED = "loaded_skills"
+"""By what name a session keeps the folders of those."""
+
+PROFILES_KEPT = 64
+FRESH_S = 1.0
+"""How old the list of skills may be from which a new session's prompt is made; what is changed
+through here shows at once."""
+
+_log = logging.getLogger(__name__)
+
+
+class SkillRecord(Struct, frozen=True):
+    """A skill, whose it is, and how it was used."""
+
+    skill: Skill
+    origin: Origin
+    usage: Usage
+    note: Installed = Installed()
+    """What is known of where it was installed from."""
+
+    @property
+    def trust(self) -> str:
+        """Whose word it is; empty where it is the user's own."""
+        return trust_of(self.origin, self.note)
+
+
+class ProfileSkills(SkillManager):
+    """One profile's skills."""
+
+    def __init__(
+        self,
+        files: SkillFiles,
+        clock: Clock,
+        scanner: ThreatScanner,
+        bundled: BundledSkills | None = None,
+    ) -> None:
+        """Take the library's files, and what is copied there before it is first read."""
+        super().__init__(Library(files), clock)
+        self._bundled = bundled
+        self._has_bundled = bundled is None
+        self._copying = asyncio.Lock()
+        self._screen = SkillScreen(scanner)
+        self._recent: tuple[float, Catalogue] | None = None
+
+    async def catalogue(self) -> Catalogue:
+        """What there is."""
+        await self.ready()
+        return await self._library.catalogue()
+
+    async def ready(self) -> None:
+        """Copy what comes with Hermes, once in the life of a process."""
+        if self._has_bundled or self._bundled is None:
+            return
+        async with self._copying:
+            if self._has_bundled:
+                return
+            try:
+                await self._bundled.copy(self._library.files)
+            except FileRefused as error:
+                _log.warning("not all skills that come with Hermes are copied: %s", error)
+            self._has_bundled = True
+
+    async def own(self) -> Own | None:
+        """What is as it came with Hermes, so that another Hermes has it, too."""
+        await self.ready()
+        return None if self._bundled is None else await self._bundled.own(self._library.files)
+
+    @asynccontextmanager
+    async def without_bundled(self) -> AsyncGenerator[None]:
+        """Be without what is as it came with Hermes, until somebody uses the library again.
+
+        Nor does it say when the curator looked at it first, which it does within seconds.
+        """
+        async with self._copying:
+            if self._bundled is not None:
+                await self._bundled.withdraw(self._library.files)
+                self._has_bundled, self._recent = False, None
+            await forget_first_look(self._library.files)
+            yield
+
+    async def offered(self) -> Catalogue:
+        """What there is, as models are told of it."""
+        return await self._screen.catalogue(await self.catalogue())
+
+    async def index(self, around: Surroundings) -> Screened:
+        """The index for a session's prompt; empty where there is nothing to list."""
+        now = self._clock.monotonic()
+        if self._recent is None or now - self._recent[0] > FRESH_S:
+            self._recent = (now, await self.offered())
+        return index(self._recent[1], around)
+
+    async def records(self) -> list[SkillRecord]:
+        """All skills with their records."""
+        catalogue, provenance = await self.catalogue(), await self._library.provenance()
+        return [_record(skill, provenance) for skill in catalogue.skills]
+
+    async def states(self) -> Mapping[SkillState, int]:
+        """How many there are of each state."""
+        found = Counter(record.usage.state for record in await self.records())
+        return found | {SkillState.ARCHIVED: len(await self.archived())}
+
+    async def record(self, skill: Skill) -> SkillRecord:
+        """A skill with its record."""
+        provenance = await self._library.provenance()
+        return _record(skill, provenance)
+
+    async def find(self, name: str) -> Skill:
+        """The skill of that name, or of that `category/name`; BadSkill when it is not the only."""
+        found = (await self.catalogue()).find(name)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
+        places = ", ".join(skill.folder for skill in found)
+        raise BadSkill(f"There are several skills {name!r}: {places}. Say which.")
+
+    async def text(self, skill: Skill, file_path: str = "") -> str:
+        """A skill's SKILL.md, or one of its files."""
+        if not file_path or file_path == DOCUMENT:
+            return await self._library.document(skill)
+        path = support_file(file_path)
+        if path is None or path not in skill.files:
+            has = ", ".join(skill.files) or "none"
+            raise FileRefused(f"{skill.name} has no file {file_path!r}; its files: {has}")
+        return await self._library.text(f"{skill.folder}/{path}")
+
+    async def editions(self, folders: Sequence[str]) -> Mapping[str, Mapping[str, FileFact]]:
+        """The files of some skills as they are now, of those of them that there still are."""
+        await self.catalogue()
+        return {folder: facts for folder in folders if (facts := self._library.facts(folder))}
+
+    async def contents(self, folder: str, paths: Iterable[str]) -> Mapping[str, bytes]:
+        """What the files of a skill hold, whatever that is."""
+        held = {
+            path: await self._library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
+            for path in paths
+        }
+        return {path: data for path, data in held.items() if data is not None}
+
+    async def screened(self, skill: Skill, text: str) -> tuple[str, tuple[str, ...]]:
+        """Some of a skill's text as models read it, and the families of what is kept from them."""
+        return await self._screen.text(skill.name, text)
+
+    async def archive(self, skill: Skill) -> str:
+        """Put a skill away; returns where it is kept."""
+        self._recent = None
+        return await super().archive(skill)
+
+    async def restore(self, folder: str) -> str:
+        """Bring a skill back into its category; returns its name, which is that of its folder."""
+        self._recent = None
+        return await super().restore(folder)
+
+    async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
+        """Change the library, once for each key."""
+        try:
+            return await super().manage(key, wanted, notes)
+        finally:
+            self._recent = None
+
+
+def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
+    origin, note = provenance.of(skill.name), provenance.hub.of(skill.name) or Installed()
+    return SkillRecord(skill, origin, provenance.usage.of(skill.name), note)
+
+
+class SkillShelves:
+    """The skills of each profile; those used last stay read."""
+
+    def __init__(
+        self,
+        files: Callable[[str], SkillFiles],
+        clock: Clock,
+        scanner: ThreatScanner,
+        bundled: BundledSkills | None = None,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._scanner = scanner
+        self._bundled = bundled
+        self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
+
+    def of(self, profile: str) -> ProfileSkills:
+        """One profile's skills."""
+        found = self._kept.get(profile)
+        if found is None:
+            found = ProfileSkills(self._files(profile), self._clock, self._scanner, self._bundled)
+            self._kept[profile] = found
+        self._kept.move_to_end(profile)
+        if len(self._kept) > PROFILES_KEPT:
+            self._kept.popitem(last=False)
+        return found

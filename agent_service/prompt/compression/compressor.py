@@ -1,0 +1,179 @@
+"""Makes a conversation shorter before it is too long for its model.
+
+Old results of tools are left out first, which needs no model. Where that is not enough, a model
+writes notes of the middle; where that fails, they are made of what is known without one.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+from agent_service.config.sessions import CompressionConfig
+from agent_service.models.fallback import Route
+from agent_service.prompt.compression import summary
+from agent_service.records.commands import Compacted, Fact
+from agent_service.records.compaction import Conversation, headed, prune, summarised
+from agent_service.records.errors import ModelNotConfigured
+from agent_service.records.events import Live, Notice
+from agent_service.records.model import Model, ModelMessage, ModelRequest, Purpose, Unwatched
+from agent_service.records.model_errors import ModelError
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage
+from services.clock import Clock
+
+BYTES_PER_TOKEN = 4
+USUAL_RATE, LEAST_RATE, MOST_RATE = 1 / BYTES_PER_TOKEN, 0.1, 1.0
+"""Tokens a byte."""
+COOL_DOWN_S = 600.0
+"""How long no model is asked for notes of a session for which one has failed."""
+IN_VAIN_LIMIT = 2
+"""After how many passes that did not help a turn tries no more."""
+SUMMARY_TOKENS = 4096
+SUMMARY_TEMPERATURE = 0.3
+LARGE_WINDOW, LARGE_SHARE, SMALL_SHARE = 512_000, 0.5, 0.75
+KEPT_SHARE = 0.2
+"""How much of the threshold the newest messages have for themselves."""
+ENOUGH_SHARE = 0.6
+"""Leaving results out is enough where that brings a request below this share of the threshold."""
+
+_log = logging.getLogger(__name__)
+
+
+class Compressor:
+    """Compresses the conversations of turns."""
+
+    def __init__(
+        self,
+        window_of: Callable[[str], int],
+        plan_of: Callable[[str], Awaitable[str]],
+        config: CompressionConfig,
+        route: Route,
+        clock: Clock,
+    ) -> None:
+        """`route` leads to what writes the notes; without a model it is the turn's own."""
+        self._window_of = window_of
+        self._plan_of = plan_of
+        self._config = config
+        self._route = route
+        self._clock = clock
+        self._failed_at: dict[str, float] = {}
+
+    def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
+        """Whether the turn's next request would be too long."""
+        if not self._config.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
+            return False
+        return _tokens(turn.messages, tools, _rate(turn)) > self._threshold(turn)
+
+    async def run(
+        self, turn: LiveTurn, tools: bytes, model: Model, *, by_half: bool = False
+    ) -> AsyncGenerator[Live | tuple[Fact, ...]]:
+        """Make the conversation shorter: by half, or only as far as its model needs it.
+
+        `model` is asked for notes.
+        """
+        rate, threshold = _rate(turn), self._threshold(turn)
+        if by_half:
+            threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
+        was = headed(Conversation(turn.messages, turn.compaction), self._config.protect_first_n)
+        end = self._end(was, threshold * KEPT_SHARE / rate)
+        found, usage, asked = prune(was, end), Usage(), ""
+        is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
+        # The middle is more than the notes that were made before.
+        if not is_enough and end - was.compaction.head > 2:
+            yield Notice("This conversation has become long; its middle is condensed now.")
+            found, usage, asked = await self._summarised(turn, model, was, end)
+        before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
+        yield (
+            Compacted(
+                found.compaction,
+                tuple(found.messages),
+                round(before),
+                round(after),
+                helped=after < min(before, threshold),
+                usage=usage,
+                model=asked,
+            ),
+        )
+
+    async def _summarised(
+        self, turn: LiveTurn, model: Model, was: Conversation, end: int
+    ) -> tuple[Conversation, Usage, str]:
+        """The conversation with notes, what they cost, and which model has written them."""
+        middle = was.messages[1 + was.compaction.head : end]
+        notes, paid = await self._notes(turn, model, middle)
+        plan = await self._plan_of(turn.session_id)
+        said = summary.message(notes or summary.handed_off(middle), middle, plan)
+        asked = paid[-1].model if paid else ""
+        return summarised(was, end, said), Usage.of_answers(paid), asked
+
+    async def _notes(
+        self, turn: LiveTurn, model: Model, middle: Sequence[bytes]
+    ) -> tuple[str, Sequence[ModelMessage]]:
+        """Notes of some messages, empty where no model makes them, and what is to be paid for."""
+        paid: list[ModelMessage] = []
+        since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
+        if since < COOL_DOWN_S:
+            return "", paid
+        own, usual = self._route, Route(turn.route, turn.model)
+        for route in dict.fromkeys([own if own.model else usual, usual]):
+            request = ModelRequest(
+                model=route.model,
+                messages=summary.request(middle, self._most_bytes(route.model)),
+                max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
+                route=route.name,
+                temperature=SUMMARY_TEMPERATURE,
+                purpose=Purpose.COMPRESSION,
+            )
+            call = Unwatched(model, request)
+            try:
+                answer = await call.answer()
+            except (ModelError, ModelNotConfigured) as error:
+                _log.warning("%s makes no notes of a conversation: %s", route.model, error)
+            else:
+                self._failed_at.pop(turn.session_id, None)
+                return answer.text.strip(), paid
+            finally:
+                paid += call.paid
+        now_s = self._clock.monotonic()
+        # Those that have cooled down mean nothing any more, and their sessions may never come back.
+        kept = {key: at for key, at in self._failed_at.items() if now_s - at < COOL_DOWN_S}
+        self._failed_at = {**kept, turn.session_id: now_s}
+        return "", paid
+
+    def _most_bytes(self, model: str) -> int:
+        """How much of a conversation a model is shown at once."""
+        return self._window_of(model) * BYTES_PER_TOKEN // 2
+
+    def _end(self, conversation: Conversation, kept_bytes: float) -> int:
+        """Index of the first of the newest messages, which stay as they are."""
+        messages = conversation.messages
+        end = len(messages)
+        while end > 1 and (kept_bytes > 0 or len(messages) - end < self._config.protect_last_n):
+            end -= 1
+            kept_bytes -= len(messages[end])
+        return max(conversation.before_results(end), conversation.first_kept)
+
+    def _threshold(self, turn: LiveTurn) -> float:
+        """Tokens from which on a request of the turn is too long."""
+        window = self._window_of(turn.model)
+        usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
+        share = usual if self._config.threshold is None else self._config.threshold
+        # An answer as long as the window would leave no room for what it answers.
+        return max(window - turn.max_tokens, window // 4) * share
+
+
+def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:
+    return (sum(map(len, messages)) + len(tools)) * rate
+
+
+def counted_rate(turn: LiveTurn, tools: bytes, answer: ModelMessage) -> float:
+    """Tokens a byte of what is answered, in hundredths; 0 where its provider has not counted."""
+    if answer.usage is None or not answer.usage.prompt_tokens:
+        return 0.0
+    rate = answer.usage.prompt_tokens / (sum(map(len, turn.messages)) + len(tools))
+    # Stored where it is another than before: hundredths seldom are.
+    return round(min(max(rate, LEAST_RATE), MOST_RATE), 2)
+
+
+def _rate(turn: LiveTurn) -> float:
+    """Tokens a byte: what its session's last request had, else the usual."""
+    return turn.tokens_per_byte or USUAL_RATE

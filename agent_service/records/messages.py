@@ -1,0 +1,116 @@
+"""Messages to chats besides the answer: where they may go, and the seam to who sends them."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from msgspec import Struct
+
+from agent_service.records.requests import REVIEW
+from services.config.redacted_repr import Discreet
+
+ORIGIN = "origin"
+TERMINAL = "cli"
+NO_CHATS = (TERMINAL, "scheduler", REVIEW)
+"""Where messages come from that nobody can be sent anything at, but for files in a terminal."""
+_MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
+_FENCES = ("```", "~~~")
+_TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
+
+
+class Target(Struct, frozen=True):
+    """A chat, or a thread of one."""
+
+    platform: str
+    chat_id: str
+    thread_id: str = ""
+
+    def __str__(self) -> str:
+        return ":".join(filter(None, (self.platform, self.chat_id, self.thread_id)))
+
+    @classmethod
+    def parse(cls, text: str) -> "Target | None":
+        """The target that `platform:chat[:thread]` names; None for any other text."""
+        found = _TARGET.fullmatch(text.strip())
+        return None if found is None else cls(found[1], found[2], found[3] or "")
+
+    @classmethod
+    def of_origin(cls, origin: Mapping[str, str]) -> "Target | None":
+        """Where a turn's message came from; None where that is no chat."""
+        if not origin.get("platform") or not origin.get("chat_id"):
+            return None
+        return cls(origin["platform"], origin["chat_id"], origin.get("thread_id", ""))
+
+
+class MediaFile(Discreet, frozen=True):
+    """A file that goes with a message."""
+
+    unshown = ("data",)
+
+    name: str
+    """As people see it: nothing in it plays tricks on them."""
+    data: bytes
+    sha256: bytes
+
+    @classmethod
+    def of(cls, path: str, data: bytes) -> "MediaFile":
+        """The file at a path."""
+        plain = (each if each.isprintable() else "_" for each in PurePosixPath(path).name)
+        return cls("".join(plain), data, hashlib.sha256(data).digest())
+
+    def __str__(self) -> str:
+        return f"{self.name} ({len(self.data):,} bytes)"
+
+
+class Message(Struct, frozen=True):
+    """A message to a chat."""
+
+    key: str
+    """The same for the same message."""
+    profile: str
+    target: Target
+    text: str
+    """Markdown; empty only beside files."""
+    files: Sequence[MediaFile] = ()
+
+
+def split_media(message: str) -> tuple[str, Sequence[str]]:
+    """A message's text, and the paths of its `MEDIA:` lines; those in blocks of code are text."""
+    text: list[str] = []
+    paths: list[str] = []
+    fence = ""
+    for line in message.splitlines():
+        mark = line.strip()[:3]
+        if mark in _FENCES:
+            fence = "" if mark == fence else fence or mark
+        found = None if fence else _MEDIA.fullmatch(line)
+        if found is None:
+            text.append(line)
+        else:
+            paths.append(found[1])
+    return "\n".join(text).strip() if paths else message, paths
+
+
+class NotSent(Exception):
+    """The message was not taken; the message of the error says why."""
+
+
+class SendingUnknown(Exception):
+    """It is not known whether the message was taken."""
+
+
+class Messenger(Protocol):
+    """Takes messages and sends each once; NotSent and SendingUnknown from both methods."""
+
+    async def has(self, key: str, profile: str) -> bool:
+        """Whether it has taken the message of this key."""
+        ...
+
+    async def send(self, message: Message) -> Sequence[str]:
+        """Have a message sent; the same key again sends nothing more.
+
+        Returns the names of the files that its chat cannot be shown.
+        """
+        ...

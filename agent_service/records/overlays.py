@@ -1,0 +1,128 @@
+"""What is sent beside a session's prompt: overlays, and personalities to choose from."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
+
+from agent_service.records.model import encoded
+from services.config.paths import nearest, suggestion
+from services.errors import InvalidArgument
+from services.validation import convert
+
+NO_PERSONALITY = "none"
+
+
+class Said(Struct, frozen=True):
+    """A message that every request of a session has before what was really said."""
+
+    role: str
+    """user or assistant."""
+    content: str
+
+
+class Overlay(Struct, frozen=True):
+    """What the requests of a session have besides its prompt and its messages."""
+
+    instructions: tuple[str, ...] = ()
+    """From the configuration, of the chat, and from the caller that creates the session."""
+    prefill: tuple[Said, ...] = ()
+    personality: str = ""
+    """The name of the one that a person has chosen."""
+    personality_prompt: str = ""
+    """What it says, as it was when it was chosen."""
+    terminal_timeout_s: float = 0.0
+    """That the tools of the session say is usual for commands; 0 where they say what is in them."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any] | None) -> "Overlay":
+        """What is kept with a session."""
+        return convert(stored, cls) if stored else NOTHING
+
+    def stored(self) -> dict[str, Any]:
+        """The same as it is kept with a session."""
+        return to_builtins(self)
+
+    def with_personality(self, name: str, prompt: str) -> "Overlay":
+        """The same with another personality; empty texts are none."""
+        return replace(self, personality=name, personality_prompt=prompt)
+
+    def sent(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """A conversation, its prompt first, as it is sent."""
+        if not (self.instructions or self.prefill or self.personality_prompt):
+            return messages
+        prompt: dict[str, Any] = json.loads(messages[0])
+        texts = [prompt["content"], *self.instructions, self.personality_prompt]
+        prompt["content"] = "\n\n".join(text.strip() for text in texts if text.strip())
+        before = [encoded(asdict(said)) for said in self.prefill]
+        return [encoded(prompt), *before, *messages[1:]]
+
+
+NOTHING = Overlay()
+
+
+MAX_NAME_CHARS = 40
+
+
+class Personality(Struct, frozen=True):
+    """One of them."""
+
+    name: str
+    prompt: str
+    """What the model is told."""
+    is_built_in: bool = False
+
+
+BUILT_IN = {
+    "brief": "Answer in as few words as the matter allows. No preamble, no summary, no offers.",
+    "thorough": (
+        "Take your time. Say what you assume, weigh the alternatives, give reasons and sources, "
+        "and name what could still be wrong."
+    ),
+    "teacher": (
+        "Teach. Begin with what the user knows already, go one step at a time with a small example "
+        "for each, and ask now and then a question that shows whether it was understood."
+    ),
+    "critic": (
+        "Look for what is weak in whatever is put before you: errors first, then risks, then what "
+        "could be simpler. Say each of them plainly, with how to mend it. Do not praise."
+    ),
+    "coach": (
+        "Be an encouraging coach. Ask what the user wants to reach, break it into a next step that "
+        "is small enough for today, and name what has been achieved."
+    ),
+    "formal": "Write as in a business letter: whole sentences, courteous, no slang and no emoji.",
+    "plain": (
+        "Use everyday words and short sentences, as for somebody who has never worked in the field "
+        "that the talk is about. Explain each technical term that cannot be avoided."
+    ),
+    "pirate": (
+        "Talk like a pirate of the old stories, with good cheer. What you say stays correct, and "
+        "code, commands and file names stay as they are."
+    ),
+}
+
+
+class Personalities:
+    """Those that there are: the configured ones before our own of the same name."""
+
+    def __init__(self, configured: Mapping[str, str]) -> None:
+        ours = {name: Personality(name, text, is_built_in=True) for name, text in BUILT_IN.items()}
+        theirs = {name: Personality(name, text) for name, text in configured.items()}
+        self._all = ours | theirs
+
+    def all(self) -> Sequence[Personality]:
+        """All of them by name."""
+        return sorted(self._all.values(), key=lambda one: one.name)
+
+    def find(self, name: str) -> Personality:
+        """The one of a name; InvalidArgument names the nearest where there is none such."""
+        found = self._all.get(name.strip().lower())
+        if found is None:
+            hint = suggestion(nearest(name, tuple(self._all)))
+            raise InvalidArgument(
+                f"there is no personality {name!r}{hint}", fields={"name": "as they are listed"}
+            )
+        return found

@@ -1,0 +1,213 @@
+"""Sessions as JSON documents of a home: read leniently, written strictly.
+
+{"session_id", "model", "messages": [{"role", "content", "timestamp", "tool_calls"?, "reasoning"?,
+"tool_call_id"?}]}; we also write "title" where a person has given one.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeGuard, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.records.search_query import text_of
+from services.errors import InvalidArgument
+from services.validation import MAX_ID_CHARS
+
+MAX_BYTES = 64 * 1024 * 1024
+NO_RESULT = "[The result of this call was not kept.]"
+
+_STARTED = re.compile(r"(\d{8}_\d{6})_")
+_STRANGE = re.compile(r"[^A-Za-z0-9_.:-]+")
+_EARLIEST, _LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+
+
+class Said(Struct, frozen=True):
+    """One message, in the form of the chat completions API."""
+
+    content: dict[str, Any]
+    reasoning: str
+    created_at: datetime
+
+
+class Transcript(Struct, frozen=True):
+    """A session of a document."""
+
+    session_id: str
+    model: str
+    title: str
+    """Empty where the document has none."""
+    messages: tuple[Said, ...]
+
+
+def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
+    """The session that a document holds; InvalidArgument where it is none.
+
+    `name` is its id where it says none, `fallback` its time where nothing else tells it.
+    """
+    try:
+        document = json.loads(data.decode("utf-8-sig", errors="replace"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{name} is not JSON: {error}") from None
+    if not _is_object(document) or not isinstance(document.get("messages"), list):
+        raise InvalidArgument(f"{name} is no transcript: it has no list of messages")
+    session_id = _clean(document.get("session_id")) or _clean(name)
+    if not session_id:
+        raise InvalidArgument("a transcript without an id, which has no name either")
+    begun = _time(document.get("session_start")) or _started(session_id) or fallback
+    said = [one for one in _messages(document["messages"], begun) if one is not None]
+    if not said:
+        raise InvalidArgument(f"{name} has no messages")
+    return Transcript(
+        session_id=session_id,
+        model=_text(document.get("model")),
+        title=" ".join(_text(document.get("title")).split())[:200],
+        messages=tuple(_paired(said)),
+    )
+
+
+def opening(session_id: str, model: str, title: str) -> str:
+    """How the document of a session begins; messages follow, parted by `SEPARATOR`."""
+    head: dict[str, Any] = {"session_id": session_id, "model": model}
+    if title:
+        head["title"] = title
+    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "messages": [\n'
+
+
+SEPARATOR, CLOSING = ",\n", "\n]}\n"
+
+
+def written(said: Said) -> str:
+    """A message of a document."""
+    content = said.content
+    entry: dict[str, Any] = {
+        "role": content["role"],
+        "content": content["content"],
+        "timestamp": said.created_at.isoformat(),
+    }
+    for key in ("tool_calls", "tool_call_id"):
+        if content.get(key):
+            entry[key] = content[key]
+    if said.reasoning:
+        entry["reasoning"] = said.reasoning
+    return json.dumps(entry, ensure_ascii=False)
+
+
+# ---- reading
+
+
+def _messages(found: Sequence[Any], begun: datetime) -> Iterator[Said | None]:
+    at = begun
+    for entry in found:
+        if not _is_object(entry):
+            continue
+        # One without a time came right after the one before it.
+        at = _time(entry.get("timestamp")) or at + timedelta(milliseconds=1)
+        message = _message(entry)
+        reasoning = _text(entry.get("reasoning") or entry.get("reasoning_content"))
+        yield None if message is None else Said(message, reasoning, at)
+
+
+def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The message as it is sent; None for what is none, such as an old system prompt."""
+    role, text = entry.get("role"), _words(entry.get("content")).replace("\0", "")
+    if role == "user":
+        return {"role": "user", "content": text}
+    if role == "tool":
+        return {"role": "tool", "tool_call_id": _text(entry.get("tool_call_id")), "content": text}
+    if role != "assistant":
+        return None
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    given = entry.get("tool_calls")
+    listed = cast("list[Any]", given) if isinstance(given, list) else []
+    calls = [_call(one, number) for number, one in enumerate(listed) if _is_object(one)]
+    if calls:
+        message |= {"content": text or None, "tool_calls": calls}
+    return message
+
+
+def _words(content: Any) -> str:
+    """The text of a message; of a picture and the like, which are not taken, that it was there."""
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = cast("list[Any]", content)
+    return "\n".join(filter(None, (text_of([part]) or _lost(part) for part in parts)))
+
+
+def _lost(part: Any) -> str:
+    kind = _text(part.get("type")) if _is_object(part) else ""
+    known = next((one for one in ("image", "audio", "video", "file") if one in kind), "")
+    return f"[{known} that was not kept]" if known else ""
+
+
+def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
+    function = entry.get("function")
+    called = function if _is_object(function) else entry
+    arguments = called.get("arguments", "{}")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return {
+        "id": _text(entry.get("id")) or _text(entry.get("call_id")) or f"call_{number}",
+        "type": "function",
+        "function": {"name": _text(called.get("name")), "arguments": arguments},
+    }
+
+
+def _paired(said: Sequence[Said]) -> Iterator[Said]:
+    """The messages with one result for each call, as every provider insists."""
+    waiting: dict[str, Said] = {}
+    for one in said:
+        answered = one.content.get("tool_call_id", "")
+        if one.content["role"] == "tool":
+            if waiting.pop(answered, None) is not None:
+                yield one
+            continue
+        yield from map(_unanswered, waiting, waiting.values())
+        waiting = {call["id"]: one for call in one.content.get("tool_calls", ())}
+        yield one
+    yield from map(_unanswered, waiting, waiting.values())
+
+
+def _unanswered(call_id: str, caller: Said) -> Said:
+    result = {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT}
+    return replace(caller, content=result, reasoning="")
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value).astimezone(UTC)
+        elif isinstance(value, int | float) and math.isfinite(value):
+            # Some wrote milliseconds.
+            moment = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+        else:
+            return None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment if _EARLIEST < moment < _LATEST else None
+
+
+def _started(session_id: str) -> datetime | None:
+    found = _STARTED.match(session_id)
+    if found is None:
+        return None
+    try:
+        return datetime.strptime(found[1], "%Y%m%d_%H%M%S").astimezone()
+    except ValueError:
+        return None
+
+
+def _clean(value: Any) -> str:
+    return _STRANGE.sub("_", _text(value)).strip("_")[:MAX_ID_CHARS]
+
+
+def _text(value: Any) -> str:
+    return value.replace("\0", "") if isinstance(value, str) else ""
+
+
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)

@@ -1,0 +1,271 @@
+"""What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.commands import (
+    ApprovalNeeded,
+    Compacted,
+    Consulted,
+    Denied,
+    Fact,
+    ModelAnswered,
+    Prompted,
+    ScriptReturned,
+    Switched,
+    ToolDispatched,
+    ToolReturned,
+)
+from agent_service.records.events import (
+    CLARIFY,
+    ApprovalRequested,
+    Compressed,
+    Durable,
+    Noted,
+    Recorded,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    UsageReported,
+    preview,
+)
+from agent_service.records.model import assistant_message, encoded
+from agent_service.records.search_query import searchable, terms
+from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage
+
+
+class NewStep(Struct, frozen=True):
+    """A step to insert with state INTENT."""
+
+    kind: str
+    sequence: int
+    message_sequence: int
+    call: PendingCall | None = None
+
+
+class NewMessage(Struct, frozen=True):
+    """A message to insert."""
+
+    sequence: int
+    role: str
+    content: bytes
+    terms: str
+    """What it is found by."""
+    reasoning: str = ""
+
+
+_SHARED = frozenset({"has_reserved", "kept"})
+"""What others change of a turn while a transition is stored."""
+
+
+class Transition(Struct):
+    """Collects what a batch of facts stores; `apply` is called once that is committed."""
+
+    turn: LiveTurn
+    now: datetime
+    after: LiveTurn
+    """The turn as it is then."""
+    steps: list[NewStep] = field(default_factory=list[NewStep])
+    step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
+    messages: list[NewMessage] = field(default_factory=list[NewMessage])
+    events: list[Recorded] = field(default_factory=list[Recorded])
+    approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
+    compacted: Compacted | None = None
+    answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
+    """What each answer used, and which model gave it."""
+    settled: list[str] = field(default_factory=list[str])
+    """Reservations of the turn's budgets that are let go."""
+    switched: Switched | None = None
+    state: str = "RUNNING"
+
+    @classmethod
+    def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
+        """The transition that a batch of facts makes."""
+        copied = {
+            name: dict(getattr(turn, name)) for name in ("pending", "results", "result_chars")
+        }
+        transition = cls(turn, now, replace(turn, waits_for_person=False, **copied))
+        after = transition.after
+        for fact in facts:
+            transition._add(fact)
+        goes_on = after.finished is None and transition.compacted is None
+        if goes_on and transition.switched is None and not after.under_way:
+            transition._intend_model_call()
+        transition.state = transition._next_state()
+        transition._send()
+        return transition
+
+    def apply(self) -> None:
+        """Bring the turn to the state that is now stored."""
+        for name in self.turn.__struct_fields__:
+            if name not in _SHARED:
+                setattr(self.turn, name, getattr(self.after, name))
+
+    def _send(self) -> None:
+        """Have the conversation as the next request sends it."""
+        after = self.after
+        after.messages = [*after.messages, *(m.content for m in self.messages if m.role != "tool")]
+        if not after.pending:
+            after.messages += [after.results[key] for key in sorted(after.results)]
+            after.results = {}
+
+    def _add(self, fact: Fact) -> None:
+        match fact:
+            case ModelAnswered():
+                self._answered(fact)
+            case Prompted(text):
+                self.after.message_count += 1
+                self.messages.append(
+                    new_message(self.after.message_count, {"role": "user", "content": text})
+                )
+            case ToolDispatched(call):
+                self.after.pending[call.key] = replace(call, state=StepState.DISPATCHED)
+                self.step_states.append((call.sequence, StepState.DISPATCHED))
+            case ToolReturned() | ScriptReturned():
+                self._returned(fact)
+            case ApprovalNeeded():
+                self._needed(fact)
+            case Compacted():
+                self._compacted(fact)
+            case Consulted():
+                self._count(fact.model, fact.usage, fact.reservation)
+            case Switched() | Denied():
+                self._from_now_on(fact)
+            case TurnFinished():
+                self._finished(fact)
+
+    def _from_now_on(self, fact: Switched | Denied) -> None:
+        if isinstance(fact, Switched):
+            self.switched = fact
+            self.after.route, self.after.model = fact.route, fact.model
+        else:
+            self.after.denied |= fact.commands
+
+    def _answered(self, fact: ModelAnswered) -> None:
+        step, message = fact.step, fact.message
+        is_first = not self.after.model_calls
+        usage = Usage.of_call(message.usage)
+        self._count(message.model, usage)
+        self.after.tokens_per_byte = fact.tokens_per_byte or self.after.tokens_per_byte
+        self.after.model_calls += 1
+        self.after.failures_in_row = 0
+        self.step_states.append((self.after.steps, StepState.DONE))
+        self.after.message_count += 1
+        said = assistant_message(message)
+        self.messages.append(new_message(self.after.message_count, said, message.reasoning))
+        self._event(TextFinished(step, message.text, len(message.tool_calls)))
+        self._event(UsageReported(step, usage))
+        if is_first:
+            self._note(self.turn.notices)
+        for call in message.tool_calls:
+            self.after.steps += 1
+            self.after.message_count += 1
+            key = f"{self.turn.id}:{self.after.steps}"
+            pending = PendingCall(key, call, self.after.steps, self.after.message_count)
+            self.after.pending[key] = pending
+            self.steps.append(NewStep("TOOL", self.after.steps, self.after.message_count, pending))
+            self._event(ToolStarted(key, call.name, call.arguments_json, step))
+
+    def _returned(self, fact: ToolReturned | ScriptReturned) -> None:
+        if isinstance(fact, ScriptReturned):
+            self.after.script = None
+        else:
+            self._add_result(fact)
+        state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
+        self.step_states.append((fact.call.sequence, state))
+        self._event(_told(fact))
+        self._note(fact.notices)
+
+    def _add_result(self, fact: ToolReturned) -> None:
+        call = fact.call
+        del self.after.pending[call.key]
+        self.after.failures_in_row = max(self.after.failures_in_row, fact.failures_in_row)
+        result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        new = new_message(call.message_sequence, result)
+        self.after.results[call.message_sequence] = new.content
+        self.after.result_chars[call.message_sequence] = len(fact.text)
+        self.messages.append(new)
+
+    def _needed(self, fact: ApprovalNeeded) -> None:
+        key, tool = fact.call.key, fact.call.call.name
+        self.after.waits_for_person = True
+        asked = ApprovalRequested(
+            approval_id=f"{'clr' if tool == CLARIFY else 'apr'}_{key}",
+            call_id=key,
+            tool=tool,
+            subject=fact.subject,
+            expires_at=self.now + self.turn.approval_timeout,
+            binding=fact.binding,
+            choices=fact.choices,
+        )
+        self.approvals.append(asked)
+        self._event(asked)
+
+    def _finished(self, fact: TurnFinished) -> None:
+        if fact.text and not self.after.model_calls:  # said by no model, and so not yet
+            self._event(TextFinished(self.turn.step, fact.text, 0))
+        if not self.after.model_calls:
+            self._note(self.turn.notices)
+        self.after.finished = replace(fact, usage=self.after.usage)
+        self._event(self.after.finished)
+
+    def _note(self, notices: Sequence[str]) -> None:
+        for text in notices:
+            self._event(Noted(text))
+
+    def _compacted(self, fact: Compacted) -> None:
+        self.compacted, after = fact, self.after
+        after.messages, after.compaction = list(fact.messages), fact.compaction
+        after.compressed_in_vain += not fact.helped
+        self._count(fact.model, fact.usage)
+        if fact.compaction != self.turn.compaction:
+            self._event(Compressed(fact.before_tokens, fact.after_tokens))
+
+    def _count(self, model: str, usage: Usage, reservation: str | None = "") -> None:
+        self.after.usage += usage
+        if usage.call_count:
+            self.answers.append((model, usage))
+        if reservation is not None:
+            self.settled.append(reservation)
+
+    def _intend_model_call(self) -> None:
+        self.after.steps += 1
+        self.steps.append(NewStep("MODEL", self.after.steps, self.after.message_count + 1))
+
+    def _next_state(self) -> str:
+        if self.after.finished is not None:
+            return self.after.finished.outcome.name
+        if self.after.waits_for_person:
+            return "WAITING_PERSON"
+        return "WAITING_TOOL" if self.after.under_way else "RUNNING"
+
+    def _event(self, event: Durable) -> None:
+        self.after.sequence += 1
+        self.events.append(Recorded(self.after.sequence, self.now, self.turn.epoch, event))
+
+
+def new_message(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
+    """A message to insert at a place in its session."""
+    said = terms(searchable(message))
+    return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
+
+
+def _told(fact: ToolReturned | ScriptReturned) -> ToolFinished:
+    return ToolFinished(
+        call_id=fact.call.key,
+        name=fact.call.call.name,
+        is_error=fact.is_error,
+        exit_code=fact.exit_code,
+        backend=fact.place.backend,
+        duration_ms=fact.duration_ms,
+        preview=preview(fact.text),
+        isolation=fact.place.isolation,
+        sandbox_id=fact.place.sandbox_id,
+    )

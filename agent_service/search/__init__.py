@@ -1,1 +1,0 @@
-"""What of a conversation is looked for, and how what somebody typed becomes a query."""

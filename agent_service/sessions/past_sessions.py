@@ -1,0 +1,144 @@
+"""What the model is told of earlier conversations."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from agent_service.records.search_query import Query, excerpt, parse, said_and_called, text_of
+from agent_service.storage import sessions
+from agent_service.storage.search import queries
+from agent_service.storage.search.queries import Hit, SearchQuery
+from agent_service.storage.sessions import SessionInfo
+from services.database import Database
+
+_HITS_A_SESSION = 3
+_LOOKED_AT = 40
+"""Matches of which those of the same session make one answer."""
+_EXCERPT_CHARS = 400
+_SHOWN_CHARS = 2000
+"""Of each message that is shown whole."""
+_MOST_CHARS = 24_000
+
+
+class Lookup(Struct, frozen=True):
+    """What the model wants to know."""
+
+    profile: str
+    session_id: str
+    """The session that asks."""
+    query: str
+    limit: int
+    by_relevance: bool
+    within: str
+    """Only this session; empty means in all but the one that asks."""
+    around: int
+    window: int
+    role: str
+
+
+class Found(Struct, frozen=True):
+    """What the model is told."""
+
+    text: str
+    untrusted: tuple[str, ...]
+    """Where untrusted data came from that the shown sessions have read."""
+
+
+_Shown = tuple[list[str], str]
+"""The sessions of which something is shown, and the text."""
+
+
+class PastSessions:
+    """Reads earlier conversations of a profile."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def look_up(self, lookup: Lookup, label: str) -> Found:
+        """What was found; InvalidArgument for a query without words.
+
+        `label` is the name of the sessions' value that lists where untrusted data came from.
+        """
+        query = Query(()) if lookup.around or not lookup.query.strip() else parse(lookup.query)
+
+        def read(conn: Connection) -> Found:
+            if lookup.around:
+                shown, text = _around(conn, lookup)
+            elif query.groups:
+                shown, text = _found(conn, lookup, query)
+            else:
+                shown, text = _latest(conn, lookup)
+            told = [sessions.get_state(conn, session_id, label) or () for session_id in shown]
+            return Found(text[:_MOST_CHARS], tuple(sorted({one for each in told for one in each})))
+
+        return await self._database.read(read)
+
+
+def _found(conn: Connection, lookup: Lookup, query: Query) -> _Shown:
+    wanted = SearchQuery(
+        lookup.profile,
+        query,
+        session_id=lookup.within,
+        role=lookup.role,
+        excluding=() if lookup.within else (lookup.session_id,),
+    )
+    by_session: dict[str, list[Hit]] = {}
+    find = queries.most_relevant if lookup.by_relevance else queries.newest
+    while len(by_session) < lookup.limit:
+        hits = find(conn, wanted, _LOOKED_AT)
+        for hit in hits:
+            if hit.session_id in by_session or len(by_session) < lookup.limit:
+                by_session.setdefault(hit.session_id, []).append(hit)
+        if lookup.within or len(hits) < _LOOKED_AT:
+            break
+        # One long session must not keep the others out.
+        seen = tuple(by_session)
+        wanted = replace(wanted, excluding=(lookup.session_id, *seen))
+    parts = [_session(hits, query) for hits in by_session.values()]
+    return list(by_session), "\n\n".join(parts) or "Nothing was found."
+
+
+def _session(hits: Sequence[Hit], query: Query) -> str:
+    first = hits[0]
+    lines = [f"## {first.session_id} “{first.title}” ({first.platform})"]
+    for hit in hits[:_HITS_A_SESSION]:
+        said = excerpt(said_and_called(hit.content), query.words, _EXCERPT_CHARS)
+        lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {said}")
+    if len(hits) > _HITS_A_SESSION:
+        lines.append(f"({len(hits) - _HITS_A_SESSION} more messages match)")
+    return "\n".join(lines)
+
+
+def _around(conn: Connection, lookup: Lookup) -> _Shown:
+    session_id = lookup.within or lookup.session_id
+    info = sessions.get(conn, session_id, lookup.profile)
+    between = (lookup.around - lookup.window, lookup.around + lookup.window)
+    wanted = SearchQuery(
+        lookup.profile, Query(()), session_id=session_id, role=lookup.role, between=between
+    )
+    lines = [_headline(info)]
+    for hit in queries.around(conn, wanted):
+        said = text_of(hit.content["content"])
+        calls = [call["function"] for call in hit.content.get("tool_calls", ())]
+        said += "".join(f"\n▸ {call['name']} {call['arguments'][:300]}" for call in calls)
+        cut = f"{said[:_SHOWN_CHARS]} […]" if len(said) > _SHOWN_CHARS else said
+        lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {cut}")
+    return [session_id], "\n".join(lines)
+
+
+def _latest(conn: Connection, lookup: Lookup) -> _Shown:
+    found = sessions.list_by_use(conn, lookup.profile, "", None, lookup.limit + 1)
+    others = [info for info in found if info.session_id != lookup.session_id][: lookup.limit]
+    lines = map(_headline, others)
+    return [info.session_id for info in others], "\n".join(lines) or "There are no other sessions."
+
+
+def _headline(info: SessionInfo) -> str:
+    used = f"{info.update_time:%Y-%m-%d %H:%M}, {info.message_count} messages"
+    return f"## {info.session_id} “{info.title}” ({info.platform}, {used})"
+
+
+def _who(hit: Hit) -> str:
+    return str(hit.content["role"])

@@ -1,0 +1,340 @@
+"""Finds messages by their words: the newest first, or the best of the newest.
+
+Both databases are asked for numbers of messages, from the newest on, and stop when they have
+enough. FTS5 of SQLite walks through its index from the newest on. PostgreSQL's index of words has
+no order: it would tell all matches before the newest is known. But it is fast at telling which
+messages have some words and are of some time, so it is asked for a slice of the newest first, and
+for the next as long as there are not enough.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from msgspec import Struct
+from sqlalchemy import Connection, bindparam
+
+from agent_service.records.search_query import Query
+from agent_service.storage.schema import message, session
+from agent_service.storage.search.index import (
+    SAMPLED,
+    WORDS,
+    id_at,
+    message_text,
+    pairs,
+    slices,
+    spans,
+    token,
+)
+
+
+class Find(NamedTuple):
+    """A statement that finds ids, and what it is given."""
+
+    sql: str
+    values: Mapping[str, Any]
+
+
+class SearchQuery(Struct, frozen=True):
+    """What is looked for."""
+
+    profile: str
+    query: Query
+    session_id: str = ""
+    """Only in this session, and there also what it was branched from; empty means in all."""
+    role: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    between: tuple[int, int] | None = None
+    """Only messages of these sequences, both included."""
+    excluding: tuple[str, ...] = ()
+    """Not in these sessions."""
+    before: int | None = None
+    """Only what comes after the hit of this id in the order of time, newest first."""
+
+    def limits(self) -> Mapping[str, int]:
+        """The first and the last id that may be found, and such sequences."""
+        least = 0 if self.since is None else id_at(self.since)
+        greatest = (1 << 63) - 1 if self.until is None else id_at(self.until) - 1
+        if self.before is not None:
+            greatest = min(greatest, self.before - 1)
+        limits = {"least": least, "greatest": greatest}
+        if self.between:
+            limits |= {"from_sequence": self.between[0], "to_sequence": self.between[1]}
+        return limits
+
+    def scope(self) -> tuple[list[str], list[str]]:
+        """The tokens that a message's scope has to have, and those that it must not."""
+        # A copy has no token of its profile, so that only its session has it.
+        where = token("S", self.session_id) if self.session_id else token("P", self.profile)
+        role = [token("R", self.role)] if self.role else []
+        return [where, *role], [token("S", session_id) for session_id in self.excluding]
+
+
+RANKED = 2000
+"""By relevance are sorted so many matches, the newest."""
+RANKED_CHARS = 4000
+"""So much of each counts."""
+USUAL_CHARS = 500
+"""A match in a longer message counts less."""
+
+
+class Hit(Struct, frozen=True):
+    """A message that was found."""
+
+    id: int
+    session_id: str
+    title: str
+    platform: str
+    sequence: int
+    turn_id: str
+    content: dict[str, Any]
+    created_at: datetime
+
+
+_AMONG = {"sqlite": "IN ({find})", "postgresql": "= ANY (ARRAY({find}))"}
+_SIZE = {"sqlite": "length", "postgresql": "octet_length"}
+"""How long a text is, in whatever unit: PostgreSQL knows bytes without counting them."""
+_BEST = """
+WITH given AS MATERIALIZED (
+  SELECT id, ' ' || CASE WHEN {size}(terms) > :chars THEN substr(terms, 1, :chars) ELSE terms END
+    || ' ' AS said
+  FROM message_text WHERE id {among}
+), counted AS MATERIALIZED (
+  SELECT id, CAST(length(said) AS double precision) * 0.9 / :usual + 0.3 AS damping, {counts}
+  FROM given
+)
+SELECT id FROM counted ORDER BY {score} DESC, id DESC LIMIT :most"""
+_COUNT = """
+CAST(({size}(said) - {size}(replace(said, :{name}, ''))) / {size}(:{name}) AS double precision)
+AS {name}"""
+_SCORE = "{name} * 2.2 / ({name} + damping)"
+"""Each time that a phrase is said counts less than the last; so does each in a long message."""
+_HITS = (
+    sa.select(
+        message_text.c.id,
+        session.c.id.label("session_id"),
+        session.c.title,
+        session.c.platform,
+        message.c.sequence,
+        message.c.turn_id,
+        message.c.content,
+        message.c.created_at,
+    )
+    .join_from(
+        message_text,
+        message,
+        sa.and_(
+            message.c.session_id == message_text.c.session_id,
+            message.c.sequence == message_text.c.sequence,
+        ),
+    )
+    .join(session, session.c.id == message.c.session_id)
+    # What was found is of this profile by its scope already; this makes sure of it.
+    .where(
+        message_text.c.id.in_(bindparam("ids", expanding=True)),
+        session.c.profile == bindparam("profile"),
+    )
+)
+
+
+_AROUND = (
+    sa.select(message_text.c.id)
+    .join(
+        message,
+        sa.and_(
+            message.c.session_id == message_text.c.session_id,
+            message.c.sequence == message_text.c.sequence,
+        ),
+    )
+    .where(
+        message_text.c.session_id == bindparam("of_session"),
+        message_text.c.sequence.between(bindparam("first"), bindparam("last")),
+        sa.or_(bindparam("role") == "", message.c.role == bindparam("role")),
+    )
+    .order_by(message_text.c.sequence)
+)
+
+
+def newest(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
+    """The newest matches."""
+    sql, values = _find(conn, wanted, most)
+    return _hits(conn, wanted, list(conn.scalars(sa.text(sql), values)))
+
+
+def most_relevant(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
+    """Of the newest matches those that say the words most, in the shortest messages."""
+    dialect, (find, values) = conn.dialect.name, _find(conn, wanted, RANKED)
+    phrases = {f"said_{n}": f" {phrase} " for n, phrase in enumerate(wanted.query.phrases)}
+    best = _BEST.format(
+        among=_AMONG[dialect].format(find=find),
+        size=_SIZE[dialect],
+        counts=", ".join(_COUNT.format(name=name, size=_SIZE[dialect]) for name in phrases),
+        score=" + ".join(_SCORE.format(name=name) for name in phrases),
+    )
+    limits = {"chars": RANKED_CHARS, "usual": USUAL_CHARS, "most": most}
+    return _hits(conn, wanted, list(conn.scalars(sa.text(best), {**values, **limits, **phrases})))
+
+
+def around(conn: Connection, wanted: SearchQuery) -> list[Hit]:
+    """All messages of a part of a session, in their order."""
+    assert wanted.between is not None, "a part is between two messages"
+    first, last = wanted.between
+    place = {"of_session": wanted.session_id, "first": first, "last": last}
+    ids = list(conn.scalars(_AROUND, place | {"role": wanted.role}))
+    return _hits(conn, wanted, ids)
+
+
+def _find(conn: Connection, wanted: SearchQuery, enough: int) -> Find:
+    if conn.dialect.name == "sqlite":
+        return _find_on_sqlite(wanted, enough)
+    return _find_on_postgresql(conn, wanted, enough)
+
+
+def _hits(conn: Connection, wanted: SearchQuery, ids: Sequence[int]) -> list[Hit]:
+    rows = conn.execute(_HITS, {"ids": list(ids), "profile": wanted.profile}) if ids else ()
+    found = {
+        row.id: Hit(
+            id=row.id,
+            session_id=row.session_id,
+            title=row.title,
+            platform=row.platform,
+            sequence=row.sequence,
+            turn_id=row.turn_id,
+            content=json.loads(row.content),
+            created_at=row.created_at,
+        )
+        for row in rows
+    }
+    return [found[id_] for id_ in ids if id_ in found]
+
+
+_NEWEST = """
+SELECT rowid FROM message_fts
+WHERE message_fts MATCH :match AND rowid BETWEEN :least AND :greatest
+ORDER BY rowid DESC LIMIT :enough"""
+_NEWEST_BETWEEN = """
+SELECT t.id FROM message_fts f JOIN message_text t ON t.id = f.rowid
+WHERE f.message_fts MATCH :match AND f.rowid BETWEEN :least AND :greatest
+  AND t.sequence BETWEEN :from_sequence AND :to_sequence
+ORDER BY t.id DESC LIMIT :enough"""
+"""Within one session, so that few are to be sorted."""
+
+
+def _find_on_sqlite(wanted: SearchQuery, enough: int) -> Find:
+    """How to find the ids of the newest matches."""
+    values = {**wanted.limits(), "match": _match(wanted), "enough": enough}
+    return Find(_NEWEST_BETWEEN if wanted.between else _NEWEST, values)
+
+
+def _match(wanted: SearchQuery) -> str:
+    """The query in the syntax of FTS5; words have nothing but letters and digits."""
+    wants, never = wanted.scope()
+    scopes = [f'scope : "{name}"' for name in wants]
+    groups = (" OR ".join(f'"{phrase}"' for phrase in group) for group in wanted.query.groups)
+    said = " AND ".join(f"({group})" for group in groups)
+    match = " AND ".join([*scopes, f"terms : ({said})"])
+    if never:
+        excluded = " OR ".join(f'"{name}"' for name in never)
+        match = f"({match}) NOT scope : ({excluded})"
+    return match
+
+
+_SAMPLES = sa.text(f"""
+SELECT min(id), max(id), ARRAY(
+  SELECT id FROM message_text
+  WHERE profile = :profile AND {SAMPLED} AND id BETWEEN :least AND :greatest ORDER BY id DESC
+) FROM message_text""")  # noqa: S608 - constants
+_A_SAMPLE = 1021
+"""Messages for each that is sampled."""
+_FIND = """
+SELECT found.id
+FROM unnest(CAST(:firsts AS bigint[]), CAST(:lasts AS bigint[]), CAST(:times AS text[]))
+  AS slice (first, last, times)
+CROSS JOIN LATERAL (
+  SELECT id FROM message_text
+  WHERE {words} @@ CAST(:query AS tsquery) AND {words} @@ CAST(slice.times AS tsquery)
+    AND id + 0 BETWEEN slice.first AND slice.last AND profile = :profile {conditions}
+  ORDER BY id + 0 DESC
+) found LIMIT :enough"""
+"""A slice is looked into when those before it had too few; by sums only the index of words can.
+
+The mark of a profile stands among the words, some of which once looked like one.
+"""
+_IN_A_ROW = "strpos(' ' || terms || ' ', :{name}) > 0"
+_BETWEEN = "AND sequence BETWEEN :from_sequence AND :to_sequence"
+
+_Range = tuple[int, int]
+
+
+def _find_on_postgresql(conn: Connection, wanted: SearchQuery, enough: int) -> Find:
+    """How to find the ids of the newest matches."""
+    query = _tsquery(wanted)
+    places = list(_places(conn, wanted, enough))
+    conditions, phrases = _conditions(wanted)
+    values = {
+        "query": query,
+        "firsts": [first for (first, _), _ in places],
+        "lasts": [last for (_, last), _ in places],
+        "times": [" | ".join(map(_quoted, times)) or query for _, times in places],
+        "enough": enough,
+    }
+    sql = _FIND.format(words=WORDS, conditions=conditions)
+    return Find(sql, {**wanted.limits(), **values, **phrases, "profile": wanted.profile})
+
+
+def _places(
+    conn: Connection, wanted: SearchQuery, enough: int
+) -> Iterator[tuple[_Range, list[str]]]:
+    """Where to look, one after the other, and the spans of time that it is in."""
+    limits = wanted.limits()
+    least, greatest = limits["least"], limits["greatest"]
+    if wanted.session_id:
+        yield (least, greatest), []
+        return
+    between = {"profile": wanted.profile, "least": least, "greatest": greatest}
+    oldest, latest, samples = conn.execute(_SAMPLES, between).one()
+    if oldest is None:
+        return
+    first, last = max(least, oldest), min(greatest, latest)
+    for part in slices(first, last, samples, 1 + enough // _A_SAMPLE):
+        yield part, spans(*part)
+
+
+def _tsquery(wanted: SearchQuery) -> str:
+    """What the index is asked."""
+    wants, never = wanted.scope()
+    parts = [*map(_quoted, wants), *(f"!{_quoted(name)}" for name in never)]
+    for group in wanted.query.groups:
+        phrases = (" & ".join(map(_quoted, _told(phrase))) for phrase in group)
+        parts += [f"({' | '.join(phrases)})"]
+    return " & ".join(parts)
+
+
+def _told(phrase: str) -> list[str]:
+    """What the index can tell of a phrase: its pairs where it knows all of them, else its words."""
+    words, known = phrase.split(), pairs(phrase)
+    return known if len(known) == len(words) - 1 and known else [*words, *known]
+
+
+def _quoted(name: str) -> str:
+    """A word or token, which has nothing but letters and digits."""
+    return f"'{name}'"
+
+
+def _conditions(wanted: SearchQuery) -> tuple[str, Mapping[str, str]]:
+    """What the index cannot tell: the sequence, and whether words are in a row."""
+    conditions = [_BETWEEN] if wanted.between else []
+    phrases: dict[str, str] = {}
+    for group in wanted.query.groups:
+        if not any(" " in phrase for phrase in group):
+            continue
+        ways: list[str] = []
+        for phrase in group:
+            name = f"phrase_{len(phrases)}"
+            phrases[name] = f" {phrase} "
+            ways.append(_IN_A_ROW.format(name=name))
+        conditions.append(f"AND ({' OR '.join(ways)})")
+    return " ".join(conditions), phrases

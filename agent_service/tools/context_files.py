@@ -1,0 +1,151 @@
+"""What a project tells its agents: one kind of file of its top folder, as the prompt has it.
+
+The first kind that is there and says something wins. What it says is scanned, since a project may
+be a stranger's, and cut to a length that leaves room for the conversation.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from agent_service.records.requests import SUBAGENT, TurnRequest
+from agent_service.records.sandbox import Files, PathRefused
+from agent_service.security.threats import Screened, Source, ThreatScanner
+from agent_service.tools.base import RetryWithHint, ToolFailed
+from agent_service.tools.file_guard import guarded_family, real_places
+from agent_service.tools.real_paths import real_path
+from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
+
+ROOT = "/workspace"
+HEADING = (
+    "# Project Context\n\nThe folder that you work in has notes for you, which you are to follow:"
+)
+HEAD_SHARE = 0.7
+TAIL_SHARE = 0.2
+
+_USUAL = ("AGENTS.md", "CLAUDE.md")
+_CURSOR = ".cursorrules"
+NAMES = (*OWN_NAMES, *_USUAL, _CURSOR)
+"""Of the files of a folder of which the first that says something counts."""
+_CURSOR_RULES = ".cursor/rules"
+_MAX_RULES = 100
+
+_log = logging.getLogger(__name__)
+
+
+NOTHING = Screened()
+
+
+class ContextFiles:
+    """Reads them, through whatever gives files."""
+
+    def __init__(self, scanner: ThreatScanner, max_chars: int, own: Sequence[str] = ()) -> None:
+        """`own` is the agent's home, as paths name it."""
+        self._scanner = scanner
+        self._own = own
+        self._max_chars = max_chars
+
+    async def project(self, files: Files, above: NotesAbove | None = None) -> Screened:
+        """What the prompt has of the top folder, or of one above it for want of the like."""
+        found = [(name, shown) async for name, shown in self._first_kind(files, above)]
+        if not found:
+            return NOTHING
+        parts = [f"## {name}\n\n{shown.text}" for name, shown in found]
+        blocked = tuple(each for _, shown in found for each in shown.blocked)
+        return Screened("\n\n".join([HEADING, *parts]), blocked)
+
+    async def first(self, files: Files, folder: str, names: Sequence[str]) -> Screened:
+        """The first of some files of a folder that says something, as the model sees it."""
+        for name in names:
+            path = f"{folder}/{name}"
+            if (shown := await self._read(files, path, path.removeprefix(f"{ROOT}/"))).text:
+                return shown
+        return NOTHING
+
+    async def _first_kind(
+        self, files: Files, above: NotesAbove | None
+    ) -> AsyncIterator[tuple[str, Screened]]:
+        async for name, shown in self._single(files, above):
+            if shown.text:
+                yield name, shown
+                return
+        for name in (_CURSOR, *await _rules(files)):
+            if (shown := await self._read(files, f"{ROOT}/{name}", name)).text:
+                yield name, shown
+
+    async def _single(
+        self, files: Files, above: NotesAbove | None
+    ) -> AsyncIterator[tuple[str, Screened]]:
+        """The kinds that are one file, in their order; each is read when it is asked for."""
+        for name in OWN_NAMES:
+            yield name, await self._read(files, f"{ROOT}/{name}", name)
+        if above is not None:
+            yield above.path, await self._shown(above.path, above.text)
+        for name in _USUAL:
+            yield name, await self._read(files, f"{ROOT}/{name}", name)
+
+    async def _read(self, files: Files, path: str, name: str) -> Screened:
+        """What a file says, if it is there and can be read."""
+        try:
+            data = await files.read(path, MAX_BYTES)
+            if data and await self._leads_astray(files, path):
+                _log.warning("%s was not taken over: it leads to what is asked for first", name)
+                return NOTHING
+        except PathRefused:
+            return NOTHING
+        return await self.shown(name, data)
+
+    async def _leads_astray(self, files: Files, path: str) -> bool:
+        """Whether a link makes notes of keys, of the agent's own home or of nobody knows what."""
+        try:
+            real = await real_path(files, path)
+            if real == path:
+                return False
+            own = await real_places(self._own, files)
+        except (RetryWithHint, ToolFailed):
+            return True
+        return bool(guarded_family(real, own))
+
+    async def shown(self, name: str, data: bytes) -> Screened:
+        """What a file says, as the model sees it."""
+        return await self._shown(
+            name, said(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
+        )
+
+    async def _shown(self, name: str, text: str) -> Screened:
+        if not text:
+            return NOTHING
+        short = shortened(text, name, self._max_chars)
+        cleaned, threats = await asyncio.to_thread(self._scanner.clean, short, Source.CONTEXT_FILE)
+        if not threats:
+            return Screened(cleaned)
+        families = ", ".join(sorted({threat.family for threat in threats}))
+        _log.warning("%s was not taken over as it is: %s", name, families)
+        told = (
+            f"What looks like an attack in {name} ({families}) is kept from the model, which is "
+            "told [BLOCKED] in its place. Look at the file before you trust it."
+        )
+        return Screened(cleaned, (told,))
+
+
+def skips_context_files(request: TurnRequest) -> bool:
+    """Whether a session begins without them: a subagent knows its task, and nothing else."""
+    return request.skip_context_files or request.kind == SUBAGENT
+
+
+async def _rules(files: Files) -> list[str]:
+    try:
+        entries, _ = await files.list(f"{ROOT}/{_CURSOR_RULES}", _MAX_RULES)
+    except PathRefused:
+        return []
+    named = (entry.path.rpartition("/")[2] for entry in entries)
+    return [f"{_CURSOR_RULES}/{name}" for name in named if name.endswith(".mdc")]
+
+
+def shortened(text: str, name: str, max_chars: int) -> str:
+    """At most about so many characters of a file: mostly its head, and its tail."""
+    if len(text) <= max_chars:
+        return text
+    head, tail = int(max_chars * HEAD_SHARE), int(max_chars * TAIL_SHARE)
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters of {name} left out …]\n{text[-tail:]}"

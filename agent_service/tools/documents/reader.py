@@ -1,0 +1,86 @@
+"""Which files are documents, and their text as lines."""
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from agent_service.security.scripts import ScriptFailed, answer_of
+
+WORKER = Path(__file__).with_name("worker.py")
+LIMIT_S = 45.0
+AT_ONCE = 2
+"""Documents that are read side by side, in all sessions: each may take much memory."""
+KEPT = 8
+"""Documents whose text is remembered, since who pages through one asks again and again."""
+
+TEXTUAL = "ipynb"
+"""The kind that can be shown as it stands in the file, too."""
+
+_PACKAGE = b"PK\x03\x04"
+_STARTS = {".docx": _PACKAGE, ".docm": _PACKAGE, ".xlsx": _PACKAGE, ".xlsm": _PACKAGE}
+_KINDS = {".docm": "docx", ".xlsm": "xlsx"}
+_PDF_WITHIN = 1024
+
+
+class NoDocument(Exception):
+    """The file cannot be read as what its name says; the message says why."""
+
+
+class Document(Struct, frozen=True):
+    """The text of a document."""
+
+    lines: list[str]
+    cut: str
+    """Why it is not all of it; empty where it is."""
+
+
+class Documents:
+    """Reads documents."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, bytes], Document] = OrderedDict()
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, kind: str, data: bytes) -> Document:
+        """The text of a document of a kind; NoDocument where it has none."""
+        key = kind, hashlib.sha256(data).digest()
+        document = self._kept.get(key)
+        if document is None:
+            async with self._room:
+                document = self._kept.get(key) or await _read(kind, data)
+        self._kept[key] = document
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return document
+
+
+def named_kind(path: str) -> str:
+    """The kind of document that a file is by its name; empty where it is none."""
+    suffix = PurePosixPath(path).suffix.lower()
+    is_any = suffix in _STARTS or suffix in (".pdf", ".ipynb")
+    return _KINDS.get(suffix, suffix[1:]) if is_any else ""
+
+
+def kind_of(path: str, data: bytes) -> str:
+    """The kind of document that a file is; empty where it is text or something else."""
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix == ".pdf":
+        return "pdf" if b"%PDF-" in data[:_PDF_WITHIN] else ""
+    if suffix in _STARTS:
+        return named_kind(path) if data.startswith(_STARTS[suffix]) else ""
+    return named_kind(path)
+
+
+async def _read(kind: str, data: bytes) -> Document:
+    try:
+        answer = json.loads(await answer_of(WORKER, data, LIMIT_S, kind))
+    except ScriptFailed as error:
+        raise NoDocument(str(error)) from error
+    if answer["problem"]:
+        raise NoDocument(answer["problem"])
+    return Document(answer["lines"], answer["cut"])

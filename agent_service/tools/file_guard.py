@@ -1,0 +1,102 @@
+"""Judges what file tools touch where no sandbox holds it, by the families of commands."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from agent_service.records.sandbox import Files, Place
+from agent_service.security.commands.families import FAMILIES
+from agent_service.security.commands.paths import is_below, read_family, replaced_family
+from agent_service.security.threats import Source
+from agent_service.tools.approval import check_allowed, check_not_denied
+from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
+from agent_service.tools.command_guard import DISPOSABLE, CommandPolicy
+from agent_service.tools.real_paths import real_path
+from services.lifecycle import all_of
+
+MOST_SHOWN_CHARS = 8_000
+"""Of what would be written, in the question to a person."""
+
+
+class Touched(Struct, frozen=True):
+    """The files of a call."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    says: str = ""
+    """What would be written, as a person is shown it."""
+
+
+def guarded_family(path: str, own: Sequence[str]) -> str:
+    """The family of reading what is at a path; empty where that needs no question."""
+    return read_family(path) or ("own-config" if is_below(path, own) else "")
+
+
+async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
+    """The agent's home as it is named, and where it really is on a machine."""
+    return (*own, *await all_of(real_path(files, home) for home in own))
+
+
+async def guarded(
+    paths: Sequence[str], files: Files, place: Place, policy: CommandPolicy
+) -> Mapping[str, str]:
+    """Of files that would leave a machine which is no sandbox, those that a person decides on, by
+    where they really are, each with its family.
+    """
+    if not policy.asks or place.backend in DISPOSABLE:
+        return {}
+    real = await all_of(real_path(files, path) for path in paths)
+    own = await real_places(policy.own, files)
+    return {path: family for path in real if (family := guarded_family(path, own))}
+
+
+class JudgeFiles(Wrapper[A]):
+    """A tool that touches files without a command.
+
+    In a disposable sandbox it simply runs, as commands do there.
+    """
+
+    def __init__(
+        self, inner: Tool[A], touched: Callable[[A], Touched], policy: CommandPolicy
+    ) -> None:
+        super().__init__(inner)
+        self._touched = touched
+        self._policy = policy
+
+    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
+        """Run the inner tool if its files may be touched."""
+        check_not_denied(context.decision)
+        if (await context.sandbox()).backend not in DISPOSABLE:
+            await self._check(self._touched(arguments), context)
+        return await self._inner.run(arguments, context)
+
+    async def _check(self, touched: Touched, context: ToolContext) -> None:
+        named = (*touched.reads, *touched.writes)
+        real = await all_of(real_path(context.files, path) for path in named)
+        reads, writes = real[: len(touched.reads)], real[len(touched.reads) :]
+        own = await real_places(self._policy.own, context.files)
+        found = {path: family for path in reads if (family := guarded_family(path, own))}
+        found |= {path: family for path in writes if (family := _replaced(path, own))}
+        for path, family in found.items():
+            if FAMILIES[family].hardline:
+                if self._policy.blocked is not None:
+                    self._policy.blocked(Source.COMMAND, (family,))
+                raise ToolFailed(
+                    f"{path} was not touched: that {FAMILIES[family].about}. No setting and no "
+                    "person can allow it. Do not try the same in another form."
+                )
+        if not found or not self._policy.asks:
+            return
+        about = [f"{path}: {FAMILIES[family].about}" for path, family in found.items()]
+        shown = touched.says[:MOST_SHOWN_CHARS]
+        cut = "" if shown == touched.says else "\n[…]"
+        subject = "\n".join((f"{self.name} {', '.join(about)}", *filter(None, (shown + cut,))))
+        said = json.dumps([self.name, sorted(found), touched.says])
+        binding = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+        await check_allowed(self.name, self._policy.redactor.redact(subject), binding, context)
+
+
+def _replaced(path: str, own: Sequence[str]) -> str:
+    return replaced_family(path) or ("own-config" if is_below(path, own) else "")

@@ -1,0 +1,66 @@
+"""Calls that are not run for whom a turn works, or for what it is.
+
+Who may say which slash command is the gateway's to know: a turn comes with those that are denied to
+whoever speaks, and here is which call is which command. A turn that looks back at another session
+may keep something of it, and nothing else.
+"""
+
+from collections.abc import Mapping
+
+from agent_service.records.requests import REVIEW
+from agent_service.records.turn_state import LiveTurn
+from agent_service.tools.base import Tool, ToolArguments
+from agent_service.tools.cronjob import CronjobArguments
+from agent_service.tools.memory import MemoryArguments
+from agent_service.tools.session_search import SessionSearchArguments
+from agent_service.tools.skill_manage import SkillManageArguments
+from agent_service.tools.skill_view import SkillViewArguments
+from agent_service.tools.skills_list import SkillsListArguments
+
+_OF_JOBS: Mapping[str, str] = {"create": "cron add", "update": "cron add"}
+"""Other actions of `cronjob` have the names of the command's verbs."""
+
+_LOOKS_BACK_BY = frozenset({"memory", "skills"})
+_PUTS_AWAY = frozenset({"archive", "delete"})
+
+_ELSE = (
+    "It was not run: looking back at a conversation, you can only use the tools for memory and for "
+    "skills."
+)
+_PUT_AWAY = (
+    "It was not done: looking back at a conversation, you put no skill away. Improve it, or leave "
+    "it as it is."
+)
+_DENIED = (
+    "This was not done: somebody whose words you work on may not say /{command} here, and what it "
+    "does is not done for them in other words either. Do not try it in another way. Tell them; an "
+    "admin of this Hermes can ask for it in a message of their own, or allow it to them."
+)
+
+
+def refused(turn: LiveTurn, tool: Tool[ToolArguments], arguments: ToolArguments) -> str:
+    """Why a call of a turn is not run; empty where it may be."""
+    if turn.kind == REVIEW:
+        if tool.toolset not in _LOOKS_BACK_BY:
+            return _ELSE
+        if isinstance(arguments, SkillManageArguments) and arguments.action in _PUTS_AWAY:
+            return _PUT_AWAY
+    command = command_of(arguments)
+    return _DENIED.format(command=command) if command in turn.denied else ""
+
+
+def command_of(arguments: ToolArguments) -> str:
+    """The slash command that does the same as a call; empty where none does."""
+    match arguments:
+        case CronjobArguments(action=action):
+            return _OF_JOBS.get(action, f"cron {action}")
+        case SessionSearchArguments():
+            return "sessions"
+        case MemoryArguments():
+            return "memory show"
+        case SkillViewArguments():
+            return "skills view"
+        case SkillsListArguments() | SkillManageArguments():
+            return "skills list"
+        case _:
+            return ""

@@ -1,1 +1,0 @@
-"""Finished turns as samples that a model can be trained on."""

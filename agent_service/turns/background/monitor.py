@@ -1,0 +1,287 @@
+"""Follows turns for watchers: their events while this process owns them, and wherever else."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.records.events import (
+    Live,
+    Notice,
+    ReasoningDelta,
+    Recorded,
+    TextDelta,
+    TextFinished,
+    TextSnapshot,
+    ToolFinished,
+    ToolProgress,
+    TurnFinished,
+)
+from agent_service.records.requests import TurnInfo
+from agent_service.storage import turns
+from services.clock import Clock
+from services.database import Database
+from services.errors import HermesError, NotFound
+
+POLL_S = 0.25
+"""How often the journal is read for a turn that is not owned here."""
+LOOK_S = 1.0
+"""How often it is asked whether a turn has ended that another replica owns."""
+PROGRESS_KEPT_CHARS = 16_000
+"""Of output that a watcher is slow to take or too late for, the last so many characters."""
+
+
+class Subscription:
+    """One watcher's queue; it stays small because live events that wait are merged."""
+
+    def __init__(self, backlog: list[Recorded]) -> None:
+        self._queue = deque(backlog)
+        self._ready = asyncio.Event()
+        self._closed = False
+        self._error: HermesError | None = None
+        if backlog:
+            self._ready.set()
+
+    def put(self, item: Recorded) -> None:
+        """Add an event, merging it into the last one that waits where the two make one."""
+        if item.sequence == 0:
+            for index, waiting in enumerate(reversed(self._queue), 1):
+                merged = _merge(waiting, item)
+                if merged is not None:
+                    self._queue[-index] = merged
+                    return
+                if not isinstance(item.event, ToolProgress) or waiting.sequence:
+                    break
+        self._queue.append(item)
+        self._ready.set()
+
+    def close(self, error: HermesError | None = None) -> None:
+        """Say that no more events will come from here, and why none will come from anywhere."""
+        self._closed, self._error = True, error
+        self._ready.set()
+
+    async def events(self) -> AsyncGenerator[list[Recorded]]:
+        """The events until the stream is closed, those that wait together; raises why it was."""
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            while self._queue:
+                waiting = list(self._queue)
+                self._queue.clear()
+                yield waiting
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return
+
+
+class TurnStream:
+    """The events of one turn that this process owns."""
+
+    def __init__(self, recorded: list[Recorded], attempt: int, profile: str) -> None:
+        self.profile = profile
+        self._recorded = recorded
+        self._attempt = attempt
+        self._partial = TextSnapshot(step=0, text="", reasoning="")
+        self._progress: dict[str, ToolProgress] = {}
+        self._subscriptions: set[Subscription] = set()
+        self.failed: HermesError | None = None
+        """Why the turn can neither end nor go on by itself."""
+
+    @property
+    def partial_text(self) -> str:
+        """What the running model call has said so far."""
+        return self._partial.text
+
+    def publish(self, item: Recorded) -> None:
+        """Show an event to every watcher."""
+        if item.sequence or isinstance(item.event, Notice):
+            self._recorded.append(item)
+        self._follow(item)
+        for subscription in self._subscriptions:
+            subscription.put(item)
+
+    def void_partial(self, step: int) -> None:
+        """Forget the text of a model call that is tried again."""
+        self._partial = TextSnapshot(step=step, text="", reasoning="")
+
+    def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
+        """Everything after the sequence, what running calls have said so far, then what comes.
+
+        Notices that were shown before are for who has seen nothing of the turn yet.
+        """
+        is_new = after_sequence == 0
+        backlog = [item for item in self._recorded if is_new or item.sequence > after_sequence]
+        if self._partial.text or self._partial.reasoning:
+            backlog.append(Recorded(0, now, self._attempt, self._partial))
+        backlog += [Recorded(0, now, self._attempt, said) for said in self._progress.values()]
+        subscription = Subscription(backlog)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Forget a watcher."""
+        self._subscriptions.discard(subscription)
+
+    def close(self) -> None:
+        """End every subscription: the turn has ended, or is not owned here any more."""
+        for subscription in self._subscriptions:
+            subscription.close(self.failed)
+
+    def _follow(self, item: Recorded) -> None:
+        partial = self._partial
+        match item.event:
+            case TextDelta(step, offset, text):
+                kept = partial.text if partial.step == step else ""
+                reasoning = partial.reasoning if partial.step == step else ""
+                self._partial = TextSnapshot(step, kept[:offset] + text, reasoning)
+            case ReasoningDelta(step, offset, text):
+                kept = partial.reasoning if partial.step == step else ""
+                said = partial.text if partial.step == step else ""
+                self._partial = TextSnapshot(step, said, kept[:offset] + text)
+            case TextFinished():
+                self._partial = TextSnapshot(step=0, text="", reasoning="")
+            case ToolProgress(call_id, _):
+                said = self._progress.get(call_id)
+                self._progress[call_id] = item.event if said is None else _joined(said, item.event)
+            case ToolFinished(call_id=call_id):
+                self._progress.pop(call_id, None)
+            case _:
+                pass
+
+
+def _merge(waiting: Recorded, item: Recorded) -> Recorded | None:
+    if waiting.sequence or waiting.attempt != item.attempt:
+        return None
+    event = _merge_live(waiting.event, item.event)
+    return None if event is None else replace(waiting, event=event)
+
+
+def _merge_live(first: object, second: object) -> Live | None:
+    match first, second:
+        case (TextDelta(step, offset, text), TextDelta(step2, offset2, more)) | (
+            ReasoningDelta(step, offset, text),
+            ReasoningDelta(step2, offset2, more),
+        ) if (step, offset + len(text)) == (step2, offset2):
+            return replace(first, text=text + more)
+        case ToolProgress(call_id), ToolProgress(call_id2):
+            if call_id == call_id2:
+                return _joined(first, second)
+        case _:
+            pass
+    return None
+
+
+def _joined(first: ToolProgress, second: ToolProgress) -> ToolProgress:
+    return ToolProgress(second.call_id, (first.text + second.text)[-PROGRESS_KEPT_CHARS:])
+
+
+class Elsewhere(Struct, frozen=True):
+    """Ends the events that are found here: another replica owns the turn, and has them live."""
+
+    endpoint: str
+
+
+class Watching:
+    """Finds a turn's events: in this process while it owns the turn, else in the journal."""
+
+    def __init__(
+        self,
+        database: Database,
+        stream_of: Callable[[str], TurnStream | None],
+        owner_of: Callable[[TurnInfo], str],
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._owner_of = owner_of
+        self._stream_of = stream_of
+        self._clock = clock
+        self._awaited: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+        """What the watchers of a turn wait for while it is not owned here, as long as any does."""
+
+    def owned(self, turn_id: str) -> None:
+        """Lead the watchers of a turn to its live events, which this process has from now on."""
+        if (awaited := self._awaited.pop(turn_id, None)) is not None:
+            awaited.set()
+
+    async def ended(self, turn_id: str, profile: str) -> TurnFinished:
+        """How a turn ends, wherever that is."""
+        last = 0
+        while True:
+            async with aclosing(self.watch(turn_id, profile, last)) as batches:
+                async for batch in batches:
+                    if not isinstance(batch, list):
+                        break
+                    last = max(last, *(item.sequence for item in batch))
+                    if isinstance(finished := batch[-1].event, TurnFinished):
+                        return finished
+            await asyncio.sleep(LOOK_S)
+
+    async def watch(
+        self, turn_id: str, profile: str, after: int
+    ) -> AsyncGenerator[list[Recorded] | Elsewhere]:
+        """The events after a sequence, durable ones once each, in batches.
+
+        They end with TurnFinished, or with where the turn's owner is.
+        """
+        last = after
+        while True:
+            stream = self._stream_of(turn_id)
+            if stream is not None and stream.profile != profile:
+                raise NotFound(f"there is no turn {turn_id}")
+            is_over, owner = False, ""
+            if stream is None:
+                found, turn = await self._journaled(turn_id, profile, last)
+                is_over, owner = turn.is_finished, self._owner_of(turn)
+                if found:
+                    yield found
+                    last = found[-1].sequence
+            else:
+                async with aclosing(self._live(stream, last)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        last = max(last, *(item.sequence for item in batch))
+                        is_over = isinstance(batch[-1].event, TurnFinished)
+            if is_over:
+                return
+            if owner:
+                yield Elsewhere(owner)
+                return
+            if stream is None:
+                await self._until_owned(turn_id)
+
+    async def turn(self, turn_id: str, profile: str) -> TurnInfo:
+        """The turn as the journal has it."""
+        return await self._database.read(lambda conn: turns.get(conn, turn_id, profile))
+
+    async def _until_owned(self, turn_id: str) -> None:
+        """Return once this process owns the turn, or when it is time for another look."""
+        if self._stream_of(turn_id) is not None:
+            return  # since the journal was read
+        awaited = self._awaited.setdefault(turn_id, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_S):
+                await awaited.wait()
+
+    async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[list[Recorded]]:
+        subscription = stream.subscribe(after, self._clock.now())
+        try:
+            async for batch in subscription.events():
+                yield batch
+        finally:
+            stream.unsubscribe(subscription)
+
+    async def _journaled(
+        self, turn_id: str, profile: str, after: int
+    ) -> tuple[list[Recorded], TurnInfo]:
+        return await self._database.read(
+            lambda conn: (
+                turns.events_after(conn, turn_id, after),
+                turns.get(conn, turn_id, profile),
+            )
+        )

@@ -1,0 +1,39 @@
+"""Going on with an answer that was cut off at the model's output limit."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agent_service.records.model import ModelMessage, encoded
+from agent_service.records.turn_state import LiveTurn
+
+MAX_CONTINUATIONS = 3
+CUT_OFF = "length"
+"""Finish reason of an answer that was cut off."""
+
+GO_ON = (
+    "[Your last message was cut off where the longest possible answer ends. Go on exactly where "
+    "it stopped, without repeating or announcing anything.]"
+)
+_GO_ON = encoded({"role": "user", "content": GO_ON})
+
+
+def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
+    """The pieces of the answer that the next message goes on with; none where it is a new one."""
+    pieces: list[str] = []
+    at = len(messages)
+    while at >= 2 and messages[at - 1] == _GO_ON:
+        fields: dict[str, Any] = json.loads(messages[at - 2])
+        pieces.insert(0, fields.get("content") or "")
+        at -= 2
+    return tuple(pieces)
+
+
+def goes_on(turn: LiveTurn, message: ModelMessage) -> bool:
+    """Whether an answer was cut off, and the model may still be asked for more of it."""
+    return (
+        message.finish_reason == CUT_OFF
+        and not message.tool_calls
+        and turn.model_calls + 1 < turn.max_model_calls
+        and len(said_before(turn.messages)) < MAX_CONTINUATIONS
+    )

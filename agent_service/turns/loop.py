@@ -1,0 +1,236 @@
+"""The turn loop: prompt, model, tools, append, check budget.
+
+The loop yields what happens and changes nothing itself. Live events are only shown. A tuple of
+facts is committed as one transaction and applied to the turn before the loop is resumed, so that
+whatever it does next rests on what is in the journal.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from agent_service.prompt.compression.compressor import Compressor, counted_rate
+from agent_service.records import model as base
+from agent_service.records.calls import PendingScript
+from agent_service.records.commands import (
+    Compacted,
+    Consulted,
+    Fact,
+    ModelAnswered,
+    Prompted,
+    Switched,
+)
+from agent_service.records.events import (
+    Live,
+    Notice,
+    Outcome,
+    ReasoningDelta,
+    TextDelta,
+    TurnFinished,
+)
+from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.requests import COMPRESS
+from agent_service.records.turn_state import STOP_AT, LiveTurn
+from agent_service.records.usage import Usage
+from agent_service.tools.toolbox import Toolbox
+from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
+from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before
+from agent_service.turns.script_turns import Scripts
+
+Step = Live | tuple[Fact, ...]
+
+NOTHING_TO_CONDENSE = "There is nothing to condense yet."
+
+
+class LoopParts(Struct, frozen=True):
+    """What every turn is driven with."""
+
+    model: base.Model
+    """That answers in the conversation."""
+    beside: base.Model
+    """The same, asked for something that is no part of it; no other one takes its place."""
+    toolbox: Toolbox
+    scripts: Scripts
+    """What runs those that turns begin with."""
+    compressor: Compressor
+    files: AnswerFiles
+    redact: Callable[[str], str]
+    """Takes the secrets out of what a model had said when it was broken off."""
+
+
+def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Drive a turn from wherever it stands to its end, or to where a person has to decide."""
+    if turn.script is not None:
+        return _begin(turn, turn.script, parts)
+    return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
+
+
+async def _begin(turn: LiveTurn, script: PendingScript, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Run the turn's script, and go on where it leaves something to do."""
+    yield await parts.scripts.run(turn, script)
+    if not turn.waits_for_person and not turn.finished:
+        async with aclosing(_converse(turn, parts)) as steps:
+            async for step in steps:
+                yield step
+
+
+async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    while True:
+        if turn.pending:
+            async with aclosing(parts.toolbox.run(turn)) as outcomes:
+                async for outcome in outcomes:
+                    yield outcome
+            if turn.waits_for_person or turn.finished:
+                return
+        if (ended := await _ending(turn, parts.files)) is not None:
+            yield (ended,)
+            return
+        message: base.ModelMessage | None = None
+        async with aclosing(_answer(turn, parts)) as answer:
+            async for event in answer:
+                if isinstance(event, base.ModelMessage):
+                    message = event
+                else:
+                    yield event
+        assert message is not None, "a model call ends with its message or raises"
+        yield _said(turn, message, parts)
+        if turn.finished:
+            return
+
+
+def _said(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
+    """What a message of the model comes to."""
+    rate = counted_rate(turn, _told_of_tools(turn, parts), message)
+    answered = ModelAnswered(turn.step, message, rate)
+    if message.tool_calls:
+        return (answered,)
+    if goes_on(turn, message):
+        return answered, Prompted(GO_ON)
+    finished = _answered(turn, message)
+    if finished.outcome is Outcome.COMPLETED and parts.files.are_in(turn, finished.text):
+        return (answered,)  # it is stored before anything of it leaves
+    return answered, finished
+
+
+async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
+    """How a turn ends without another model call; None where there is to be one."""
+    if (answer := answer_in_wait(turn)) is not None:
+        return TurnFinished(Outcome.COMPLETED, text=await files.send(turn, answer))
+    return _limit_reached(turn)
+
+
+def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
+    """What every request of the turn's session says of its tools."""
+    return parts.toolbox.schemas(turn.toolsets, turn.overlay.terminal_timeout_s)
+
+
+async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Condense the conversation because a person wants it, and say what that has changed."""
+    tools, text = _told_of_tools(turn, parts), NOTHING_TO_CONDENSE
+    in_vain: Consulted | None = None
+    async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
+        async for step in steps:
+            match step:
+                case (Compacted(before_tokens=before, after_tokens=after),) if after < before:
+                    yield step
+                    text = f"Condensed to about {after:,} tokens. All of it can still be found."
+                case (Compacted(usage=usage, model=model),):
+                    in_vain = Consulted("", model, usage)
+                case _:
+                    yield step
+    finished = TurnFinished(Outcome.COMPLETED, text=text)
+    yield (finished,) if in_vain is None else (in_vain, finished)
+
+
+async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
+    """Ask the model for what the conversation, which is made shorter where it must be, leads to."""
+    compressor, tools = parts.compressor, _told_of_tools(turn, parts)
+    is_refused = False
+    while True:
+        if is_refused or compressor.is_due(turn, tools):
+            # What is refused as too long shows that the window is not what it was taken to be.
+            condensing = compressor.run(turn, tools, parts.beside, by_half=is_refused)
+            async with aclosing(condensing) as steps:
+                async for step in steps:
+                    yield step
+        try:
+            async with aclosing(_ask(turn, parts.model, tools)) as answer:
+                async for event in answer:
+                    yield event
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.CONTEXT_OVERFLOW or is_refused:
+                raise
+            is_refused = True
+        else:
+            return
+
+
+async def _ask(
+    turn: LiveTurn, model: base.Model, tools: bytes
+) -> AsyncGenerator[Step | base.ModelMessage]:
+    request = base.ModelRequest(
+        model=turn.model,
+        messages=turn.overlay.sent(turn.messages),
+        tools=tools,
+        max_tokens=turn.max_tokens,
+        route=turn.route,
+        purpose=turn.purpose,
+    )
+    said = thought = 0
+    async with model.stream(request) as events:
+        async for event in events:
+            match event:
+                case base.TextDelta(text):
+                    yield TextDelta(turn.step, said, text)
+                    said += len(text)
+                case base.ReasoningDelta(text):
+                    yield ReasoningDelta(turn.step, thought, text)
+                    thought += len(text)
+                case base.ModelRetry():
+                    said = thought = 0
+                    yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
+                case base.ModelWasted(message):
+                    yield (Consulted(None, message.model, Usage.of_call(message.usage)),)
+                case base.ModelSwitched(route, name):
+                    said = thought = 0
+                    yield (Switched(route, name),)
+                case base.ModelNotice(text):
+                    yield Notice(text)
+                case base.ModelMessage():
+                    yield event
+
+
+def _after(delay_s: float) -> str:
+    return f"in {delay_s:.0f} s" if delay_s >= 1 else "now"
+
+
+def _answered(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
+    text = "".join([*said_before(turn.messages), message.text])
+    if message.finish_reason != CUT_OFF:
+        return TurnFinished(Outcome.COMPLETED, text=text)
+    return TurnFinished(
+        Outcome.LIMIT_REACHED,
+        text=text,
+        message=(
+            "The answer was cut off: it is longer than the model may write at once. "
+            "Say “go on” for more of it, or raise model.max_tokens."
+        ),
+    )
+
+
+def _limit_reached(turn: LiveTurn) -> TurnFinished | None:
+    """How a turn ends that may make no more model calls; None where it may."""
+    if turn.failures_in_row >= STOP_AT:
+        message = (
+            f"The model made the same call {turn.failures_in_row} times in a row, and it failed in "
+            "the same way each time. Say what it should do instead, or “go on” to let it try."
+        )
+    elif turn.model_calls >= turn.max_model_calls:
+        message = (
+            f"The turn made {turn.model_calls} model calls, its limit. "
+            "Say “go on” to continue, or raise agent.max_turns."
+        )
+    else:
+        return None
+    return TurnFinished(Outcome.LIMIT_REACHED, message=message)

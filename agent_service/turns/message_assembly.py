@@ -1,0 +1,80 @@
+"""Makes of what comes with a turn the message that the model gets: whose words are whose."""
+
+import asyncio
+from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.records.requests import (
+    ANSWERED,
+    FORWARDED,
+    OUTPUT,
+    Quote,
+    TurnRequest,
+    quoted_name,
+    source_of,
+)
+from agent_service.security.threats import Source, ThreatScanner
+from agent_service.tools.taint import screened
+from services.redaction.redactor import Redactor
+
+_AT_ONCE_CHARS = 20_000
+
+_LEADS = {
+    FORWARDED: "[The user forwards this:]",
+    ANSWERED: "[The user answers this:]",
+    OUTPUT: "[Another job came to this last; it is for you to use:]",
+}
+
+
+class Screening(Struct, frozen=True):
+    """What is left out of a request before anything is done with it."""
+
+    scanner: ThreatScanner
+    redactor: Redactor
+
+    async def of(self, request: TurnRequest) -> TurnRequest:
+        """The request without secrets, with the words of others as the model gets them.
+
+        Those are without what looks like an attack, between marks made here and once.
+        """
+        # Most are short; a long one would hold everybody else up.
+        is_long = request.notes_above is not None or len(request.text) > _AT_ONCE_CHARS
+        look = without_secrets, request, self.redactor
+        clean = await asyncio.to_thread(*look) if is_long else without_secrets(*look[1:])
+        if not clean.quotes:
+            return clean
+        shown = [await asyncio.to_thread(_screened, each, self.scanner) for each in clean.quotes]
+        return replace(
+            clean,
+            screened=tuple(text for text, _ in shown),
+            notices=tuple(chain.from_iterable(notices for _, notices in shown)),
+        )
+
+
+def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
+    """The same request, also by its digest, of which no secret is stored or shown to a model."""
+    redact, notes, script = redactor.redact, request.notes_above, request.script
+    clean = replace(
+        request,
+        text=redact(request.text),
+        quotes=tuple(replace(each, text=redact(each.text)) for each in request.quotes),
+        system_message=redact(request.system_message),
+        ephemeral_system_prompt=redact(request.ephemeral_system_prompt),
+        prefill=tuple((role, redact(text)) for role, text in request.prefill),
+        notes_above=notes and replace(notes, text=redact(notes.text)),
+        script=script and replace(script, text=redactor.redact_program(script.text)),
+        loaded=tuple(map(redact, request.loaded)),
+    )
+    return request if clean == request else replace(clean, asked=request.digest())
+
+
+def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...]]:
+    """A quote as the model gets it, and what a person is to hear of it."""
+    name = quoted_name(quote.author)
+    wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
+    text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)
+    source = source_of(quote)
+    shown, notices = screened(text, threats, source)
+    return f"{_LEADS[source]}\n{shown}", notices

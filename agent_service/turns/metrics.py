@@ -1,0 +1,173 @@
+"""What the agent tells Prometheus."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Self
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from agent_service.records.calls import SCRIPT
+from agent_service.records.commands import (
+    ApprovalNeeded,
+    Compacted,
+    Fact,
+    ScriptReturned,
+    ToolReturned,
+)
+from agent_service.records.events import CLARIFY, Decision, TurnFinished
+from agent_service.records.requests import REVIEW, REVIEW_KIND, SUBAGENT
+from agent_service.records.turn_state import LiveTurn
+from agent_service.security.threats import Source, ThreatScanner
+from agent_service.storage.activity import Waiting
+from agent_service.storage.approvals import ApprovalInfo
+from agent_service.tools.base import Tool
+from services.telemetry.metrics import (
+    LONG_SECONDS,
+    LabelValues,
+    Meter,
+    Metrics,
+    counter,
+    gauge,
+    histogram,
+)
+
+_MOST_PLATFORMS = 30
+"""With names of their own: those that there are, and what else callers say."""
+
+
+def counting_scanner(meter: Meter) -> ThreatScanner:
+    """What finds threats, and counts those that were kept from the model or refused."""
+    blocked = meter.counter(
+        "hermes_threats_blocked_total",
+        "Attempts to give the agent orders, by where they were, and commands never run.",
+        *("source", "family"),
+    )
+
+    def count(source: Source, families: Iterable[str]) -> None:
+        for family in families:
+            blocked.labels(source, family).inc()
+
+    return ThreatScanner(count)
+
+
+class AgentMetrics(Metrics, frozen=True):
+    """Turns, tools and approvals."""
+
+    tools: LabelValues
+    platforms: LabelValues
+    turns: Counter = counter("hermes_turns_total", "Turns ended.", "platform", "outcome")
+    turn_seconds: Histogram = histogram(
+        "hermes_turn_duration_seconds", "From message to end.", buckets=LONG_SECONDS
+    )
+    active: Gauge = gauge("hermes_turns_active", "Turns that run here now.")
+    subagents: Gauge = gauge(
+        "hermes_subagents_active", "Turns among them that others have handed over."
+    )
+    resumes: Counter = counter("hermes_turn_resumes_total", "Turns taken over.")
+    uncertain: Counter = counter(
+        "hermes_steps_uncertain_total", "Steps of which nobody knows whether they happened."
+    )
+    compressions: Counter = counter(
+        "hermes_compressions_total",
+        "Conversations made shorter, by whether they are short enough now.",
+        "outcome",
+    )
+    reviews: Counter = counter(
+        "hermes_reviews_total",
+        "Looks back at a conversation, by what they may change.",
+        *("kind", "outcome"),
+    )
+    tool_seconds: Histogram = histogram(
+        "hermes_tool_duration_seconds",
+        "Time that a tool call took.",
+        *("tool", "outcome"),
+        buckets=LONG_SECONDS,
+    )
+    approvals: Counter = counter(
+        "hermes_approvals_total",
+        "Decisions.",
+        "decision",
+        known=set(Decision) - {Decision.ANSWERED},
+    )
+    approval_wait: Histogram = histogram(
+        "hermes_approval_wait_seconds",
+        "From a question to a person until its decision.",
+        buckets=LONG_SECONDS,
+    )
+    asked: Counter = counter("hermes_approvals_asked_total", "Questions to a person.")
+
+    @classmethod
+    def make(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
+        """The metrics, registered; calls of what is no tool share one name."""
+        known = frozenset((*(tool.name for tool in tools), SCRIPT))
+        names = LabelValues(len(known), known.__contains__)
+        return cls.create(meter, tools=names, platforms=LabelValues(_MOST_PLATFORMS))
+
+    def began(self, turn: LiveTurn) -> None:
+        """Count a turn that is driven here from now on."""
+        self.active.inc()
+        self.subagents.inc(turn.kind == SUBAGENT)
+
+    def let_go(self, turn: LiveTurn) -> None:
+        """Count a turn that is driven here no longer."""
+        self.active.dec()
+        self.subagents.dec(turn.kind == SUBAGENT)
+
+    def committed(self, turn: LiveTurn, facts: tuple[Fact, ...], seconds: float) -> None:
+        """Count facts that are stored; `seconds` is the turn's age."""
+        for fact in facts:
+            match fact:
+                case ToolReturned() | ScriptReturned():
+                    outcome = "error" if fact.is_error else "ok"
+                    name = self.tools.of(fact.call.call.name)
+                    self.tool_seconds.labels(name, outcome).observe(fact.duration_ms / 1000)
+                    self.uncertain.inc(fact.uncertain)
+                case ApprovalNeeded(call=call):
+                    self.asked.inc(call.call.name != CLARIFY)
+                case Compacted(helped=helped):
+                    self.compressions.labels("helped" if helped else "in_vain").inc()
+                case TurnFinished(outcome):
+                    self.turns.labels(self.platforms.of(turn.platform), outcome).inc()
+                    self.turn_seconds.observe(seconds)
+                    if turn.kind == REVIEW:
+                        self.reviews.labels(turn.origin[REVIEW_KIND], outcome).inc()
+                case _:
+                    pass
+
+    def decided(self, approval: ApprovalInfo, decision: Decision, now: datetime) -> None:
+        """Count what has become of a question to a person."""
+        if approval.tool != CLARIFY:
+            self.approvals.labels(decision).inc()
+            self.approval_wait.observe(max(0.0, (now - approval.create_time).total_seconds()))
+
+
+class Gauges(Metrics, frozen=True):
+    """Where is shown what has to be looked up."""
+
+    queue_oldest: Gauge = gauge(
+        "hermes_turn_queue_oldest_seconds",
+        "How long the oldest turn has waited that has not begun.",
+    )
+    approvals: Gauge = gauge("hermes_approvals_pending", "Questions that wait for a person.")
+    approvals_oldest: Gauge = gauge(
+        "hermes_approvals_oldest_seconds", "How long the oldest of them has waited."
+    )
+    budgets: Gauge = gauge(
+        "hermes_budget_used_ratio",
+        "How much is spent of the budget that is nearest to its limit.",
+        "scope",
+    )
+    memories: Gauge = gauge(
+        "hermes_memory_used_ratio", "How full the fullest memory of a profile is.", "store"
+    )
+    skills: Gauge = gauge("hermes_skills", "Skills of all profiles.", "state")
+
+    def waits(self, found: Waiting, now: datetime) -> None:
+        """Show what waits, and for how long by now."""
+        self.queue_oldest.set(_age_s(found.queued_at, now))
+        self.approvals.set(found.approvals)
+        self.approvals_oldest.set(_age_s(found.asked_at, now))
+
+
+def _age_s(since: datetime | None, now: datetime) -> float:
+    return 0.0 if since is None else max(0.0, (now - since).total_seconds())

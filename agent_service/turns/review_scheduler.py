@@ -1,0 +1,142 @@
+"""Decides at the end of a turn whether the agent looks back at the session.
+
+What is counted and what begins with it is stored in the transaction that ends the turn, so that it
+happens once, whoever drives the turn and however often its drivers are lost.
+"""
+
+from collections.abc import Set
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection, bindparam
+
+from agent_service.config.sessions import LearningConfig
+from agent_service.records.events import Outcome
+from agent_service.records.requests import Switched, TurnRequest
+from agent_service.records.reviews import review_request, review_turn_id
+from agent_service.records.transition import Transition
+from agent_service.records.turn_state import LiveTurn
+from agent_service.storage import reviews
+from agent_service.storage.schema import session_state, step
+from agent_service.storage.sessions import put_state
+from agent_service.tools.taint import MEMORY_KEPT, SKILL_KEPT
+from services.database import Prepared, is_one_of
+
+COUNTS = "nudges"
+"""Name of the session's value: its counts."""
+
+_KEPT = Prepared(
+    sa.select(session_state.c.name, session_state.c.value).where(
+        session_state.c.session_id == bindparam("session_id"),
+        is_one_of(session_state.c.name, (COUNTS, MEMORY_KEPT, SKILL_KEPT)),
+    )
+)
+_before = step.alias("before")
+_ITERATIONS = Prepared(
+    sa.select(sa.func.count()).where(
+        step.c.turn_id == bindparam("turn_id"),
+        step.c.sequence > bindparam("after"),
+        step.c.kind == sa.literal_column("'TOOL'"),
+        sa.exists().where(
+            _before.c.turn_id == step.c.turn_id,
+            _before.c.sequence == step.c.sequence - 1,
+            _before.c.kind == sa.literal_column("'MODEL'"),
+        ),
+    )
+)
+"""Messages of the model that have called tools: of each of them its first call."""
+
+
+class Counts(Struct, frozen=True):
+    """What has been since."""
+
+    turns: int = 0
+    """Turns of the user, since the model last wrote into memory or a review of it began."""
+    iterations: int = 0
+    """Messages of the model that have called tools, since it last wrote a skill, or likewise."""
+
+
+def counted(conn: Connection, session_id: str, turn_id: str) -> Counts:
+    """The counts at the end of a turn of the user, all of whose steps are stored."""
+    rows = _KEPT.rows(conn, {"session_id": session_id}).all()
+    kept: dict[str, Any] = {row.name: row.value for row in rows}
+    before = Counts(**kept.get(COUNTS, {}))
+    remembers = _step_of(kept.get(MEMORY_KEPT), turn_id) is not None
+    learned = _step_of(kept.get(SKILL_KEPT), turn_id)
+    since = {"turn_id": turn_id, "after": learned or 0}
+    iterations: int = _ITERATIONS.rows(conn, since).scalar_one()
+    return Counts(
+        turns=0 if remembers else before.turns + 1,
+        iterations=iterations + (before.iterations if learned is None else 0),
+    )
+
+
+def keep(conn: Connection, session_id: str, counts: Counts) -> None:
+    """Keep the counts with the session."""
+    value = {"turns": counts.turns, "iterations": counts.iterations}
+    put_state(conn, session_id, COUNTS, value)
+
+
+def _step_of(key: str | None, turn_id: str) -> int | None:
+    """The number of a call's step, where it was of this turn."""
+    of_turn, _, number = (key or "").rpartition(":")
+    return int(number) if of_turn == turn_id and number.isdecimal() else None
+
+
+USER = "user"
+"""The kind of turns that count."""
+MEMORY, SKILLS = "memory", "skills"
+
+
+class Nudges:
+    """Counts, and begins reviews."""
+
+    def __init__(self, config: LearningConfig, toolsets: Set[str]) -> None:
+        """Take the toolsets that there are tools of."""
+        self._config = config
+        self._toolsets = toolsets
+
+    def record(self, conn: Connection, transition: Transition) -> None:
+        """Count a turn that has ended, once that is stored, and begin what is due."""
+        turn, ended = transition.turn, transition.after.finished
+        memory, skills = self._asked_of(turn)
+        if ended is None or turn.kind != USER or not (memory or skills):
+            return
+        counts = counted(conn, turn.session_id, turn.id)
+        memory = memory and counts.turns >= self._config.memory_nudge_interval
+        skills = skills and counts.iterations >= self._config.skill_nudge_interval
+        if (memory or skills) and _has_come_through(turn, ended.outcome):
+            review = self._review(turn, memory=memory, skills=skills)
+            is_told = self._config.notifications == "off"
+            reviews.begin(conn, review, transition.now, is_told=is_told)
+            counts = Counts(
+                turns=0 if memory else counts.turns, iterations=0 if skills else counts.iterations
+            )
+        keep(conn, turn.session_id, counts)
+
+    def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
+        """Whether memory and skills are looked back for, and can be used in the turn."""
+        has = self._toolsets & turn.toolsets if turn.toolsets else self._toolsets
+        return (
+            self._config.memory_nudge_interval > 0 and MEMORY in has,
+            self._config.skill_nudge_interval > 0 and SKILLS in has,
+        )
+
+    def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> TurnRequest:
+        # Another model may have taken over; it has the conversation in its cache.
+        is_first = (turn.route, turn.model) == ("", turn.request.model)
+        last = replace(
+            turn.request,
+            switched=None if is_first else Switched(turn.route, turn.model),
+            denied=tuple(sorted(turn.denied)),
+        )
+        return review_request(last, review_turn_id(turn.id), memory=memory, skills=skills)
+
+
+def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:
+    """Whether models can be asked: else what is due begins with the end of the next turn."""
+    if outcome is Outcome.LIMIT_REACHED:
+        return turn.model_calls >= turn.max_model_calls
+    return outcome is Outcome.COMPLETED

@@ -1,0 +1,184 @@
+"""Turns that look back at a conversation: begun when somebody asks, and told of in a line."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Collection, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from agent_service.config.sessions import LearningConfig
+from agent_service.profiles.memory.entries import parse
+from agent_service.profiles.skills.manage import NOTES as SKILL_CHANGES
+from agent_service.records.messages import (
+    NO_CHATS,
+    TERMINAL,
+    Message,
+    Messenger,
+    NotSent,
+    SendingUnknown,
+    Target,
+)
+from agent_service.records.requests import REVIEW, TurnInfo, TurnRequest
+from agent_service.records.reviews import review_request
+from agent_service.records.turn_state import LiveTurn
+from agent_service.storage import reviews, sessions, turns
+from agent_service.storage.memory import MemoryChange, of_turn
+from agent_service.storage.reviews import Untold
+from agent_service.storage.schema import turn as turn_rows
+from agent_service.storage.session_changes import hold, hold_idle
+from agent_service.turns.review_scheduler import MEMORY, SKILLS
+from services.clock import Clock
+from services.database import Database
+from services.errors import DatabaseUnavailable, FailedPrecondition
+
+LOOK_S = 60.0
+"""How often reviews are looked for of which nobody was told: whoever drove them was lost."""
+TOLD_AT_ONCE = 20
+LINE_CHARS = 300
+
+_log = logging.getLogger(__name__)
+_LAST_REQUEST = (
+    sa.select(turn_rows.c.request)
+    .where(turn_rows.c.session_id == sa.bindparam("session_id"))
+    .order_by(turn_rows.c.created_at.desc(), turn_rows.c.id.desc())
+    .limit(1)
+)
+
+
+class Gained(Struct, frozen=True):
+    """What a review has kept."""
+
+    memories: Sequence[MemoryChange]
+    skills: Mapping[str, str]
+    """What was done last to each, by its name."""
+
+    def line(self, notifications: str) -> str:
+        """What somebody is told of it; empty where that is nothing."""
+        parts = [*self._memories(notifications), *self._skills()]
+        return " ".join(parts)[:LINE_CHARS] if notifications != "off" else ""
+
+    def _memories(self, notifications: str) -> Sequence[str]:
+        if not self.memories:
+            return ()
+        if notifications == "on":
+            targets = " and ".join(sorted({_NAMES[change.target] for change in self.memories}))
+            return (f"Looking back, I have noted something about {targets}.",)
+        before = {entry for change in self.memories for entry in parse(change.before)}
+        after = {entry: None for change in self.memories for entry in parse(change.after)}
+        new = [" ".join(entry.split()) for entry in after if entry not in before]
+        told = "; ".join(f"“{entry}”" for entry in new)
+        return (f"Looking back, I have noted: {told or 'less than before'}.",)
+
+    def _skills(self) -> Sequence[str]:
+        named = ", ".join(f"`{name}` ({done})" for name, done in sorted(self.skills.items()))
+        return (f"Looking back, I have kept what I learned: {named}.",) if named else ()
+
+
+_NAMES = {"memory": "my work", "user": "you"}
+
+
+class Reviews:
+    """Tells what came of turns that look back, and begins some of them."""
+
+    def __init__(
+        self,
+        database: Database,
+        messenger: Messenger,
+        config: LearningConfig,
+        toolsets: Set[str],
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self._messenger = messenger
+        self._notifications = config.notifications
+        self._toolsets = toolsets
+        self._clock = clock
+        self._ended = asyncio.Event()
+
+    async def after(self, turn: LiveTurn) -> None:
+        """Tell of a review that has ended, beside what comes next."""
+        if turn.kind == REVIEW:
+            self._ended.set()
+
+    async def run(self) -> None:
+        """Tell of reviews that have ended, until cancelled."""
+        while True:
+            self._ended.clear()
+            try:
+                for found in await self._database.read(
+                    lambda conn: reviews.untold(conn, TOLD_AT_ONCE)
+                ):
+                    await self._tell(found)
+            except DatabaseUnavailable as error:
+                _log.warning("reviews are not told of: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._ended.wait()
+
+    async def last(self, request: TurnRequest) -> TurnInfo:
+        """Have the agent look back for the last time at a session that is left.
+
+        NotFound where there is none, FailedPrecondition where it is busy or nothing can be kept.
+        """
+        now, digest = self._clock.now(), _digest(request)
+
+        def write(conn: Connection) -> TurnInfo:
+            if (known := turns.existing(conn, request, digest)) is not None:
+                return known
+            hold(conn, request.session_id, request.profile)
+            # Whoever asked for the same at the same time has begun it, or waits here.
+            if (known := turns.existing(conn, request, digest)) is not None:
+                return known
+            hold_idle(conn, request.session_id, request.profile)
+            review = _review(conn, request, self._toolsets)
+            reviews.begin(conn, review, now, is_told=True, digest=digest)
+            return turns.get(conn, request.turn_id, request.profile)
+
+        return await self._database.write(write)
+
+    async def _tell(self, found: Untold) -> None:
+        gained = await self._database.read(lambda conn: _gained(conn, found))
+        text, target = gained.line(self._notifications), _target(found)
+        if text and target is not None:
+            message = Message(found.turn_id, found.profile, target, text)
+            try:
+                await self._messenger.send(message)
+            except NotSent as error:
+                _log.warning("nobody is told of the review %s: %s", found.turn_id, error)
+            except SendingUnknown:
+                return  # it is told again
+        await self._database.write(lambda conn: reviews.told(conn, found.turn_id))
+
+
+def _digest(request: TurnRequest) -> str:
+    return hashlib.sha256(f"{REVIEW}/{request.session_id}".encode()).hexdigest()
+
+
+def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> TurnRequest:
+    last: TurnRequest | None = conn.scalar(_LAST_REQUEST, {"session_id": request.session_id})
+    if last is None:
+        raise FailedPrecondition(f"nothing was said in session {request.session_id} yet")
+    usable = set(last.granted or has) & set(has)
+    if not usable & {MEMORY, SKILLS}:
+        raise FailedPrecondition("neither memory nor skills can be used in the session")
+    memory, skills = MEMORY in usable, SKILLS in usable
+    return review_request(last, request.turn_id, memory=memory, skills=skills, is_last=True)
+
+
+def _gained(conn: Connection, found: Untold) -> Gained:
+    changes: dict[str, Any] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
+    skills = {note["name"]: note["use"] for note in changes.values()}
+    return Gained(of_turn(conn, found.profile, found.turn_id), skills)
+
+
+def _target(found: Untold) -> Target | None:
+    platform = found.origin.get("platform", "")
+    if platform == TERMINAL:
+        return Target(TERMINAL, found.parent_session_id)
+    target = Target.of_origin(found.origin)
+    return None if target is None or target.platform in NO_CHATS else target

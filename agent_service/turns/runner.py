@@ -1,0 +1,315 @@
+"""Drives one claimed turn: the loop's facts into the journal, its events to the watchers."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from enum import StrEnum
+from functools import partial
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from agent_service.models.spending import Spending
+from agent_service.records.commands import Fact, ModelAnswered, ScriptReturned, ToolReturned
+from agent_service.records.errors import BudgetReached, budget_reached, model_failure
+from agent_service.records.events import Live, Notice, Outcome, Recorded, TurnFinished
+from agent_service.records.model_errors import ModelError
+from agent_service.records.requests import COMPRESS
+from agent_service.records.sandbox import CommandStatus, CommandUnknown, SandboxUnavailable
+from agent_service.records.transition import Transition
+from agent_service.records.turn_state import LiveTurn
+from agent_service.storage import journal, steering
+from agent_service.storage.claims import Claimed
+from agent_service.turns.answer_files import answer_in_wait
+from agent_service.turns.background.monitor import TurnStream
+from agent_service.turns.loop import LoopParts, Step, run_turn
+from agent_service.turns.metrics import AgentMetrics
+from agent_service.turns.review_scheduler import Nudges
+from services.clock import Clock
+from services.database import Database, DatabaseDamaged
+from services.database.leases import Fenced, LeaseTable
+from services.errors import DatabaseUnavailable, HermesError
+from services.lifecycle import each_of, unbroken
+
+_log = logging.getLogger(__name__)
+
+_Work = Callable[["Driving"], Awaitable[None]]
+
+RETREAT_S = 0.5
+"""How often a database that took nothing is asked whether it does now."""
+
+_INTERRUPTED = "The user interrupted this call."
+_UNREACHED = "The sandbox could not be reached, so what ran in it may still be running."
+
+
+class Stop(StrEnum):
+    """Why a running turn is stopped from outside."""
+
+    INTERRUPT = "interrupt"
+    """It ends, and so do its commands."""
+    DETACH = "detach"
+    """It goes on elsewhere or later; its commands run on."""
+
+
+class Driving(Struct):
+    """A turn while it is driven here."""
+
+    turn: LiveTurn
+    stream: TurnStream
+    task: asyncio.Task[None] | None = None
+    stopped: Stop | None = None
+    began: bool = False
+    """Its task has taken the first step; one that is cancelled before would never take any."""
+
+    def stop(self, why: Stop) -> None:
+        """Stop it; the first reason holds, except that detaching overrules."""
+        if self.stopped is None or why is Stop.DETACH:
+            self.stopped = why
+            if self.task is not None and self.began:
+                self.task.cancel()
+
+
+class Books(Struct, frozen=True):
+    """What is kept beside the journal."""
+
+    spending: Spending
+    nudges: Nudges
+    after: Sequence[Callable[[LiveTurn], Awaitable[None]]] = ()
+    """What is done with a turn that has ended."""
+
+    def record(self, conn: Connection, transition: Transition) -> None:
+        """Keep what a transition comes to, in the transaction that has just stored it."""
+        self.spending.record(conn, transition)
+        self.nudges.record(conn, transition)
+
+
+class Killing(Protocol):
+    """Ends what the calls of an interrupted turn have begun."""
+
+    async def kill(self, key: str) -> CommandStatus:
+        """End the command's whole tree and verify it; CommandUnknown when there is none."""
+        ...
+
+
+class Runner:
+    """What every turn is driven with."""
+
+    def __init__(
+        self,
+        database: Database,
+        leases: LeaseTable,
+        parts: LoopParts,
+        books: Books,
+        commands: Callable[[LiveTurn], Killing],
+        clock: Clock,
+        metrics: AgentMetrics,
+    ) -> None:
+        self._database = database
+        self._leases = leases
+        self._parts = parts
+        self._books, self._spending = books, books.spending
+        self._commands = commands
+        self._clock = clock
+        self._metrics = metrics
+
+    async def drive(self, driving: Driving, claimed: Claimed) -> None:
+        """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
+        review = partial(self._review, stuck_count=claimed.stuck_count)
+        work: _Work | None = review if claimed.is_stuck else self._run
+        if driving.stopped is not None:
+            work = self._instead(driving)
+        try:
+            while work is not None:
+                work = await self._attempt(driving, work)
+        except Fenced:
+            _log.warning("the turn has another owner now")
+        except DatabaseDamaged as error:
+            _log.error("the turn was let go: %s", error)
+            driving.stream.failed = error
+        except HermesError as error:
+            # Nothing more can be stored; whoever claims the turn next goes on from the journal.
+            _log.error("the turn was let go: %s", error)
+        _tell(driving.turn)
+        if driving.turn.finished is not None:
+            for after in self._books.after:
+                await after(driving.turn)
+
+    async def _attempt(self, driving: Driving, work: _Work) -> _Work | None:
+        """Do the work; returns what is to be done instead when the database did not take it."""
+        try:
+            return await self._stoppable(driving, work)
+        except DatabaseUnavailable as error:
+            if driving.stopped is Stop.DETACH:
+                raise
+            _log.warning("the turn waits for the database: %s", error)
+            if work != self._retreat:
+                self._show(driving, Notice(f"This waits: {error}"))
+            return self._retreat
+
+    async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
+        """Do the work; returns what is to be done instead when it was stopped."""
+        try:
+            await work(driving)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if driving.stopped is None or task is None:
+                raise
+            task.uncancel()
+            return self._instead(driving)
+        return None
+
+    def _instead(self, driving: Driving) -> _Work | None:
+        """What is to be done with a turn that was stopped."""
+        if driving.turn.finished is not None or driving.turn.waits_for_person:
+            return None
+        return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
+
+    async def _run(self, driving: Driving) -> None:
+        try:
+            spending, turn = self._spending, driving.turn
+            parts = replace(
+                self._parts, model=spending.model_for(turn), beside=spending.beside(turn)
+            )
+            async with aclosing(run_turn(driving.turn, parts)) as steps:
+                async for step in steps:
+                    await self._take(driving, step)
+        except ModelError as error:
+            await self._commit(driving, (model_failure(error, self._partial(driving)),))
+        except BudgetReached as error:
+            await self._commit(driving, (budget_reached(error),))
+
+    async def _review(self, driving: Driving, *, stuck_count: int) -> None:
+        await self._commit(driving, (_needs_review(stuck_count),))
+
+    async def _take(self, driving: Driving, step: Step) -> None:
+        if isinstance(step, tuple):
+            await self._commit(driving, step)
+            return
+        if isinstance(step, Notice):
+            driving.stream.void_partial(driving.turn.step)
+        self._show(driving, step)
+
+    def _show(self, driving: Driving, event: Live) -> None:
+        driving.stream.publish(Recorded(0, self._clock.now(), driving.turn.epoch, event))
+
+    async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+        """Store facts and show them, to the end even when the turn is stopped meanwhile."""
+        # What is stored must be applied, or whatever is stored next rests on an old state.
+        await unbroken(self._store(driving, facts))
+
+    async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+        turn, now = driving.turn, self._clock.now()
+
+        def write(conn: Connection) -> Transition:
+            transition = Transition.of(turn, steering.join(conn, turn, facts, now), now)
+            journal.commit(conn, self._leases, transition)
+            self._books.record(conn, transition)
+            return transition
+
+        transition = await self._database.write(write)
+        transition.apply()
+        age = (transition.now - driving.turn.started_at).total_seconds()
+        self._metrics.committed(driving.turn, facts, age)
+        for recorded in transition.events:
+            driving.stream.publish(recorded)
+
+    async def _cancel(self, driving: Driving) -> None:
+        turn, partial = driving.turn, self._partial(driving)
+        left = await self._kill(turn) if turn.under_way else _Left()
+        facts: list[Fact] = [
+            ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
+        ]
+        if turn.script is not None:
+            call = turn.script.call
+            facts.append(ScriptReturned(call, left.told(call.key), is_error=True))
+        elif partial and not turn.pending:
+            said = self._spending.interrupted(turn, partial)
+            facts.append(ModelAnswered(turn.step, said))
+        said_so_far = _whole_answer(turn) or partial
+        ended = TurnFinished(
+            Outcome.CANCELLED, said_so_far, left.message, survivor_count=left.survivor_count
+        )
+        await self._commit(driving, (*facts, ended))
+
+    def _partial(self, driving: Driving) -> str:
+        """What a call that does not end has said; as a whole it may say what no piece of it did."""
+        return self._parts.redact(driving.stream.partial_text)
+
+    async def _kill(self, turn: LiveTurn) -> "_Left":
+        await self._database.write(lambda conn: journal.mark_cancelling(conn, self._leases, turn))
+        commands = self._commands(turn)
+        left = _Left()
+        await each_of(left.end(commands, key) for key in turn.under_way)
+        return left
+
+    async def _retreat(self, driving: Driving) -> None:
+        """Let the turn go a little later: its next owner goes on from what is stored of it."""
+        await self._clock.sleep(RETREAT_S)
+        await self._release(driving)
+
+    async def _release(self, driving: Driving) -> None:
+        await self._database.write(lambda conn: self._leases.release(conn, driving.turn.lease))
+
+
+class _Left:
+    """What an interrupted turn may have left running."""
+
+    def __init__(self) -> None:
+        self.survivor_count = 0
+        self._unreached: set[str] = set()
+
+    async def end(self, commands: Killing, key: str) -> None:
+        """End the command of a call, if there is one."""
+        try:
+            status = await commands.kill(key)
+        except CommandUnknown:
+            return
+        except SandboxUnavailable as error:
+            _log.warning("a command of the interrupted turn could not be reached: %s", error)
+            self._unreached.add(key)
+        else:
+            self.survivor_count += status.exit.survivor_count if status.exit is not None else 0
+
+    def told(self, key: str) -> str:
+        """What the model is told of a call."""
+        return f"{_INTERRUPTED} {_UNREACHED}" if key in self._unreached else _INTERRUPTED
+
+    @property
+    def message(self) -> str:
+        """What a person is told, if anything."""
+        if self._unreached:
+            return _UNREACHED
+        if self.survivor_count:
+            return f"{self.survivor_count} of its processes could not be killed."
+        return ""
+
+
+def _whole_answer(turn: LiveTurn) -> str | None:
+    """The answer of a turn that only waits for its files; it is a message of its session by now."""
+    # What is condensed may well end with an answer, which is an earlier turn's.
+    return None if turn.kind == COMPRESS or turn.script is not None else answer_in_wait(turn)
+
+
+def _tell(turn: LiveTurn) -> None:
+    """Say in the log how a turn ended."""
+    ended = turn.finished
+    if ended is None:
+        _log.info("the turn is let go after %d model calls", turn.model_calls)
+    elif ended.outcome is Outcome.FAILED:
+        _log.warning("the turn failed: %s: %s", ended.reason, ended.message)
+    else:
+        _log.info("the turn ended after %d model calls: %s", turn.model_calls, ended.outcome)
+
+
+def _needs_review(stuck_count: int) -> TurnFinished:
+    return TurnFinished(
+        Outcome.NEEDS_REVIEW,
+        message=(
+            f"Hermes was lost {stuck_count} times while it worked on this message, always at the "
+            "same step. Look at the log, then send the message again."
+        ),
+        reason="POISON",
+    )

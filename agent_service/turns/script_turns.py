@@ -1,0 +1,154 @@
+"""The script that a turn begins with: run once, then asked whether there is anything to do."""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent_service.records.calls import PendingCall, PendingScript
+from agent_service.records.commands import ApprovalNeeded, Fact, Prompted, ScriptReturned
+from agent_service.records.events import Decision, Outcome, TurnFinished
+from agent_service.records.requests import ScriptMode, Unattended
+from agent_service.records.sandbox import CommandUncertain
+from agent_service.records.turn_state import LiveTurn
+from agent_service.security.threats import Source, ThreatScanner
+from agent_service.tools.approval import ApprovalRequired
+from agent_service.tools.base import Tool, ToolContext, ToolResult
+from agent_service.tools.script import ScriptArguments
+from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked, taint
+from agent_service.tools.toolbox import ContextFactory, tried
+from services.errors import Reason
+from services.redaction.redactor import Redactor
+from services.validation import json_object
+
+SOURCE = "the job's script"
+SILENT = "[SILENT]"
+WAKE = "wakeAgent"
+"""What an object in the last line of a script says; there need not be any."""
+
+_UNCERTAIN = (
+    "The sandbox was lost while the job's script ran, so it is not known what it has done. It was "
+    "not run again."
+)
+_NOT_ALLOWED = (
+    "The job's script was not run: a person would have to allow it, and a job has nobody to ask "
+    "({subject}). Change the script, or let the job's calls wait for a decision (unattended: wait)."
+)
+_DECIDED = {
+    Decision.DENY: "The job's script was not run: it was denied.",
+    Decision.EXPIRED: (
+        "The job's script was not run: nobody answered in time whether it is allowed."
+    ),
+}
+_SHOWN = "What the job's script has printed just now:"
+
+_log = logging.getLogger(__name__)
+
+
+class Scripts(Struct, frozen=True):
+    """Runs the scripts of turns."""
+
+    tool: Tool[ScriptArguments]
+    """Judges what it runs."""
+    context: ContextFactory
+    redactor: Redactor
+    scanner: ThreatScanner
+    """Looks through what a model is shown."""
+
+    async def run(self, turn: LiveTurn, pending: PendingScript) -> tuple[Fact, ...]:
+        """Run a turn's script, or find it; returns what it comes to."""
+        call, started = pending.call, time.monotonic()
+        # That nobody can be asked is said to people, and not as it would be said to a model.
+        context = replace(self.context(turn, call, _unseen), unattended=None)
+        if context.decision is not None and (told := _DECIDED.get(context.decision)):
+            return _not_run(call, told, Reason.APPROVAL_REQUIRED)
+        try:
+            result = await tried(self.tool, ScriptArguments(command=pending.script.text), context)
+        except ApprovalRequired as required:
+            subject = self.redactor.redact(required.subject)
+            if turn.unattended in (None, Unattended.WAIT):
+                return (ApprovalNeeded(call, subject, required.binding),)
+            return _not_run(call, _NOT_ALLOWED.format(subject=subject), Reason.APPROVAL_REQUIRED)
+        except CommandUncertain:
+            return _not_run(call, _UNCERTAIN, uncertain=True)
+        result = self._redacted(result)
+        returned = ScriptReturned(
+            call,
+            "\n".join(filter(None, (result.text, result.beside))),
+            is_error=result.is_error,
+            exit_code=result.exit_code,
+            place=context.place(),
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        if result.is_error:
+            return returned, _failed(result.beside or result.text)
+        if pending.script.mode is ScriptMode.ONLY:
+            return returned, TurnFinished(Outcome.COMPLETED, text=result.text.strip())
+        wakes, printed = what_to_do(result.text)
+        if not wakes:
+            return returned, TurnFinished(Outcome.COMPLETED)
+        prompt, notices = await self._prompt(pending.prompt, printed, context)
+        return replace(returned, notices=notices), Prompted(prompt)
+
+    def _redacted(self, result: ToolResult) -> ToolResult:
+        redact = self.redactor.redact
+        return replace(result, text=redact(result.text), beside=redact(result.beside))
+
+    async def _prompt(
+        self, asked: str, printed: str, context: ToolContext
+    ) -> tuple[str, tuple[str, ...]]:
+        """What the model is asked, with what the script has printed as data of others.
+
+        Also what a person is to hear of it.
+        """
+        if not printed:
+            return asked, ()
+        if (opening := context.place().opening) is not None:
+            await taint(context.state, opening)
+        text, threats = await asyncio.to_thread(self.scanner.clean, printed, Source.SCRIPT)
+        parts = [asked, f"{_SHOWN}\n{fenced(text, SOURCE)}"]
+        notices = (notice_of_blocked(threats, SOURCE),) if threats else ()
+        if threats:
+            _log.warning("what looks like an attack in what a script has printed is blocked")
+            parts.append(of_blocked(threats))
+        return "\n\n".join(parts), notices
+
+
+def what_to_do(output: str) -> tuple[bool, str]:
+    """Whether the model is asked after a script has printed this, and what of it it is shown."""
+    text = output.strip()
+    above, _, last = text.rpartition("\n")
+    order = _order(last)
+    if order is not None:
+        # What else the line says is for the model.
+        return bool(order[WAKE]), above.strip() if len(order) == 1 else text
+    return bool(text) and not text.upper().startswith(SILENT), text
+
+
+def _order(line: str) -> dict[str, Any] | None:
+    """The object of a line that says whether the model is asked; None for any other line."""
+    order = json_object(line) or {}
+    return order if isinstance(order.get(WAKE), bool) else None
+
+
+def _failed(message: str) -> TurnFinished:
+    told = f"The job's script failed: {message}"
+    return TurnFinished(Outcome.FAILED, message=told, reason=Reason.SCRIPT_FAILED)
+
+
+def _not_run(
+    call: PendingCall,
+    message: str,
+    reason: Reason = Reason.SCRIPT_FAILED,
+    *,
+    uncertain: bool = False,
+) -> tuple[Fact, ...]:
+    returned = ScriptReturned(call, message, is_error=True, uncertain=uncertain)
+    return returned, TurnFinished(Outcome.FAILED, message=message, reason=reason)
+
+
+def _unseen(_text: str) -> None:
+    """Nobody follows a script."""

@@ -1,0 +1,130 @@
+"""What a new session is created with."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import tzinfo
+from itertools import starmap
+
+from msgspec import Struct
+
+from agent_service.clients.projects import Projects
+from agent_service.clients.sandbox_kinds import SandboxKinds
+from agent_service.config.tools import SandboxPolicy
+from agent_service.prompt.chat import describe_chat
+from agent_service.prompt.layers import SessionFacts, build
+from agent_service.prompt.personal import Personal, PersonalLayers
+from agent_service.records.overlays import NOTHING, Overlay, Said
+from agent_service.records.requests import SUBAGENT, TurnRequest
+from agent_service.storage.turns import SessionDraft
+from agent_service.tools.context_files import skips_context_files
+from services.clock import Clock
+from services.lifecycle import ungrouped
+from services.redaction.redactor import Redactor
+
+
+class Places(Struct, frozen=True):
+    """Where sessions work, and who knows what it is like there."""
+
+    sandboxes: SandboxKinds
+    projects: Projects
+    policy: SandboxPolicy
+
+
+class Instructions(Struct, frozen=True):
+    """What the configuration has every session told."""
+
+    system_message: str
+    default_model: Callable[[], Awaitable[str]]
+    announcing: Sequence[str]
+    """Parts of the ids of models that like to announce what they then do not do."""
+
+    overlay: Overlay = NOTHING
+    """What is sent beside the prompt."""
+    names_session: bool = True
+
+    def overlaid(self, request: TurnRequest) -> Overlay:
+        """What the session of a request is sent with; a subagent's with its tools alone."""
+        usual_s = self.overlay.terminal_timeout_s
+        if request.kind == SUBAGENT:
+            return Overlay(terminal_timeout_s=usual_s)
+        chat = describe_chat(request.origin) if request.kind == "user" else ""
+        own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]
+        prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
+        instructions = (*self.overlay.instructions, *own)
+        return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
+
+    async def announces(self, request: TurnRequest) -> bool:
+        """Whether the model of a request does."""
+        if request.is_script_only:
+            return False
+        name = (request.model or await self.default_model()).lower()
+        return any(part.lower() in name for part in self.announcing)
+
+
+class SessionDrafts:
+    """Builds the system prompt of a session that a turn may create."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        zone: tzinfo | None,
+        toolsets: Sequence[str],
+        instructions: Instructions,
+        places: Places,
+        personal: PersonalLayers,
+        redactor: Redactor,
+    ) -> None:
+        self._clock = clock
+        self._zone = zone
+        self._toolsets = frozenset(toolsets)
+        self._instructions = instructions
+        self._places = places
+        self._personal = personal
+        self._redactor = redactor
+
+    async def draft(self, request: TurnRequest) -> SessionDraft:
+        """The session as this turn would create it."""
+        wanted = frozenset(request.granted)
+        toolsets = self._toolsets & wanted if wanted else self._toolsets
+        places = self._places
+        template = request.sandbox_template or places.policy.of(request.profile, request.kind)
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                found = group.create_task(places.sandboxes.of(template))
+                read = group.create_task(places.projects.of(request, template))
+                asked = group.create_task(self._instructions.announces(request))
+                personal = await self._personal.of(request.profile, toolsets, request.platform)
+        kind, project, announces = found.result(), read.result(), asked.result()
+        skips, remembers = skips_context_files(request), "memory" in toolsets
+        told = _told(personal, remembers=remembers) if request.kind == "user" else ()
+        facts = SessionFacts(
+            session_id=request.session_id if self._instructions.names_session else "",
+            platform=request.platform,
+            started_at=self._clock.now().astimezone(self._zone),
+            toolsets=toolsets,
+            sandbox=kind if "terminal" in toolsets else None,
+            workdir=request.workdir,
+            announces=announces,
+            system_messages=(self._instructions.system_message, request.system_message),
+            soul="" if skips else personal.soul.text,
+            memories=personal.memories.texts if remembers else (),
+            skills=personal.skills.text,
+            project=project.text,
+        )
+        return SessionDraft(
+            await asyncio.to_thread(self._redactor.redact, build(facts)),
+            request.workdir,
+            template,
+            notices=(*(() if skips else personal.soul.blocked), *project.blocked, *told),
+            skips_context_files=skips,
+            overlay=self._instructions.overlaid(request),
+            memory_limits=personal.memories.limits,
+            refusal=places.sandboxes.lack(request.sandbox_template),
+        )
+
+
+def _told(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
+    """What somebody who begins a session hears of what is remembered and learned."""
+    memories = personal.memories
+    of_memories = (*memories.too_long, *memories.blocked) if remembers else ()
+    return *of_memories, *personal.skills.blocked

@@ -1,0 +1,182 @@
+"""What each tool call is given to work with."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from agent_service.clients.commands import SessionCommands
+from agent_service.clients.files import SessionFiles
+from agent_service.clients.leases import SandboxLeases, TurnSandbox
+from agent_service.clients.skills import SandboxSkills
+from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.records.background import Wanted, Watched
+from agent_service.records.calls import Decided, PendingCall
+from agent_service.records.sandbox import Place
+from agent_service.records.turn_state import LiveTurn
+from agent_service.security import url_provenance
+from agent_service.storage import approvals, background, sessions
+from agent_service.tools.base import Caller, ToolContext, ToolFailed
+from agent_service.tools.terminal import FOREGROUND_S
+from agent_service.tools.typed import KEPT
+from agent_service.turns.answer_files import Workplace
+from agent_service.turns.background_notifier import notice_of
+from agent_service.turns.delegation import CallSubagents, Delegation, Endings
+from services.database import Database
+from services.database.leases import LeaseTable
+
+_T = TypeVar("_T")
+
+
+class ToolContexts:
+    """Makes the context of every tool call."""
+
+    def __init__(
+        self,
+        database: Database,
+        turns: LeaseTable,
+        sandboxes: SandboxLeases,
+        skills: SkillShelves,
+        delegation: Delegation,
+    ) -> None:
+        self._database = database
+        self._turns = turns
+        self._sandboxes = sandboxes
+        self._skills = skills
+        self._supplies = SandboxSkills(skills, database)
+        self._delegation = delegation
+
+    def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
+        """The context of one call."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
+        rows = _SessionRows(self._database, self._turns, turn, sandbox)
+        decided = turn.decided.get(call.key, Decided())
+        return ToolContext(
+            key=call.key,
+            commands=SessionCommands(sandbox),
+            files=SessionFiles(sandbox),
+            state=rows,
+            decision=decided.decision,
+            progress=progress,
+            decided_on=decided.binding,
+            answer=decided.answer,
+            place=lambda: sandbox.place,
+            news=lambda: sandbox.news,
+            records=rows,
+            unattended=turn.unattended,
+            sandbox=lambda: _held(sandbox),
+            skills=self._skills.of(turn.profile),
+            caller=_caller(turn),
+            subagents=CallSubagents(self._delegation, turn, call.key),
+            terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
+        )
+
+    def workplace(self, turn: LiveTurn) -> Workplace:
+        """Where a turn works, beside its calls."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
+        return Workplace(SessionFiles(sandbox), lambda: _held(sandbox))
+
+    def endings(self, turn: LiveTurn) -> Endings:
+        """What ends the calls of an interrupted turn."""
+        sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
+        return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
+
+
+def _caller(turn: LiveTurn) -> Caller:
+    toolsets, denied = frozenset(turn.request.toolsets), turn.denied
+    return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
+
+
+async def _held(sandbox: TurnSandbox) -> Place:
+    # Whoever only asks where it is has lost nothing where it is another one by now.
+    return (await sandbox.hold(keyed=False)).place
+
+
+class _SessionRows:
+    """What is kept with the session of a turn: written under the turn's fence."""
+
+    def __init__(
+        self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
+    ) -> None:
+        self._database = database
+        self._turns = turns
+        self._turn = turn
+        self._sandbox = sandbox
+
+    async def _write(self, change: Callable[[Connection], _T]) -> _T:
+        def fenced(conn: Connection) -> _T:
+            self._turns.fence(conn, self._turn.lease)
+            return change(conn)
+
+        return await self._database.write(fenced)
+
+    async def get(self, name: str) -> Any:
+        """The stored value, or None."""
+        session_id, kept = self._turn.session_id, self._turn.kept
+        if name in kept:
+            return kept[name]
+        value = await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
+        # Another call may have put one meanwhile.
+        return kept.setdefault(name, value) if name in KEPT else value
+
+    async def put(self, name: str, value: Any) -> None:
+        """Store a value under the running turn's fence."""
+        session_id = self._turn.session_id
+        await self._write(lambda conn: sessions.put_state(conn, session_id, name, value))
+        if name in KEPT:
+            self._turn.kept[name] = value
+
+    async def add(self, name: str, text: str) -> None:
+        """Add a text to a stored set of them."""
+        if text in (await self.get(name) or ()):
+            return
+        session_id = self._turn.session_id
+        await self._write(lambda conn: sessions.add_texts(conn, session_id, name, (text,)))
+
+    async def is_allowed(self, tool: str, binding: str) -> bool:
+        """Whether such a call was allowed before."""
+        turn = self._turn
+        return await self._database.read(
+            lambda conn: approvals.is_granted(conn, turn.profile, turn.session_id, tool, binding)
+        )
+
+    async def allow(self, tool: str, binding: str, given_by: str) -> None:
+        """Allow it for the session."""
+        turn, call = self._turn, (tool, binding)
+        await self._write(
+            lambda conn: approvals.put_grant(conn, turn.profile, turn.session_id, call, given_by)
+        )
+
+    async def add_links(self, text: str) -> None:
+        """Keep the addresses in a text."""
+        if found := await asyncio.to_thread(url_provenance.keys_in, text):
+            session_id = self._turn.session_id
+            await self._write(lambda conn: sessions.add_links(conn, session_id, found))
+
+    async def unknown_links(self, urls: Sequence[str]) -> list[str]:
+        """Which of these neither it has nor, for a subagent, the session that has sent it."""
+        own, parent = self._turn.session_id, self._turn.charged_session_id
+
+        def read(conn: Connection) -> set[str]:
+            kept = (
+                sessions.get_state(conn, each, url_provenance.STATE) or () for each in (own, parent)
+            )
+            return {key for keys in kept for key in keys}
+
+        known = await self._database.read(read)
+        return [url for url in urls if url_provenance.key_of(url) not in known]
+
+    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+        """Tell of a command that was started, under the turn's fence."""
+        sandbox_id = self._sandbox.place.sandbox_id
+        watched = Watched(key, sandbox_id, command, notice_of(self._turn), wanted)
+        if not await self._write(lambda conn: background.add(conn, watched)):
+            raise ToolFailed(
+                f"The command runs, but nobody is told of it: {background.MAX_OF_SESSION} others "
+                "are watched already."
+            )
+
+    async def seen(self, key: str) -> None:
+        """The model knows itself that a command has ended."""
+        await self._database.write(lambda conn: background.seen(conn, key))

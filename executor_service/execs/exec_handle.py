@@ -1,0 +1,215 @@
+"""One command: what its box says of it, and what callers ask of it."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from executor_service.errors import ExecutorError, LinkClosed
+from executor_service.execs.output_rate import Pacing
+from executor_service.execs.spool import CommandSpool
+from executor_service.link.command import RemoteCommand
+from executor_service.link.messages import TerminalSize, Usage
+from executor_service.records.sandboxes import CommandRecord, EndReason, Exit
+from services.errors import HermesError, Unavailable
+
+INPUT_LOST = "the channel to the sandbox was cut; attach again and go on with the input"
+
+
+class CommandEvents(Protocol):
+    """Whoever looks after commands."""
+
+    def ended(self, command: "Command") -> None:
+        """It has ended, and that is to be noted."""
+        ...
+
+    def noted(self, command: "Command") -> None:
+        """Its end is in the journal."""
+        ...
+
+
+class Command:
+    """A command from its start to its end, whichever link it is watched over: a `CommandSink`."""
+
+    def __init__(self, record: CommandRecord, spool: CommandSpool, events: CommandEvents) -> None:
+        self.record = record
+        self.spool = spool
+        self.usage = Usage(0, 0, 0)
+        self.input_offset = 0
+        """Where input goes on: everything before is in the box, or on its way there."""
+        self.input_taken = 0
+        """The command has read its input up to here."""
+        self.input_losses = 0
+        """How often input that was on its way went with a link."""
+        self.ended = asyncio.Event()
+        self.bound = False
+        """Whether its box is known to have had it."""
+        self._events = events
+        self._noted = record.exit is not None
+        self._settled = asyncio.Event()
+        self._refusal: ExecutorError | HermesError | None = None
+        self._remote: RemoteCommand | None = None
+        self._writing = asyncio.Lock()
+        self._cancelled_for: EndReason | None = None
+        self._signals: set[int] = set()
+        self._watchers: set[asyncio.Event] = set()
+        self.pacing = Pacing(self._acknowledge)
+        """What readers do to the command."""
+        if record.exit is not None:
+            self.ended.set()
+            self._settled.set()
+        spool.on_written = self.pacing.stored
+
+    @property
+    def exec_id(self) -> str:
+        """The command's id."""
+        return self.record.exec_id
+
+    @contextmanager
+    def watched(self) -> Generator[asyncio.Event]:
+        """An event that is set whenever something has changed."""
+        changed = asyncio.Event()
+        self._watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            self._watchers.discard(changed)
+
+    # ---- its start and its end
+
+    def bind(self, remote: RemoteCommand) -> "Command":
+        """The box runs it, and tells about it over this handle from now on."""
+        self.bound = True
+        self.pacing.forget()
+        self._remote = remote
+        self.input_losses += remote.state.stdin_received < self.input_offset
+        self.input_offset = remote.state.stdin_received
+        self.input_taken = remote.state.stdin_taken
+        self._settled.set()
+        self._notify()
+        if self._cancelled_for is not None:
+            remote.cancel(self._cancelled_for)
+        return self
+
+    def refuse(self, why: ExecutorError | HermesError) -> None:
+        """It was not started, and never will be."""
+        self._refusal = why
+        self._settled.set()
+
+    async def settled(self) -> None:
+        """Returns when the box runs it; fails as `refuse` was told."""
+        await self._settled.wait()
+        if self._refusal is not None:
+            raise self._refusal
+
+    def end(self, ended_at: float, exit_: Exit) -> None:
+        """It is over."""
+        if self.record.exit is not None:
+            return
+        self.record = replace(self.record, ended_at=ended_at, exit=exit_)
+        self._settled.set()
+        self.ended.set()
+        self._notify()
+        self._events.ended(self)
+
+    def give_up(self, reason: EndReason, now: float) -> None:
+        """Nothing more will be heard of it, as its box is gone."""
+        duration_ms = max(0, round((now - self.record.started_at) * 1000))
+        exit_ = Exit(reason, self.spool.ends, 0, duration_ms, truncated=self.spool.truncated)
+        self.end(now, exit_)
+
+    def noted(self) -> None:
+        """Its end is in the journal, so that its box may forget it."""
+        self._noted = True
+        self._forget_in_box()
+        self._events.noted(self)
+
+    # ---- what callers ask for
+
+    def cancel(self, reason: EndReason = EndReason.CANCELLED) -> None:
+        """Has the box end the whole tree: politely, then by force; goes on over a new link."""
+        self._cancelled_for = self._cancelled_for or reason
+        if self._remote is not None:
+            self._remote.cancel(self._cancelled_for)
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the first process's group; fails with Unavailable without a link."""
+        if self.record.exit is not None:
+            return
+        if self._remote is None:
+            raise Unavailable("the channel to the sandbox was cut; send the signal again")
+        self._signals.add(number)
+        self._remote.signal(number)
+
+    def resize(self, size: TerminalSize) -> None:
+        """Changes the size of its terminal."""
+        if self._remote is not None:
+            self._remote.resize(size)
+
+    async def write_input(self, offset: int | None, data: bytes, *, ends: bool = False) -> None:
+        """Gives it input, as fast as it reads; None is where the input that came before ends."""
+        async with self._writing:
+            start = self.input_offset if offset is None else offset
+            if start > self.input_offset:
+                raise Unavailable(
+                    f"input up to byte {self.input_offset} is known; go on from there"
+                )
+            if self.record.exit is not None:
+                return
+            remote = self._remote
+            try:
+                if remote is None:
+                    raise LinkClosed("there is no link")
+                await remote.write_stdin(start, data, ends)
+            except ExecutorError as error:
+                raise Unavailable(INPUT_LOST) from error
+            if remote is self._remote:
+                self.input_offset = max(self.input_offset, start + len(data))
+
+    # ---- what its box says
+
+    def output(self, fd: int, offset: int, data: memoryview) -> None:
+        """Bytes that it wrote."""
+        self.spool.append(fd, offset, data)
+        self._notify()
+
+    def stdin_taken(self, offset: int) -> None:
+        """It has read this much of its input."""
+        self.input_taken = offset
+        self._notify()
+
+    def heartbeat(self, usage: Usage) -> None:
+        """What it uses."""
+        self.usage = usage
+
+    def exited(self, exit_: Exit) -> None:
+        """It has ended by itself or was ended in its box."""
+        if self.record.exit is not None:
+            self._forget_in_box()
+            return
+        reason = exit_.reason
+        if reason is EndReason.SIGNALED and exit_.signal in self._signals:
+            reason = EndReason.CANCELLED
+        ended_at = self.record.started_at + exit_.duration_ms / 1000
+        self.end(ended_at, replace(exit_, reason=reason, truncated=self.spool.truncated))
+
+    def lost(self, error: ExecutorError) -> None:
+        """The link has ended."""
+        self.pacing.forget()
+        self._remote = None
+
+    def _forget_in_box(self) -> None:
+        remote = self._remote
+        if self._noted and remote is not None and remote.exit is not None:
+            remote.forget()
+            self._remote = None
+
+    def _acknowledge(self, fd: int, offset: int) -> None:
+        if self._remote is not None:
+            self._remote.ack(fd, offset)
+
+    def _notify(self) -> None:
+        for watcher in self._watchers:
+            watcher.set()

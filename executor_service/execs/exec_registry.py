@@ -1,0 +1,203 @@
+"""The commands of one sandbox, as they are noted in the journal."""
+
+from collections import deque
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from executor_service.errors import ExecutorError
+from executor_service.execs.exec_handle import Command
+from executor_service.execs.recorder import Recorder
+from executor_service.execs.spool import CommandSpool, Spool
+from executor_service.journal import Journal
+from executor_service.link.command import CommandSink, RemoteCommand
+from executor_service.metrics import ExecutorMetrics
+from executor_service.records.sandboxes import CommandRecord, EndReason
+from services.clock import Clock
+from services.errors import AlreadyExists, HermesError, NotFound
+
+_RECENT = 32
+"""Ended commands whose output is at hand, as they are what is asked for most."""
+
+
+class Stores(Struct, frozen=True):
+    """What the commands of every sandbox stand on."""
+
+    journal: Journal
+    spool: Spool
+    recorder: Recorder
+    clock: Clock
+    metrics: ExecutorMetrics
+
+
+class CommandTable:
+    """What is known of a sandbox's commands, whether or not its box still lives."""
+
+    def __init__(self, sandbox_id: str, backend: str, stores: Stores) -> None:
+        self.sandbox_id = sandbox_id
+        self._backend = backend
+        self._stores = stores
+        self._commands: dict[str, Command] = {}
+        self._recent: deque[str] = deque()
+        self.ended_records: dict[str, CommandRecord] = {}
+        """By id, those whose end is in the journal."""
+        self._unnoted: dict[str, CommandSpool] = {}
+        """Output of commands that began so shortly before a crash that the journal lacks them."""
+
+    @property
+    def running(self) -> list[Command]:
+        """The commands that have not ended."""
+        return [found for found in self._commands.values() if found.record.exit is None]
+
+    # ---- for callers
+
+    async def get(self, exec_id: str) -> Command:
+        """Returns a command; fails with NotFound."""
+        found = await self._find(exec_id)
+        if found is None:
+            raise NotFound(f"there is no command {exec_id}")
+        return found
+
+    def list(self) -> list[CommandRecord]:
+        """All commands as they are now, the oldest first."""
+        begun = {exec_id: command.record for exec_id, command in self._commands.items()}
+        known = {**self.ended_records, **begun}
+        return sorted(known.values(), key=lambda record: record.started_at)
+
+    async def begin(self, exec_id: str, digest: str) -> tuple[Command, bool]:
+        """Returns the command of an id, and whether it is new and has to be started.
+
+        Fails with AlreadyExists when the id stands for another request.
+        """
+        found = await self._find(exec_id)
+        if found is None:
+            return self._new(exec_id, digest), True
+        if found.record.digest != digest:
+            raise AlreadyExists(f"{exec_id} was used before for another command")
+        return found, False
+
+    def started(self, command: Command) -> None:
+        """A new command runs, which is to be noted: until then only its box knows."""
+        self._stores.recorder.note(command)
+
+    def refuse(self, command: Command, why: ExecutorError | HermesError) -> None:
+        """A new command could not be started; its id is free again."""
+        self._commands.pop(command.exec_id, None)
+        command.refuse(why)
+
+    # ---- for the keeper of the link
+
+    async def prepare(self) -> Mapping[str, tuple[int, int]]:
+        """Returns how much of each command's output is safe here, before a new link."""
+        for command in self._commands.values():
+            await command.spool.flush()
+        spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
+        return {exec_id: spool.ends for exec_id, spool in spools.items()}
+
+    def adopt(self, remote: RemoteCommand) -> CommandSink | None:
+        """Takes a command that the box has, over a new link."""
+        command = self._commands.get(remote.exec_id)
+        if command is None:
+            if remote.exec_id in self.ended_records:
+                return None
+            # The executor died before it had noted the start.
+            command = self._new(remote.exec_id, remote.state.digest)
+            self.started(command)
+        return command.bind(remote)
+
+    def linked(self, in_box: Container[str]) -> None:
+        """A link is up, and these are all commands that the box has."""
+        for command in self.running:
+            if command.bound and command.exec_id not in in_box:
+                command.give_up(EndReason.UNKNOWN, self._now())
+
+    async def restore(self, records: Iterable[CommandRecord]) -> None:
+        """Takes over what an executor before this one had noted."""
+        for record in records:
+            if record.exit is not None:
+                self.ended_records[record.exec_id] = record
+                self._stores.spool.account(record.stored_bytes)
+            else:
+                self._keep(record, await self._stored(record.exec_id)).bound = True
+        noted = self._commands.keys() | self.ended_records.keys()
+        for exec_id in await self._stores.spool.commands_of(self.sandbox_id):
+            if exec_id not in noted:
+                self._unnoted[exec_id] = await self._stored(exec_id)
+
+    async def _stored(self, exec_id: str) -> CommandSpool:
+        spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
+        self._stores.spool.account(spool.stored_bytes)
+        return spool
+
+    def give_up(self, reason: EndReason) -> None:
+        """The box is gone, or about to go."""
+        for exec_id in list(self._unnoted):
+            self._new(exec_id, digest="")
+        for command in self.running:
+            command.give_up(reason, self._now())
+
+    async def flush(self) -> None:
+        """Returns when all that the box has told is in the journal."""
+        await self._stores.recorder.flush()
+
+    # ---- for those who make room
+
+    async def forget(self, record: CommandRecord) -> None:
+        """Forgets a command that has ended, and its output."""
+        await self._remove_output(record)
+        await self._stores.journal.forget_command(self.sandbox_id, record.exec_id)
+        del self.ended_records[record.exec_id]
+        self._commands.pop(record.exec_id, None)
+        with suppress(ValueError):  # the id may be used again
+            self._recent.remove(record.exec_id)
+
+    async def forget_output(self, record: CommandRecord) -> None:
+        """Forgets what a command has written that has ended."""
+        await self._stores.journal.put_commands([await self._remove_output(record)])
+
+    async def _remove_output(self, record: CommandRecord) -> CommandRecord:
+        """The command as it is then; nothing is accounted twice where that cannot be noted yet."""
+        await self._stores.spool.remove_command(self.sandbox_id, record.exec_id)
+        self._stores.spool.account(-record.stored_bytes)
+        ended = replace(record.exit, truncated=True) if record.exit else None
+        left = replace(record, exit=ended, stored_bytes=0)
+        self.ended_records[record.exec_id] = left
+        return left
+
+    # ---- for the commands
+
+    def ended(self, command: Command) -> None:
+        """A command has ended, and that is to be noted."""
+        if command.record.exit is not None:
+            self._stores.metrics.ended(self._backend, command.record.exit)
+        self._stores.recorder.note(command)
+
+    def noted(self, command: Command) -> None:
+        """A command's end is in the journal, so that memory need not keep it for long."""
+        self.ended_records[command.exec_id] = command.record
+        self._recent.append(command.exec_id)
+        if len(self._recent) > _RECENT:
+            self._commands.pop(self._recent.popleft(), None)
+
+    # ---- finding and making
+
+    async def _find(self, exec_id: str) -> Command | None:
+        found, record = self._commands.get(exec_id), self.ended_records.get(exec_id)
+        if found is not None or record is None or record.exit is None:
+            return found
+        spool = await self._stores.spool.stored(self.sandbox_id, exec_id, record.exit.totals)
+        return Command(record, spool, self)
+
+    def _new(self, exec_id: str, digest: str) -> Command:
+        record = CommandRecord(self.sandbox_id, exec_id, digest, self._now())
+        spool = self._unnoted.pop(exec_id, None)
+        return self._keep(record, spool or self._stores.spool.new(self.sandbox_id, exec_id))
+
+    def _keep(self, record: CommandRecord, spool: CommandSpool) -> Command:
+        command = self._commands[record.exec_id] = Command(record, spool, self)
+        return command
+
+    def _now(self) -> float:
+        return self._stores.clock.now().timestamp()

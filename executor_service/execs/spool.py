@@ -1,0 +1,318 @@
+"""The output of commands on disk: read by offset, bounded, and written by one thread.
+
+What a command writes waits in memory until it is in a file, and only then does its box hear that
+more may come; so memory holds at most one window of each command, however fast it writes, and what
+was acknowledged survives the death of this process.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Self, TypeVar
+
+from executor_service.execs.segments import (
+    STREAMS,
+    Layout,
+    SpoolLimits,
+    Write,
+    read_file,
+    remove,
+    segments_in,
+    write,
+)
+
+_RETRY_S = 1.0
+_COMMAND = "c-"
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+OnWritten = Callable[[int, int], None]
+"""Hears up to which offset a stream is in its files."""
+
+
+class StreamBuffer:
+    """Bytes that arrive, are taken to be written, and are let go of once they are."""
+
+    def __init__(self, end: int) -> None:
+        self.written = end
+        """Up to here it is in files, and from here on in memory."""
+        self._taken = end
+        self._bytes = bytearray()
+
+    @property
+    def end(self) -> int:
+        """Up to here it has arrived."""
+        return self.written + len(self._bytes)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to take."""
+        return self._taken < self.end
+
+    def append(self, offset: int, data: memoryview) -> None:
+        """Takes what arrives; ValueError for a gap before it while something is not written."""
+        if offset != self.end:
+            if self._bytes:
+                raise ValueError(f"output at {offset} follows {self.end} bytes that still wait")
+            self.written = self._taken = offset
+        self._bytes += data
+
+    def take(self) -> tuple[int, memoryview]:
+        """Everything that waits, to be written, and where it begins."""
+        start, self._taken = self._taken, self.end
+        return start, memoryview(self.cut(start, self.end - start))
+
+    def taken_is_written(self) -> int:
+        """What was taken is in files; returns how much that is."""
+        done = self._taken - self.written
+        self.written = self._taken
+        del self._bytes[:done]
+        return done
+
+    def cut(self, offset: int, limit: int) -> bytes:
+        """Up to `limit` of the bytes in memory, from an offset on."""
+        begin = offset - self.written
+        return bytes(self._bytes[begin : begin + limit])
+
+
+class CommandSpool:
+    """The output of one command; made by `Spool`."""
+
+    def __init__(
+        self, spool: "Spool", folder: Path, layout: Layout, ends: tuple[int, int] | None = None
+    ) -> None:
+        """Without `ends` it is as long as what is on disk."""
+        self.on_written: OnWritten | None = None
+        self._spool = spool
+        self._folder = folder
+        self._layout = layout
+        ends = ends or (layout.end(STREAMS[0]), layout.end(STREAMS[1]))
+        self._streams = {
+            stream: StreamBuffer(end) for stream, end in zip(STREAMS, ends, strict=True)
+        }
+        self._flushed = asyncio.Event()
+        self._flushed.set()
+
+    def end(self, stream: int) -> int:
+        """How many bytes of the stream there have been."""
+        return self._streams[stream].end
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """How many bytes there have been of standard output and of standard error."""
+        return self.end(STREAMS[0]), self.end(STREAMS[1])
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes are in files."""
+        return self._layout.size
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some of the output is no longer there."""
+        arrived = sum(self.ends)
+        waiting = sum(stream.end - stream.written for stream in self._streams.values())
+        return self._layout.size + waiting < arrived
+
+    def append(self, stream: int, offset: int, data: memoryview) -> None:
+        """Takes output that came; returns at once. What is missing before it is a gap."""
+        self._streams[stream].append(offset, data)
+        self._flushed.clear()
+        self._spool.wants_writing(self)
+
+    async def flush(self) -> None:
+        """Returns when everything that came is in files."""
+        await self._flushed.wait()
+
+    async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
+        """Returns up to `limit` bytes from an offset on, and where they really begin.
+
+        That is further on when the bytes before are no longer stored; without any bytes it is
+        where the next ones will come.
+        """
+        state = self._streams[stream]
+        if offset < state.written:
+            found = self._layout.find(stream, offset)
+            if found is not None and found.start < state.written:
+                start = max(offset, found.start)
+                size = min(limit, min(found.end, state.written) - start)
+                # Retention may have removed the file of a command that has ended.
+                with suppress(FileNotFoundError):
+                    path, position = self._folder / found.name, start - found.start
+                    return start, await self._spool.do(lambda: read_file(path, position, size))
+            offset = state.written
+        return min(offset, state.end), state.cut(offset, limit)
+
+    async def read_all(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
+        """Returns as `read` does, over the borders of files, up to the first gap."""
+        start, data = await self.read(stream, offset, limit)
+        pieces, end = [data], start + len(data)
+        while data and end - start < limit:
+            begin, data = await self.read(stream, end, limit - (end - start))
+            if begin != end:
+                break
+            pieces.append(data)
+            end += len(data)
+        return start, b"".join(pieces)
+
+    def shrink(self) -> bool:
+        """Gives up the oldest output that may go; False when there is none."""
+        dropped = self._layout.shrink()
+        if dropped is not None:
+            self._spool.drop(dropped.size, [self._folder / dropped.name])
+        return dropped is not None
+
+    # ---- for the spool
+
+    def take(self) -> list[Write]:
+        """What is to be written now."""
+        writes: list[Write] = []
+        for number, state in self._streams.items():
+            for segment, piece in self._layout.place(number, *state.take()):
+                writes.append(Write(self._folder / segment.name, segment.size, piece))
+        return writes
+
+    def written(self) -> None:
+        """What was taken is in files."""
+        for number, state in self._streams.items():
+            done = state.taken_is_written()
+            self._spool.account(done)
+            if done and self.on_written is not None:
+                self.on_written(number, state.written)
+        if dropped := self._layout.surplus():
+            size = sum(segment.size for segment in dropped)
+            self._spool.drop(size, [self._folder / segment.name for segment in dropped])
+        if any(state.is_waiting for state in self._streams.values()):
+            self._spool.wants_writing(self)
+        else:
+            self._flushed.set()
+
+
+class Spool:
+    """The output of all commands, below one folder."""
+
+    def __init__(self, folder: Path, limits: SpoolLimits) -> None:
+        self.over_budget = asyncio.Event()
+        """Set while more is stored than should be."""
+        self._folder = folder
+        self._limits = limits
+        self._thread = ThreadPoolExecutor(1, "spool")
+        self._dirty: dict[CommandSpool, None] = {}
+        self._wake = asyncio.Event()
+        self._stored_bytes = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._thread.shutdown(wait=False)
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes are on disk."""
+        return self._stored_bytes
+
+    def account(self, size: int) -> None:
+        """Counts bytes that came to the disk, or went."""
+        self._stored_bytes += size
+        if self._stored_bytes > self._limits.total_bytes:
+            self.over_budget.set()
+        else:
+            self.over_budget.clear()
+
+    def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
+        """The spool of a command that has just been started; nothing is on disk yet."""
+        return CommandSpool(self, self._folder_of(sandbox_id, exec_id), Layout(self._limits))
+
+    async def stored(
+        self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
+    ) -> CommandSpool:
+        """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
+        folder = self._folder_of(sandbox_id, exec_id)
+        layout = Layout(self._limits, await self.do(lambda: segments_in(folder)))
+        return CommandSpool(self, folder, layout, ends)
+
+    async def commands_of(self, sandbox_id: str) -> list[str]:
+        """The commands of a sandbox of which something is on disk."""
+        folder = self._folder / sandbox_id
+
+        def names() -> list[str]:
+            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+        return [name.removeprefix(_COMMAND) for name in await self.do(names)]
+
+    async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
+        """Deletes what is stored of a command."""
+        folder = self._folder_of(sandbox_id, exec_id)
+        await self.do(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        """Deletes what is stored of a sandbox's commands."""
+        await self.do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
+
+    async def remove_all_but(self, sandbox_ids: Iterable[str]) -> None:
+        """Deletes what is stored of sandboxes that nobody remembers."""
+        kept = frozenset(sandbox_ids)
+
+        def remove() -> None:
+            for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+                if folder.name not in kept:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+        await self.do(remove)
+
+    async def run(self) -> None:
+        """Writes what comes, until cancelled; while the disk takes nothing, commands wait."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            spools, self._dirty = list(self._dirty), {}
+            await self._write([one for spool in spools for one in spool.take()])
+            for spool in spools:
+                spool.written()
+
+    async def _write(self, writes: list[Write]) -> None:
+        why = "output cannot be written, so its commands wait"
+        await insist(lambda: self.do(lambda: write(writes)), OSError, why)
+
+    # ---- for the spools of commands
+
+    def wants_writing(self, spool: CommandSpool) -> None:
+        """There is something to take."""
+        self._dirty[spool] = None
+        self._wake.set()
+
+    def drop(self, size: int, paths: list[Path]) -> None:
+        """Removes files of so many bytes, after what was asked of the thread before."""
+        self.account(-size)
+        self._thread.submit(remove, paths)
+
+    async def do(self, job: Callable[[], _T]) -> _T:
+        """Has the thread do something."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job)
+
+    def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:
+        """Where the files of a command are."""
+        # An exec id may be `.` or `..`.
+        return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"
+
+
+async def insist(work: Callable[[], Awaitable[object]], failure: type[Exception], why: str) -> None:
+    """Does something as often as it takes, and says once what has to wait for it."""
+    told = False
+    while True:
+        try:
+            await work()
+        except failure as error:
+            if not told:
+                _log.warning("%s: %s", why, error)
+            told = True
+        else:
+            return
+        await asyncio.sleep(_RETRY_S)

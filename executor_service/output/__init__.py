@@ -1,1 +1,0 @@
-"""What commands have written: on disk, bounded, read from any offset."""

@@ -1,1 +1,0 @@
-"""Boxes by template: made before they are wanted, found again after a restart, and ended."""

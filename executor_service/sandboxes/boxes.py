@@ -1,0 +1,267 @@
+"""A living box: the link to its supervisor, kept up as long as the box is there."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from executor_service.backends.base import Backend, Box
+from executor_service.errors import (
+    BackendError,
+    BoxLost,
+    BoxOutOfMemory,
+    BoxOutOfSpace,
+    BoxPoisoned,
+    ExecutorError,
+    LinkClosed,
+    LinkRefused,
+    NetworkUnusable,
+    ProxyRefused,
+    SandboxLost,
+    StartRefused,
+)
+from executor_service.execs.exec_handle import Command
+from executor_service.execs.exec_registry import CommandTable
+from executor_service.link.link import Hello, SupervisorLink, open_link
+from executor_service.link.messages import StartCommand
+from executor_service.network.network import Networks, SandboxNetwork
+from executor_service.records.network_policy import NetworkPolicy
+from executor_service.records.sandboxes import EndReason
+from services.errors import DatabaseUnavailable, InvalidArgument
+from services.lifecycle import Workers
+
+_END_REASONS: Mapping[type[Exception], EndReason] = {
+    BoxOutOfMemory: EndReason.OOM,
+    BoxOutOfSpace: EndReason.DISK_QUOTA,
+}
+"""Of commands whose whole box ended because of them."""
+_GIVE_UP_AFTER_S = 3.5
+"""How long a box that cannot be reached is tried again before it counts as lost; callers are to
+hear of it within five seconds, the last pause included."""
+_LAST_TRY_S = 0.5
+"""How long the last attempt to reach it may take."""
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+_PING_INTERVAL_S = 20.0
+_PING_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class LiveBox:
+    """One box and its commands, with a link that comes back whenever it breaks."""
+
+    def __init__(
+        self,
+        box: Box,
+        secret: str,
+        backend: Backend,
+        commands: CommandTable,
+        workers: Workers,
+        orphan_timeout_s: float,
+    ) -> None:
+        """`secret` proves to the box's supervisor that its executor is speaking."""
+        self.box = box
+        self.commands = commands
+        self.epoch = 0
+        """Of the sandbox that it was claimed for; a box takes no executor of an earlier one."""
+        self.is_lost = False
+        self.gone = asyncio.Event()
+        """Set when nothing of the box is left."""
+        self._secret = secret
+        self._backend = backend
+        self._workers = workers
+        self._orphan_timeout_s = orphan_timeout_s
+        self._network: SandboxNetwork | None = None
+        self._link: SupervisorLink | None = None
+        self._settled = asyncio.Event()
+        self._retired = asyncio.Event()
+        self._end_reason = EndReason.SANDBOX_LOST
+
+    async def run(self) -> None:
+        """Keeps the link until the box is lost or retired."""
+        failing_since: float | None = None
+        pause_s = _FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while True:
+            was_linked, error = await self._hold_link(failing_since)
+            if self._retired.is_set():
+                break
+            if was_linked:
+                failing_since, pause_s = loop.time(), _FIRST_PAUSE_S
+            _log.warning("box %s: %s", self.box.key, error)
+            self._end_reason = _END_REASONS.get(type(error), self._end_reason)
+            if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
+                break
+            if isinstance(error, DatabaseUnavailable):
+                failing_since = None
+            else:
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > _GIVE_UP_AFTER_S:
+                    break
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self.is_lost = True
+        self.commands.give_up(self._end_reason)
+        self._settled.set()
+
+    async def link(self) -> SupervisorLink:
+        """Returns the link once it is up; fails with SandboxLost."""
+        while True:
+            await self._settled.wait()
+            if self.is_lost or self._retired.is_set():
+                raise SandboxLost(f"the box of sandbox {self.box.key} is gone")
+            if self._link is not None and self._link.error is None:
+                return self._link
+            # It has just ended, and `run` is about to notice.
+            await asyncio.sleep(0)
+
+    async def settled(self) -> None:
+        """Returns when it is known which commands the box has, or that it is lost."""
+        await self._settled.wait()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it can be used no more, though something of it may be left."""
+        return self.is_lost or self._retired.is_set()
+
+    def retire(self, reason: EndReason) -> None:
+        """Ends it: commands that still run end for this reason, and `run` returns."""
+        self._end_reason = reason
+        self._retired.set()
+
+    # ---- the network
+
+    def hold(self, policy: NetworkPolicy, networks: Networks) -> None:
+        """Lets its commands reach what a policy allows, once the box is told of it."""
+        # Most sandboxes never have a network, and need nothing for that.
+        if self._network is None and not policy.is_initial:
+            self._network = networks.make(self._secret.encode())
+        if self._network is not None:
+            self._network.apply(policy)
+
+    async def connect(self, policy: NetworkPolicy, networks: Networks) -> None:
+        """Does so, and returns when the box knows; fails with NetworkUnusable or SandboxLost."""
+        self.hold(policy, networks)
+        while self._network is not None:
+            link = await self.link()
+            try:
+                await self._network.tell(link.streams)
+                break
+            except ProxyRefused as error:
+                raise NetworkUnusable(f"commands have no way to the network: {error}") from error
+            except (LinkClosed, BoxPoisoned):
+                # The next link is told as it comes up.
+                continue
+
+    def placeholders(self, names: Collection[str]) -> dict[str, str]:
+        """What commands find in the place of secrets, without names of all that there are; fails
+        with InvalidArgument.
+        """
+        secrets = None if self._network is None else self._network.secrets
+        known = () if secrets is None else secrets.names
+        for name in names:
+            if name not in known:
+                raise InvalidArgument(
+                    f"this sandbox has no secret {name!r}: it needs a network, and a template "
+                    "whose network_secrets name it",
+                    fields={"secret_refs": "names of secrets that the sandbox has"},
+                )
+        if secrets is None:
+            return {}
+        return {name: secrets.placeholder(name) for name in names or known}
+
+    async def _tell_over(self, link: SupervisorLink) -> None:
+        if self._network is not None:
+            try:
+                await self._network.tell(link.streams)
+            except ProxyRefused as error:
+                _log.warning("box %s has no way to the network: %s", self.box.key, error)
+
+    # ---- commands
+
+    async def start(self, request: StartCommand) -> Command:
+        """Starts a command, or returns it if its id is known already.
+
+        Fails with StartRefused, AlreadyExists or SandboxLost.
+        """
+        command, is_new = await self.commands.begin(request.exec_id, request.to_wire()["digest"])
+        if is_new:
+            # On its own, so that a caller who leaves does not leave it half started.
+            name = f"start {self.box.key} {request.exec_id}"
+            self._workers.start(name, self._start(command, request))
+        await command.settled()
+        return command
+
+    async def _start(self, command: Command, request: StartCommand) -> None:
+        try:
+            while not command.bound:
+                link = await self.link()
+                with suppress(LinkClosed, BoxPoisoned):  # the next one tells whether it was started
+                    await link.start(request, command.bind)
+        except (StartRefused, SandboxLost) as why:
+            self.commands.refuse(command, why)
+        else:
+            self.commands.started(command)
+
+    # ---- the link
+
+    async def _hold_link(
+        self, failing_since: float | None
+    ) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
+        """Holds one link until it ends; whether there was one, and how it ended."""
+        linked = False
+        try:
+            acked = await self.commands.prepare()
+            async with asyncio.timeout_at(_last_moment(failing_since)):
+                stream = await self._backend.connect(self.box)
+            box = self.box
+            hello = Hello(box.key, self._secret, self.epoch, acked, self._orphan_timeout_s)
+            async with open_link(stream, hello, self.commands.adopt) as link:
+                self.commands.linked(link.commands)
+                linked = True
+                await self._tell_over(link)
+                self._link = link
+                self._settled.set()
+                try:
+                    return linked, await self._until_ended(link)
+                finally:
+                    self._link = None
+                    self._settled.clear()
+        except TimeoutError:
+            return linked, LinkClosed("it cannot be reached in time")
+        except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
+            return linked, error
+
+    async def _until_ended(self, link: SupervisorLink) -> ExecutorError:
+        retired = asyncio.ensure_future(self._retired.wait())
+        ended = asyncio.ensure_future(link.wait_ended())
+        try:
+            while not (ended.done() or retired.done()):
+                await asyncio.wait(
+                    (ended, retired), timeout=_PING_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not (ended.done() or retired.done()):
+                    await link.ping(_PING_TIMEOUT_S)
+        except TimeoutError:
+            return LinkClosed("it gives no sign of life")
+        finally:
+            retired.cancel()
+            ended.cancel()
+            await asyncio.wait((ended, retired))
+        return link.error or LinkClosed("it was retired")
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._retired.wait()
+        except TimeoutError:
+            pass
+
+
+def _last_moment(failing_since: float | None) -> float | None:
+    """When an attempt to reach a box has to be over; the first one is left to its backend."""
+    if failing_since is None:
+        return None
+    soonest = asyncio.get_running_loop().time() + _LAST_TRY_S
+    return max(soonest, failing_since + _GIVE_UP_AFTER_S)

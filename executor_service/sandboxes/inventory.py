@@ -1,0 +1,194 @@
+"""The boxes that a pool has: each from its making until nothing of it is left."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Set
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from executor_service.backends.base import Backend, Box, BoxSpec, Limits
+from executor_service.errors import BoxCreateFailed, SandboxLost
+from executor_service.execs.exec_registry import CommandTable
+from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
+from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.orphan_reaper import destroy
+from executor_service.workspaces.folders import Workspaces
+from services.ids import new_id
+from services.lifecycle import Workers
+
+_NOTED_WITHIN_S = 2.0
+
+
+class PoolOptions(Struct, frozen=True):
+    """What the boxes of a pool are, and how many."""
+
+    owner: str
+    backend: str
+    box_secret: Callable[[str], str]
+    """What proves to the supervisor of a box, by its key, that its executor is speaking."""
+    template: str = DEFAULT_TEMPLATE
+    limits: Limits = field(default_factory=Limits)
+    image: str = ""
+    warm: int = 1
+    """Boxes that are kept ready."""
+    most: int = 32
+    """Boxes in all."""
+    prefill: bool = True
+    """Whether boxes are made ready before the first one is asked for."""
+    orphan_timeout_s: float = 1800.0
+    """How long a box lives without an executor."""
+
+
+class PoolStats(Struct, frozen=True):
+    """A pool as it is now, in boxes and callers, as its message has it."""
+
+    template: str
+    backend: str
+    ready_count: int
+    claimed_count: int
+    making_count: int
+    waiting_count: int
+    """Callers for whom there is no place."""
+    hit_count: int
+    """Callers since the start for whom a box was ready."""
+    miss_count: int
+    """Callers since the start for whom one had to be made."""
+    warm_size: int
+    max_size: int
+    draining: bool
+
+
+class _Held(Struct):
+    """A box of ours."""
+
+    live: LiveBox
+    fresh_workspace: Path | None
+    """A folder that was made for it, as long as no session has it."""
+    claimed: bool
+    """Whether a session has it."""
+
+
+class Inventory:
+    """Makes boxes, and looks after each until it is gone."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        options: PoolOptions,
+        workspaces: Workspaces,
+        make_table: Callable[[str], CommandTable],
+        workers: Workers,
+        on_end: Callable[[LiveBox], None],
+        on_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`on_end` hears of a box that can be used no more, before what is left of it goes, and
+        `on_change` that there is a box more, or one less."""
+        self._backend = backend
+        self._options = options
+        self._workspaces = workspaces
+        self._make_table = make_table
+        self._workers = workers
+        self._on_end = on_end
+        self._on_change = on_change
+        self._held: dict[str, _Held] = {}
+        self._making: set[str] = set()
+
+    @property
+    def held(self) -> int:
+        """How many there are."""
+        return len(self._held)
+
+    @property
+    def claimed_count(self) -> int:
+        """How many sessions have."""
+        return sum(held.claimed for held in self._held.values())
+
+    @property
+    def making(self) -> int:
+        """How many are about to be made."""
+        return len(self._making)
+
+    def keys(self) -> Set[str]:
+        """The keys of the boxes that are held now, or are about to be."""
+        return self._held.keys() | self._making
+
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        for held in list(self._held.values()):
+            if held.live.box.workspace == folder and held.live.is_ending:
+                await held.live.gone.wait()
+
+    def reserve(self) -> str:
+        """The key of a box that is about to be made, which counts from now on."""
+        key = new_id("sbx")
+        self._making.add(key)
+        return key
+
+    def claimed(self, live: LiveBox) -> None:
+        """A session has the box, and its workspace from now on."""
+        held = self._held[live.box.key]
+        held.fresh_workspace, held.claimed = None, True
+
+    async def make(self, key: str, workspace: Path | None) -> LiveBox:
+        """The box that was reserved, with a fresh workspace if none is given."""
+        fresh = None
+        try:
+            if workspace is None:
+                workspace = fresh = await self._workspaces.fresh()
+            box = await self._backend.create(self._spec(key, workspace))
+            live = self._hold(box, self._make_table(key), fresh, claimed=False)
+        except BaseException:
+            if fresh is not None:
+                await self._workspaces.discard(fresh, self._backend)
+            raise
+        finally:
+            self._making.discard(key)
+            await self._on_change()
+        try:
+            await live.link()
+        except BaseException as error:
+            live.retire(EndReason.LEASE_EXPIRED)
+            if isinstance(error, SandboxLost):
+                raise BoxCreateFailed("a new box ended at once") from error
+            raise
+        return live
+
+    def _spec(self, key: str, workspace: Path) -> BoxSpec:
+        options = self._options
+        return BoxSpec(
+            *(key, options.owner, options.template, workspace, options.limits, options.image),
+            secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
+        )
+
+    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
+        """Looks after a box that a session has already."""
+        return self._hold(box, table, None, claimed=True)
+
+    def _hold(
+        self, box: Box, table: CommandTable, fresh_workspace: Path | None, *, claimed: bool
+    ) -> LiveBox:
+        orphan_s = self._options.orphan_timeout_s
+        secret = self._options.box_secret(box.key)
+        live = LiveBox(box, secret, self._backend, table, self._workers, orphan_s)
+        self._held[box.key] = _Held(live, fresh_workspace, claimed)
+        self._workers.start(f"box {box.key}", self._care(live))
+        return live
+
+    async def _care(self, live: LiveBox) -> None:
+        await live.run()
+        self._on_end(live)
+        await self._told(live)
+        await destroy(self._backend, live.box)
+        held = self._held.pop(live.box.key)
+        if held.fresh_workspace is not None:
+            await self._workspaces.discard(held.fresh_workspace, self._backend)
+        live.gone.set()
+        await self._on_change()
+
+    async def _told(self, live: LiveBox) -> None:
+        """What a box has told is in the journal before it goes, unless the disk takes nothing."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_NOTED_WITHIN_S):
+                await live.commands.flush()

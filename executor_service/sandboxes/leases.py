@@ -1,0 +1,341 @@
+"""Who has which sandbox: claims, their tokens and epochs, and how long they live."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from executor_service.backends.base import Capabilities
+from executor_service.errors import BackendUnavailable, PoolExhausted, SandboxLost
+from executor_service.journal import Journal
+from executor_service.metrics import ExecutorMetrics
+from executor_service.records.network_policy import NetworkPolicy
+from executor_service.records.sandboxes import (
+    Claim,
+    EndReason,
+    Isolation,
+    Lifetimes,
+    SandboxState,
+    Wish,
+)
+from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.lease_authorizer import Proof, Proofs
+from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.sandboxes.templates import Template, Templates
+from executor_service.sandboxes.workspace_loans import Lending, Loan
+from services.clock import Clock
+from services.errors import FailedPrecondition, NotFound
+from services.lifecycle import Workers, each_of, unbroken
+
+_TICK_S = 1.0
+_STRENGTH = tuple(Isolation)
+
+_log = logging.getLogger(__name__)
+
+
+class Launch(StrEnum):
+    """How a sandbox was provided."""
+
+    WARM = "warm"
+    COLD = "cold"
+    RESUMED = "resumed"
+
+
+class Grant(Struct, frozen=True):
+    """A sandbox and what proves that one has it."""
+
+    sandbox: Sandbox
+    token: str
+    launch: Launch
+
+
+class Leases:
+    """The sandboxes of all sessions, at most one each."""
+
+    def __init__(
+        self,
+        templates: Templates,
+        journal: Journal,
+        lending: Lending,
+        lifetimes: Lifetimes,
+        clock: Clock,
+        workers: Workers,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._templates = templates
+        self._journal = journal
+        self._lending = lending
+        self._lifetimes = lifetimes
+        self._clock = clock
+        self._workers = workers
+        self._proofs = Proofs(journal.lease_token, metrics)
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._by_session: dict[tuple[str, str], Sandbox] = {}
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def __iter__(self) -> Iterator[Sandbox]:
+        return iter(list(self._sandboxes.values()))
+
+    # ---- asking
+
+    def find(self, profile: str, sandbox_id: str) -> Sandbox:
+        """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
+        sandbox = self._sandboxes.get(sandbox_id)
+        if sandbox is not None and sandbox.claim.profile != profile:
+            self._proofs.refused(sandbox.claim, "other_profile")
+            sandbox = None
+        if sandbox is None:
+            raise NotFound(f"there is no sandbox {sandbox_id}")
+        return sandbox
+
+    def living(self, profile: str | None) -> list[Sandbox]:
+        """A profile's sandboxes that live, or those of all, the oldest first."""
+        found = [
+            sandbox
+            for sandbox in self
+            if sandbox.state is SandboxState.READY and profile in (None, sandbox.claim.profile)
+        ]
+        return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
+
+    def prove(self, proof: Proof) -> Sandbox:
+        """Returns the sandbox that somebody has; fails with NotFound, or as the proof does."""
+        sandbox = self.find(proof.profile, proof.sandbox_id)
+        self._proofs.check(sandbox, proof)
+        return sandbox
+
+    # ---- having
+
+    async def acquire(self, wish: Wish) -> Grant:
+        """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
+
+        Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
+        its workspace with NotFound, FailedPrecondition or LimitExceeded; with BackendUnavailable
+        as well while nobody knows whether the one that it has lives.
+        """
+        session = (wish.profile, wish.session_id)
+        async with self._lock(session):
+            current = self._by_session.get(session)
+            if current is not None:
+                _check_isolation(current.claim.backend, current.claim.isolation, wish)
+                _check_workspace(self._lending, current, wish)
+                with suppress(SandboxLost):
+                    return await self._resume(current, wish)
+                await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
+            template = self._templates.find(wish.template)
+            found = template.capabilities
+            _check_isolation(found.name, found.isolation, wish)
+            _check_network(found, wish.network)
+            async with self._lending.lent(template, wish) as loan:
+                live, launch = await _provide(self._templates, template, loan.folder, wish.wait_s)
+                # What is written down of it must be what is known of it, whoever leaves meanwhile.
+                return await unbroken(self._claim_or_end(template, live, wish, launch, loan))
+
+    async def _claim_or_end(
+        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+    ) -> Grant:
+        try:
+            return await self._claim(template, live, wish, launch, loan)
+        except BaseException:
+            live.retire(EndReason.LEASE_EXPIRED)
+            raise
+
+    async def release(self, sandbox: Sandbox) -> None:
+        """Ends a sandbox; its workspace is kept. Does nothing when it has ended.
+
+        Fails with BackendUnavailable while nobody knows whether it lives, as nobody can end it.
+        """
+        sandbox.check_settled()
+        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
+            if sandbox.claim.state is SandboxState.READY:
+                await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
+
+    def restore(self, sandbox: Sandbox) -> None:
+        """Takes over a sandbox of an executor before this one."""
+        claim = sandbox.claim
+        self._sandboxes[claim.sandbox_id] = sandbox
+        if claim.state is SandboxState.READY:
+            self._by_session[claim.profile, claim.session_id] = sandbox
+
+    def forget(self, sandbox: Sandbox) -> None:
+        """Nobody can ask about it any more."""
+        self._sandboxes.pop(sandbox.claim.sandbox_id, None)
+
+    # ---- keeping
+
+    async def run(self) -> None:
+        """Ends sandboxes whose time is over, until cancelled."""
+        while True:
+            await self._clock.sleep(_TICK_S)
+            for sandbox in self:
+                if sandbox.claim.state is SandboxState.READY and not sandbox.expires_in_s:
+                    name = f"end {sandbox.claim.sandbox_id}"
+                    self._workers.start(name, self._end_if_over(sandbox))
+
+    async def release_idle(self) -> None:
+        """Ends the sandboxes in which nothing runs, those included that are being acquired; returns
+        when nothing of them is left."""
+        for lock in list(self._locks.values()):
+            async with lock:
+                pass
+        ready = [s for s in self if s.state is SandboxState.READY and not s.is_awaited]
+        idle = [sandbox for sandbox in ready if not sandbox.running]
+        boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
+        await each_of(map(self.release, idle))
+        for live in boxes:
+            await live.gone.wait()
+
+    async def _end_if_over(self, sandbox: Sandbox) -> None:
+        async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
+            if sandbox.claim.state is not SandboxState.READY or sandbox.expires_in_s:
+                return
+            if sandbox.state is SandboxState.LOST:
+                await self._end(sandbox, SandboxState.LOST, EndReason.SANDBOX_LOST)
+            else:
+                await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
+
+    async def _end(self, sandbox: Sandbox, state: SandboxState, reason: EndReason) -> None:
+        claim, live = sandbox.claim, sandbox.live
+        now = self._clock.now().timestamp()
+        sandbox.claim = replace(claim, state=state, ended_at=now)
+        self._by_session.pop((claim.profile, claim.session_id), None)
+        _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
+        if live is None:
+            sandbox.miss_box()
+        else:
+            live.retire(reason)
+        # Whether or not somebody waits for it.
+        gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
+        # First, so that it is written down also if whoever asked for it leaves.
+        await self._journal.put_claim(sandbox.claim)
+        await self._lending.ended(claim.workspace_id, now)
+        await asyncio.shield(gone)
+
+    async def _leave(self, sandbox: Sandbox, live: LiveBox | None) -> None:
+        if live is not None:
+            await live.gone.wait()
+        sandbox.live = None
+        self._lending.left(Path(sandbox.claim.workspace))
+
+    # ---- claiming
+
+    async def _claim(
+        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+    ) -> Grant:
+        sandbox_id, epoch = live.box.key, 1
+        claim = Claim(
+            sandbox_id=sandbox_id,
+            profile=wish.profile,
+            session_id=wish.session_id,
+            backend=template.capabilities.name,
+            isolation=template.capabilities.isolation,
+            workspace=str(live.box.workspace),
+            claimed_at=self._clock.now().timestamp(),
+            lifetimes=_lifetimes(wish, self._lifetimes),
+            epoch=epoch,
+            request_id=wish.request_id,
+            workspace_id=live.box.workspace.name if loan.kept else "",
+            template=template.name,
+            network=_network(template, wish),
+            begun_s=self._clock.monotonic(),
+            boot_id=self._journal.boot_id,
+        )
+        if claim.network is not None:
+            await live.connect(claim.network, template.networks)
+        await self._lending.give(loan, live.box.workspace, wish.session_id)
+        await self._journal.put_claim(claim)
+        live.epoch = epoch
+        template.pool.claimed(live)
+        sandbox = Sandbox(claim, live.commands, live, self._clock)
+        self.restore(sandbox)
+        return Grant(sandbox, self._journal.lease_token(sandbox_id, epoch), launch)
+
+    async def _resume(self, sandbox: Sandbox, wish: Wish) -> Grant:
+        """Gives a sandbox to a new owner, or to the same one that asks again."""
+        live, claim = sandbox.box(), sandbox.claim
+        sandbox.use()
+        has = claim.network
+        template = self._templates.of(live.box)
+        if claim.request_id != wish.request_id:
+            network = claim.next_network(wish.network)
+            if network != has:
+                _check_network(template.capabilities, network)
+            claim = replace(
+                claim,
+                epoch=claim.epoch + 1,
+                request_id=wish.request_id,
+                lifetimes=_lifetimes(wish, claim.lifetimes),
+                network=network,
+            )
+            await self._journal.put_claim(claim)
+            sandbox.claim = claim
+        if live.is_lost:
+            raise SandboxLost(f"the box of sandbox {claim.sandbox_id} is gone")
+        live.epoch = claim.epoch
+        if claim.network is not None and claim.network != has:
+            await live.connect(claim.network, template.networks)
+        token = self._journal.lease_token(claim.sandbox_id, claim.epoch)
+        return Grant(sandbox, token, Launch.RESUMED)
+
+    def _lock(self, session: tuple[str, str]) -> asyncio.Lock:
+        lock = self._locks.get(session)
+        if lock is None:
+            lock = self._locks[session] = asyncio.Lock()
+        return lock
+
+
+def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
+    """Refuses another workspace for a session that has a sandbox already."""
+    has = Path(current.claim.workspace).name
+    if wish.workspace_id and wish.workspace_id != has:
+        lending.check(wish.profile, wish.workspace_id)
+        raise FailedPrecondition(
+            f"session {wish.session_id} has a sandbox over another workspace, "
+            f"{has}: release it first"
+        )
+
+
+async def _provide(
+    templates: Templates, template: Template, folder: Path | None, wait_s: float
+) -> tuple[LiveBox, Launch]:
+    """A box, over a folder only once no earlier one is."""
+    if folder is None:
+        live, was_ready = await template.pool.take(wait_s)
+        return live, Launch.WARM if was_ready else Launch.COLD
+    try:
+        async with asyncio.timeout(wait_s):
+            await templates.left(folder)
+    except TimeoutError:
+        message = "the sandbox that the session had before has not ended yet; try again"
+        raise PoolExhausted(message) from None
+    return await template.pool.make(folder, wait_s), Launch.COLD
+
+
+def _check_isolation(backend: str, isolation: Isolation, wish: Wish) -> None:
+    if _STRENGTH.index(isolation) < _STRENGTH.index(wish.min_isolation):
+        raise BackendUnavailable(
+            f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
+            "configure a stronger backend, or name a template that has one"
+        )
+
+
+def _network(template: Template, wish: Wish) -> NetworkPolicy | None:
+    has_policies = bool(template.capabilities.network_policies)
+    return (wish.network or template.network) if has_policies else None
+
+
+def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
+    if policy is not None and policy.mode not in found.network_policies:
+        raise BackendUnavailable(
+            f"{found.name} cannot hold a sandbox to a network policy, as its commands have the "
+            "network of their machine; name a template with another backend, or no policy"
+        )
+
+
+def _lifetimes(wish: Wish, usual: Lifetimes) -> Lifetimes:
+    return Lifetimes(wish.lifetimes.idle_s or usual.idle_s, wish.lifetimes.total_s or usual.total_s)

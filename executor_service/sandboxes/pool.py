@@ -1,0 +1,277 @@
+"""All boxes of a template: those that are ready for whoever comes, and those in use.
+
+A box is used by one session only. Ready ones are made ahead of time, as many as configured; all
+together take at most so many places.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from executor_service.backends.base import Backend
+from executor_service.errors import (
+    BackendError,
+    BoxPoisoned,
+    LinkClosed,
+    PoolExhausted,
+    SandboxLost,
+)
+from executor_service.execs.exec_registry import CommandTable
+from executor_service.metrics import ExecutorMetrics
+from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
+from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.inventory import Inventory, PoolOptions, PoolStats
+from executor_service.workspaces.folders import Workspaces
+from services.errors import Draining
+from services.lifecycle import Workers
+
+_CHECK_TIMEOUT_S = 1.0
+_REFILL_PAUSE_S = 0.25
+"""After a box was taken, so that making the next one does not slow the first command down."""
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Pool:
+    """Makes boxes, keeps some ready, hands them out and ends them."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        options: PoolOptions,
+        workspaces: Workspaces,
+        make_table: Callable[[str], CommandTable],
+        workers: Workers,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        self._options = options
+        self._metrics = metrics
+        metrics.pool_misses.labels(options.template)  # none so far
+        self.boxes = Inventory(
+            *(backend, options, workspaces, make_table, workers, self._ended, self._tell)
+        )
+        self._ready: list[LiveBox] = []
+        self._changed = asyncio.Condition()
+        self._refills = options.prefill
+        self._was_used = False
+        self._refilling = False
+        self._draining = False
+        self._waiting_count = 0
+        self._hits = 0
+        self._misses = 0
+        self._count()
+
+    @property
+    def stats(self) -> PoolStats:
+        """How many boxes there are, and who waits for them."""
+        ready, claimed = len(self._ready), self.boxes.claimed_count
+        return PoolStats(
+            template=self._options.template,
+            backend=self._options.backend,
+            ready_count=ready,
+            claimed_count=claimed,
+            making_count=self.boxes.held + self.boxes.making - ready - claimed,
+            waiting_count=self._waiting_count,
+            hit_count=self._hits,
+            miss_count=self._misses,
+            warm_size=self._options.warm,
+            max_size=self._options.most,
+            draining=self._draining,
+        )
+
+    # ---- handing out
+
+    async def take(self, wait_s: float) -> tuple[LiveBox, bool]:
+        """Returns a box with an empty workspace, and whether it was ready.
+
+        Fails with PoolExhausted when no place becomes free in time, or as making a box fails.
+        """
+        async with self._waiting(wait_s):
+            while True:
+                ready = await self._pop_ready()
+                if ready is not None:
+                    self._hits += 1
+                    return ready, True
+                if key := self._reserve():
+                    break
+                await self._change()
+        self._misses += 1
+        self._metrics.pool_misses.labels(self._options.template).inc()
+        return await self.boxes.make(key, None), False
+
+    async def make(self, workspace: Path, wait_s: float) -> LiveBox:
+        """Makes a box over a folder that exists; fails as `take` does."""
+        async with self._waiting(wait_s):
+            while not (key := self._reserve()):
+                if self._ready:
+                    # One that waits gives way; its place is free once nothing of it is left.
+                    ending = self._ready.pop(0)
+                    ending.retire(EndReason.LEASE_EXPIRED)
+                    await ending.gone.wait()
+                    self._check_open()
+                else:
+                    await self._change()
+        return await self.boxes.make(key, workspace)
+
+    def claimed(self, live: LiveBox) -> None:
+        """A session has the box, and its workspace from now on."""
+        self.boxes.claimed(live)
+        self._count()
+
+    # ---- what becomes of the boxes
+
+    def _ended(self, live: LiveBox) -> None:
+        """A box can be used no more."""
+        with suppress(ValueError):
+            self._ready.remove(live)
+
+    async def _tell(self) -> None:
+        """There is a box more or less, or something else to try for."""
+        self._count()
+        async with self._changed:
+            self._changed.notify_all()
+
+    # ---- keeping
+
+    async def run(self) -> None:
+        """Keeps boxes ready, until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._wants_more)
+            if self._was_used:
+                await asyncio.sleep(_REFILL_PAUSE_S)
+            if not self._wants_more or not (key := self._reserve()):
+                continue
+            try:
+                await self._refill(key)
+            except (BackendError, OSError) as error:
+                _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+            else:
+                retry_s = _FIRST_RETRY_S
+
+    async def resize(self, warm: int, most: int) -> None:
+        """Keeps so many ready from now on, of so many in all; none that is in use is ended."""
+        self._options = replace(self._options, warm=warm, most=most)
+        self._refills = True
+        while len(self._ready) > warm:
+            self._ready.pop(0).retire(EndReason.LEASE_EXPIRED)
+        await self._tell()
+
+    async def close(self) -> None:
+        """Makes and hands out no more boxes."""
+        self._draining = True
+        await self._tell()
+
+    async def reopen(self) -> None:
+        """Makes and hands out boxes again, after `close`."""
+        self._draining = False
+        await self._tell()
+
+    async def drain(self) -> None:
+        """Ends the boxes that nobody has, after `close`."""
+        await self.close()
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._refilling)
+        ready, self._ready = self._ready, []
+        for live in ready:
+            live.retire(EndReason.LEASE_EXPIRED)
+        for live in ready:
+            await live.gone.wait()
+
+    async def _refill(self, key: str) -> None:
+        self._refilling = True
+        try:
+            self._ready.append(await self.boxes.make(key, None))
+        finally:
+            self._refilling = False
+            await self._tell()
+
+    # ---- places
+
+    @asynccontextmanager
+    async def _waiting(self, wait_s: float) -> AsyncGenerator[None]:
+        self._check_open()
+        self._refills = self._was_used = True
+        try:
+            async with asyncio.timeout(wait_s):
+                yield
+        except TimeoutError:
+            raise PoolExhausted(self._exhausted()) from None
+
+    def _check_open(self) -> None:
+        if self._draining:
+            raise Draining("this executor takes no new sessions; ask another one, or again")
+
+    @property
+    def _has_place(self) -> bool:
+        return self.boxes.held + self.boxes.making < self._options.most
+
+    @property
+    def _wants_more(self) -> bool:
+        if self._draining or not self._refills or not self._has_place:
+            return False
+        return len(self._ready) < self._options.warm
+
+    def _reserve(self) -> str:
+        """Takes a place for a box that is about to be made: its key; empty when all are taken."""
+        if not self._has_place:
+            return ""
+        key = self.boxes.reserve()
+        self._count()
+        return key
+
+    async def _pop_ready(self) -> LiveBox | None:
+        """A box that was ready and answers."""
+        while self._ready:
+            live = self._ready.pop(0)
+            try:
+                await (await live.link()).ping(_CHECK_TIMEOUT_S)
+            except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
+                _log.warning("box %s was ready and is gone: %s", live.box.key, error)
+                live.retire(EndReason.LEASE_EXPIRED)
+            except BaseException:
+                live.retire(EndReason.LEASE_EXPIRED)
+                raise
+            else:
+                await self._tell()
+                return live
+        return None
+
+    async def _change(self) -> None:
+        """Returns when there is something to try for."""
+        self._waiting_count += 1
+        self._count()
+        try:
+            async with self._changed:
+                await self._changed.wait_for(
+                    lambda: self._ready or self._has_place or self._draining
+                )
+        finally:
+            self._waiting_count -= 1
+            self._count()
+        self._check_open()
+
+    def _exhausted(self) -> str:
+        most, template = self._options.most, self._options.template
+        where = "" if template == DEFAULT_TEMPLATE else f"templates.{template}."
+        kind = "" if template == DEFAULT_TEMPLATE else f" of template {template}"
+        return (
+            f"all {most} sandboxes{kind} are in use (executor.{where}max_sandboxes); "
+            "try again later"
+        )
+
+    def _count(self) -> None:
+        stats = self.stats
+        labels = (stats.backend, stats.template)
+        for state in ("ready", "claimed", "making", "waiting"):
+            self._metrics.pool.labels(*labels, state).set(getattr(stats, f"{state}_count"))
+        self._metrics.pool_size.labels(*labels, "warm").set(stats.warm_size)
+        self._metrics.pool_size.labels(*labels, "most").set(stats.max_size)

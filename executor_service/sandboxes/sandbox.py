@@ -1,0 +1,124 @@
+"""A sandbox: a box that somebody has claimed, from then until it is forgotten."""
+
+from executor_service.errors import BackendUnavailable, SandboxLost
+from executor_service.execs.exec_handle import Command
+from executor_service.execs.exec_registry import CommandTable
+from executor_service.records.sandboxes import Claim, EndReason, SandboxState
+from executor_service.sandboxes.boxes import LiveBox
+from services.clock import Clock
+from services.errors import LeaseInvalid, NotFound
+
+_ASK_AGAIN_S = 1.0
+"""When a backend may have answered."""
+
+
+class Sandbox:
+    """Whose it is, its commands, and its box as long as that lives."""
+
+    def __init__(
+        self, claim: Claim, table: CommandTable, live: LiveBox | None, clock: Clock
+    ) -> None:
+        self.claim = claim
+        self.live = live
+        self.table = table
+        """Its commands, as far as they are known."""
+        self._clock = clock
+        self._used_at_s = clock.monotonic()
+        self._awaited_until_s = 0.0
+
+    @property
+    def state(self) -> SandboxState:
+        """Where it is in its life; one that is awaited counts as living."""
+        if self.claim.state is SandboxState.READY and not self.is_awaited:
+            is_lost = self.live is None or self.live.is_lost
+            return SandboxState.LOST if is_lost else SandboxState.READY
+        return self.claim.state
+
+    @property
+    def running(self) -> list[Command]:
+        """Its commands that run now."""
+        return self.table.running
+
+    @property
+    def expires_in_s(self) -> float:
+        """How long it lives if nobody uses it; a running command uses it."""
+        if self.state is not SandboxState.READY:
+            return 0.0
+        now_s = self._clock.monotonic()
+        if self.is_awaited:
+            return self._awaited_until_s - now_s
+        if self.running:
+            self._used_at_s = now_s
+        lifetimes = self.claim.lifetimes
+        idle_s = self._used_at_s + lifetimes.idle_s - now_s
+        total_s = self.claim.begun_s + lifetimes.total_s - now_s
+        return max(0.0, min(idle_s, total_s))
+
+    def use(self) -> None:
+        """Somebody uses it."""
+        self._used_at_s = self._clock.monotonic()
+
+    # ---- while nobody knows whether its box lives
+
+    def await_box(self, most_s: float) -> None:
+        """Its backend has to say whether the box lives, for which it has so long."""
+        self._awaited_until_s = self._clock.monotonic() + most_s
+
+    def find_box(self, live: LiveBox) -> None:
+        """The box lives; nobody could use it until now."""
+        self.live = live
+        self.use()
+        self._awaited_until_s = 0.0
+
+    def miss_box(self) -> None:
+        """There is no box any more."""
+        is_over = self.claim.state is SandboxState.RELEASED
+        self.table.give_up(EndReason.LEASE_EXPIRED if is_over else EndReason.SANDBOX_LOST)
+        self._awaited_until_s = 0.0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it may be there or not."""
+        return self._clock.monotonic() < self._awaited_until_s
+
+    def check_settled(self) -> None:
+        """Fails with BackendUnavailable, which says when to try again, as long as nobody knows.
+
+        Not as a service does that is away: what it has would be given up for lost.
+        """
+        if self.is_awaited:
+            claim = self.claim
+            raise BackendUnavailable(
+                f"the backend {claim.backend} of template {claim.template} does not answer yet, "
+                f"so that nobody knows whether sandbox {claim.sandbox_id} lives; try again",
+                retry_after_s=_ASK_AGAIN_S,
+            )
+
+    # ---- what it has
+
+    def box(self) -> LiveBox:
+        """Returns the box, to do something in it; fails with SandboxLost, LeaseInvalid or
+        BackendUnavailable."""
+        self.check_settled()
+        if self.state is SandboxState.RELEASED:
+            raise LeaseInvalid("the lease is over; acquire a sandbox again")
+        if self.live is None or self.live.is_lost:
+            raise SandboxLost(f"the box of sandbox {self.claim.sandbox_id} is gone")
+        return self.live
+
+    async def commands(self) -> CommandTable:
+        """Returns its commands, once it is known which there are; fails with BackendUnavailable."""
+        self.check_settled()
+        if self.live is not None:
+            await self.live.settled()
+        return self.table
+
+    async def command(self, exec_id: str) -> Command:
+        """Returns a command; fails with NotFound, or with SandboxLost where nobody can tell."""
+        try:
+            return await (await self.commands()).get(exec_id)
+        except NotFound:
+            if self.state is not SandboxState.LOST:
+                raise
+            message = f"the box is gone, and with it what was known of command {exec_id}"
+            raise SandboxLost(message) from None

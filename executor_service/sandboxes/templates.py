@@ -1,0 +1,244 @@
+"""The named kinds of sandbox that can be had, each with a backend and a pool of its own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from executor_service.backends.base import Backend, Box, Capabilities, Limits
+from executor_service.errors import BackendError, BackendUnavailable
+from executor_service.network.network import Networks
+from executor_service.records.network_policy import NetworkPolicy
+from executor_service.records.sandboxes import DEFAULT_TEMPLATE
+from executor_service.sandboxes.orphan_reaper import Strays
+from executor_service.sandboxes.pool import Pool
+from services.errors import Draining, InvalidArgument
+from services.lifecycle import all_of
+
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 15.0
+_FIRST_TRY_S = 5.0
+"""How long a start waits for a template that is not the usual one; its sandboxes are awaited."""
+_LATER_TRY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Choice(Struct, frozen=True):
+    """The backend, why it is this one, and what was found out about those that were tried."""
+
+    backend: Backend
+    capabilities: Capabilities
+    reason: str
+    others: tuple[Capabilities, ...] = ()
+
+
+async def choose(
+    configured: str,
+    backends: Mapping[str, Callable[[], Backend]],
+    automatic: Sequence[str],
+    setting: str = "terminal.backend",
+) -> Choice:
+    """The configured backend; without one, the first of the automatic ones that can be used.
+
+    Fails with BackendUnavailable, in one line that names the setting and says what to do.
+    """
+    if configured and configured not in backends:
+        raise BackendUnavailable(
+            f"{setting}: there is no backend {configured!r}; choose one of "
+            f"{', '.join(backends)}, or leave it out"
+        )
+    tried: list[Capabilities] = []
+    for name in (configured,) if configured else automatic:
+        backend = backends[name]()
+        try:
+            found = await backend.probe()
+        except BaseException:
+            await backend.close()
+            raise
+        if found.available:
+            others = "; ".join(f"{one.name} cannot be used ({one.reason})" for one in tried)
+            usual = "no backend is configured, and this one is preferred"
+            reason = "it is configured" if configured else others or usual
+            _log.info("sandboxes are made by %s: %s", found.name, reason)
+            return Choice(backend, found, reason, tuple(tried))
+        await backend.close()
+        tried.append(found)
+    if configured:
+        raise BackendUnavailable(
+            f"{setting}: {configured} cannot be used: {tried[0].reason} "
+            "(another one is never taken in its place; leave it out to have one chosen)"
+        )
+    reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
+    raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
+
+
+class Template(Struct, frozen=True):
+    """One kind of sandbox, and those of its boxes that are there."""
+
+    name: str
+    choice: Choice
+    limits: Limits
+    pool: Pool
+    strays: Strays
+    networks: Networks
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    """What its sandboxes may reach where nobody says so."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its backend can do."""
+        return self.choice.capabilities
+
+    async def run(self) -> None:
+        """Keeps boxes ready and ends those that nobody knows, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.pool.run())
+            group.create_task(self.strays.run())
+
+
+Open = Callable[[str], Awaitable[Template]]
+"""Puts a template together; fails with BackendUnavailable when its backend cannot be used."""
+Settle = Callable[[Template, Sequence[Box]], None]
+"""Takes over what a template has, of which these are all boxes."""
+
+
+class Templates:
+    """The templates that are configured, those included whose backend cannot be used now."""
+
+    def __init__(self, names: Sequence[str], open_: Open) -> None:
+        self._others = [name for name in names if name != DEFAULT_TEMPLATE]
+        self._open_one = open_
+        self._settle: Settle = _nothing_is_left
+        self._open: dict[str, Template] = {}
+        self._refused: dict[str, str] = {}
+        """Why those that are not open are not."""
+        self._draining = False
+        self._ends = False
+
+    def __iter__(self) -> Iterator[Template]:
+        """Those that can be had, the usual one first."""
+        return iter(list(self._open.values()))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Those that are configured, whether or not they can be had."""
+        return (DEFAULT_TEMPLATE, *self._others)
+
+    @property
+    def default(self) -> Template:
+        """The usual one."""
+        return self._open[DEFAULT_TEMPLATE]
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Those that cannot be had now, and why."""
+        return dict(self._refused)
+
+    async def open(self, settle: Settle | None = None) -> None:
+        """Opens them; fails as the usual one does, the others are tried again later.
+
+        Each has its boxes settled before anybody can have it.
+        """
+        self._settle = settle or _nothing_is_left
+        self._put(DEFAULT_TEMPLATE, *await self._found(DEFAULT_TEMPLATE))
+        # One that is slow to answer must not keep the sessions of the others waiting.
+        await all_of(self._try(name, _FIRST_TRY_S) for name in self._others)
+
+    async def close(self) -> None:
+        """Releases the backends; the boxes live on."""
+        for template in self:
+            await template.choice.backend.close()
+
+    async def drain(self) -> None:
+        """Makes and hands out no more boxes; what is claimed goes on."""
+        self._draining = True
+        for template in self:
+            await template.pool.close()
+
+    async def undrain(self) -> None:
+        """Makes and hands out boxes again; fails with Draining when the executor ends."""
+        if self._ends:
+            raise Draining("this executor is about to end; start it anew")
+        self._draining = False
+        for template in self:
+            await template.pool.reopen()
+
+    async def close_pools(self) -> None:
+        """Drains for good, as the executor ends."""
+        self._ends = True
+        await self.drain()
+
+    def find(self, name: str) -> Template:
+        """Returns a template; fails with InvalidArgument or BackendUnavailable."""
+        if template := self._open.get(name or DEFAULT_TEMPLATE):
+            return template
+        if why := self._refused.get(name):
+            raise BackendUnavailable(f"no sandbox of template {name} can be had: {why}")
+        wanted = f"one of {', '.join(self.names)}"
+        message = f"there is no template {name!r}; choose {wanted}, or add it to executor.templates"
+        raise InvalidArgument(message, fields={"template": wanted})
+
+    async def left(self, folder: Path) -> None:
+        """Returns when no box that is about to end is over a folder."""
+        for template in self:
+            await template.pool.boxes.left(folder)
+            await template.strays.left(folder)
+
+    def of(self, box: Box) -> Template:
+        """The template that a box which is held was made from."""
+        return self._open[box.pool]
+
+    async def run(self) -> None:
+        """Keeps all of them going, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for template in self:
+                group.create_task(template.run())
+            for name in self.refused:
+                group.create_task(self._run_late(name))
+
+    async def _run_late(self, name: str) -> None:
+        """Keeps one going that could not be had at the start, once it can."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            template = await self._try(name, _LATER_TRY_S)
+            if template is not None:
+                return await template.run()
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+
+    async def _try(self, name: str, patience_s: float) -> Template | None:
+        try:
+            async with asyncio.timeout(patience_s):
+                template, boxes = await self._found(name)
+        except (BackendError, TimeoutError) as error:
+            why = str(error) or f"its backend did not answer within {patience_s:g} s"
+            if self._refused.get(name) != why:
+                _log.warning("template %s cannot be used: %s", name, why)
+            self._refused[name] = why
+            return None
+        # An undrain, or a close, must find it from here on.
+        self._put(name, template, boxes)
+        if self._draining:
+            await template.pool.close()
+        return template
+
+    async def _found(self, name: str) -> tuple[Template, Sequence[Box]]:
+        """A template whose backend answers, and the boxes that it has; fails with BackendError."""
+        template = await self._open_one(name)
+        try:
+            return template, await template.strays.boxes()
+        except BaseException:
+            await template.choice.backend.close()
+            raise
+
+    def _put(self, name: str, template: Template, boxes: Sequence[Box]) -> None:
+        self._refused.pop(name, None)
+        self._open[name] = template
+        self._settle(template, boxes)
+
+
+def _nothing_is_left(template: Template, boxes: Sequence[Box]) -> None:
+    pass

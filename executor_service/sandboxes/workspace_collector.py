@@ -1,0 +1,137 @@
+"""What becomes of workspaces that nobody uses: measured, removed when empty or when too old."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from executor_service.backends.stores import WorkspaceStore
+from executor_service.errors import BackendError
+from executor_service.metrics import ExecutorMetrics
+from executor_service.sandboxes.workspace_manager import Custody
+from executor_service.sandboxes.workspace_stores import ANY_BYTES
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceState
+from services.clock import Clock
+from services.errors import DatabaseUnavailable, HermesError
+
+_INTERVAL_S = 600.0
+_GATHER_S = 2.0
+"""How long those that are left are gathered: looking after many costs as much as after one."""
+_AT_ONCE = 100
+_DAY_S = 24 * 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Collector(Struct, frozen=True):
+    """Looks after workspaces when their sandboxes have ended, and now and then after all."""
+
+    catalog: Catalog
+    custody: Custody
+    clock: Clock
+    retention_days: float
+    metrics: ExecutorMetrics
+
+    async def run(self) -> None:
+        """Does what is due, until cancelled."""
+        while True:
+            try:
+                await self.collect()
+            except DatabaseUnavailable as error:
+                _log.warning("workspaces are not looked after now: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL_S):
+                    await self.catalog.changed.wait()
+            await asyncio.sleep(_GATHER_S)
+
+    async def collect(self) -> None:
+        """Removes what goes, is empty, or was not used for too long, and measures the others."""
+        self.catalog.changed.clear()
+        for workspace in self.catalog:
+            if workspace.state is WorkspaceState.REMOVING:
+                await self._attempt(self.custody.finish(workspace))
+        await self._remove_empty()
+        await self.remove_stale()
+        await self._measure()
+        if self.retention_days:
+            await self._remove_old()
+        sizes = [one.size_bytes or 0 for one in self.catalog]
+        self.metrics.workspaces.set(len(sizes))
+        self.metrics.workspace_bytes.set(sum(sizes))
+
+    async def _remove_empty(self) -> None:
+        left = sorted(self.catalog.left)
+        found = map(self.catalog.get, left)
+        self.catalog.left.difference_update(left)
+        if self.custody.keeping.workspaces.is_shared:
+            return
+        # Who has made one on purpose wants it although nothing is in it yet.
+        made = [one for one in found if one and not one.request_id]
+        by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
+        for workspace in self.custody.unused(made):
+            if workspace.state is WorkspaceState.READY:
+                by_place[workspace.place].append(workspace)
+        stores = self.custody.keeping.stores()
+        for place, workspaces in by_place.items():
+            if place in stores:
+                await self._attempt(self._remove_empty_of(stores[place], workspaces))
+
+    async def _remove_empty_of(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
+        # Some may be in use again since others were removed.
+        paths = {self._path(one): one for one in self.custody.unused(workspaces)}
+        with self.catalog.closed(*(one.workspace_id for one in paths.values())):
+            for path in await store.remove_empty(list(paths)):
+                await self.catalog.forget(paths[path].workspace_id)
+                self.metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
+
+    async def remove_stale(self) -> None:
+        """Removes, elsewhere, those of boxes that ended without having been claimed."""
+        stores = self.custody.keeping.stores()
+        for place, paths in self.custody.keeping.workspaces.take_stale().items():
+            if place in stores:
+                await self._attempt(stores[place].remove_empty(sorted(paths)))
+
+    async def _measure(self) -> None:
+        # Those of a place that nobody can look at, or that fails, are not in the others' way.
+        for place, store in self.custody.keeping.stores().items():
+            due = [one for one in self.catalog if one.is_unmeasured and one.place == place]
+            if due:
+                await self._attempt(self._measure_in(store, due[:_AT_ONCE]))
+
+    async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
+        now = self.clock.now().timestamp()
+        sizes = await store.measure(dict.fromkeys(map(self._path, workspaces), ANY_BYTES))
+        for workspace in workspaces:
+            size = sizes.get(self._path(workspace))
+            seen_bytes = None if size is None else size.seen_bytes
+            changes = {"size_bytes": seen_bytes, "measured_at": now}
+            await self.catalog.change(workspace.workspace_id, **changes)
+
+    async def _remove_old(self) -> None:
+        before = self.clock.now().timestamp() - self.retention_days * _DAY_S
+        places = self.custody.keeping.stores().keys()
+        for one in self.catalog:
+            # As it is now: those before it may have taken long, and somebody has used it since.
+            workspace = self.catalog.get(one.workspace_id)
+            if workspace is None or workspace.used_at >= before or workspace.place not in places:
+                continue
+            if workspace.state is WorkspaceState.READY and self.custody.unused([workspace]):
+                _log.info("workspace %s was not used for too long", workspace.workspace_id)
+                await self._attempt(self.custody.remove(workspace, RemovalReason.RETENTION))
+
+    def _path(self, workspace: Workspace) -> Path:
+        return self.catalog.path(workspace.workspace_id)
+
+    async def _attempt(self, work: Awaitable[object]) -> None:
+        """One that fails takes nothing from the others."""
+        try:
+            await work
+        except DatabaseUnavailable:
+            raise
+        except (BackendError, HermesError) as error:
+            _log.warning("a workspace is left for later: %s", error)

@@ -1,0 +1,168 @@
+"""Holding sandboxes to the size of their workspace, where nothing below the executor does.
+
+While something is written to a workspace, it is looked at again and again: a small one by this
+process, a large one, or one that is elsewhere, by its store. Each sandbox has its own turns, so
+that a workspace with millions of files delays nobody else's.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from executor_service.backends.base import Enforcement, WorkspacePlace
+from executor_service.backends.stores import Size, WorkspaceStore
+from executor_service.errors import BackendError
+from executor_service.records.sandboxes import EndReason
+from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.sandboxes.templates import Templates
+from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.supervisor.trees import measure
+from executor_service.workspaces.folders import Workspaces
+from services.errors import LimitExceeded
+
+_TICK_S = 0.5
+_PAUSE_S = 2.0
+_PAUSE_ELSEWHERE_S = 5.0
+_SHARE_OF_TIME = 0.2
+"""How much of the time may be spent on looking at one workspace."""
+_AT_ONCE = 4
+"""How many workspaces a store looks at side by side, each by a process of its own."""
+_MOST_ENTRIES = 50_000
+"""How many are looked at by the executor itself, before a store does it."""
+_HIDDEN = (
+    "the workspace has folders too deep inside each other, or closed, so that nobody can tell what "
+    "they take; remove them first"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class WorkspaceWatch:
+    """Looks every few seconds how large the workspaces are to which something is written."""
+
+    def __init__(
+        self, leases: Leases, workspaces: Workspaces, templates: Templates, keeping: Keeping
+    ) -> None:
+        self._leases = leases
+        self._workspaces = workspaces
+        self._templates = templates
+        self._keeping = keeping
+        self._due: dict[str, float] = {}
+        """When each sandbox is looked at again."""
+        self._full: set[str] = set()
+        """The sandboxes that had filled their workspaces when somebody looked last."""
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_AT_ONCE)
+        )
+        """Of the stores, by their places."""
+        self._looking = asyncio.Lock()
+        """For looking in this process, one workspace at a time."""
+        self._written: set[str] = set()
+        """The sandboxes to which something was written from outside since somebody looked."""
+
+    async def run(self) -> None:
+        """Ends what writes to workspaces that are over the limit, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(_TICK_S)
+                living = {sandbox.claim.sandbox_id: sandbox for sandbox in self._leases}
+                self._full &= living.keys()
+                self._written &= living.keys()
+                self._due = {ident: due for ident, due in self._due.items() if ident in living}
+                for ident, sandbox in living.items():
+                    writes = sandbox.running or ident in self._written
+                    if writes and time.monotonic() >= self._due.get(ident, 0.0):
+                        self._due[ident] = math.inf
+                        self._written.discard(ident)
+                        group.create_task(self._look(sandbox))
+
+    async def _look(self, sandbox: Sandbox) -> None:
+        limit, ident = self._limit_of(sandbox), sandbox.claim.sandbox_id
+        if limit is None:
+            self._due.pop(ident, None)
+            return
+        most_bytes, store = limit
+        pause_s = _PAUSE_S if store is self._keeping.here else _PAUSE_ELSEWHERE_S
+        started = time.monotonic()
+        try:
+            size = await self._measure(sandbox, most_bytes, store)
+        except BackendError as error:
+            _log.warning("workspaces at %s are not looked at now: %s", store.place, error)
+        else:
+            self._note(sandbox, size)
+        ended = time.monotonic()
+        pause_s = max(pause_s, (ended - started) / _SHARE_OF_TIME)
+        self._due[ident] = ended + pause_s
+
+    async def _measure(self, sandbox: Sandbox, most_bytes: int, store: WorkspaceStore) -> Size:
+        path = Path(sandbox.claim.workspace)
+        if store is self._keeping.here:
+            async with self._looking:
+                size = Size(*await asyncio.to_thread(measure, path, most_bytes, _MOST_ENTRIES))
+            if size.is_all or size.seen_bytes > most_bytes:
+                return size
+        async with self._turns[store.place]:
+            sizes = await store.measure({path: most_bytes})
+        return sizes.get(path, Size(0, True))
+
+    def _note(self, sandbox: Sandbox, size: Size) -> None:
+        if size.is_all:
+            self._full.discard(sandbox.claim.sandbox_id)
+        else:
+            self._full.add(sandbox.claim.sandbox_id)
+            _log.warning("sandbox %s has filled its workspace", sandbox.claim.sandbox_id)
+            for command in sandbox.running:
+                command.cancel(EndReason.DISK_QUOTA)
+
+    async def check_room(self, sandbox: Sandbox, path: str, length: int) -> None:
+        """Fails with LimitExceeded when there is no room for what is to be written from outside."""
+        limit = self._limit_of(sandbox)
+        if limit is None:
+            return
+        most_bytes, store = limit
+        ident = sandbox.claim.sandbox_id
+        # Whatever the path: a link may lead into the workspace.
+        self._written.add(ident)
+        if path.startswith("/") and not f"{path}/".startswith("/workspace/"):
+            return
+        if length > most_bytes:
+            raise _full(most_bytes)
+        # One elsewhere is asked about only if it was full.
+        if store is self._keeping.here or ident in self._full:
+            await self._check_room(sandbox, most_bytes, store, length)
+
+    async def _check_room(
+        self, sandbox: Sandbox, most_bytes: int, store: WorkspaceStore, length: int
+    ) -> None:
+        try:
+            size = await self._measure(sandbox, most_bytes, store)
+        except BackendError as error:
+            raise LimitExceeded(f"nobody can tell what the workspace takes: {error}") from error
+        self._note(sandbox, size)
+        if not size.is_all and size.seen_bytes <= most_bytes:
+            raise LimitExceeded(_HIDDEN)
+        if size.seen_bytes + length > most_bytes:
+            raise _full(most_bytes)
+
+    def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore] | None:
+        """How large its workspace may be, and who looks; None where nobody does."""
+        if sandbox.live is None or not self._workspaces.is_ours(Path(sandbox.claim.workspace)):
+            return None
+        template = self._templates.of(sandbox.live.box)
+        found = template.capabilities
+        store = self._keeping.store_of(template)
+        can_look = found.workspaces is WorkspacePlace.HERE or found.measures_workspaces
+        if found.limits.workspace is not Enforcement.WATCHED or not can_look or store is None:
+            return None
+        return template.limits.workspace_bytes, store
+
+
+def _full(most_bytes: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"the workspace has no room for this: it may take {most_bytes} bytes "
+        "(executor.workspace_bytes); remove something first"
+    )

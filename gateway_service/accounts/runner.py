@@ -1,0 +1,249 @@
+"""Runs an account: claims it, polls it, and has its inbox and outbox worked on meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
+
+from msgspec import Struct
+
+from gateway_service.accounts.menus import MenuKeeper
+from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.outbox.worker import Sender
+from gateway_service.platforms.base import Platform
+from gateway_service.storage import accounts
+from gateway_service.storage.accounts import Held
+from gateway_service.turns.inbox import Inbox
+from gateway_service.turns.router import Router
+from services.clock import Clock
+from services.database import Database
+from services.database.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner
+from services.errors import DatabaseUnavailable, HermesError
+
+_log = logging.getLogger(__name__)
+
+CLAIM_EVERY_S = 1.0
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 60.0
+UNSTORED_WAIT_S = 2.0
+
+
+class Work(Struct, frozen=True):
+    """Who works for an account while it is held."""
+
+    router: Router
+    sender: Sender
+    menu: MenuKeeper | None = None
+
+
+class Ownership(Struct, frozen=True):
+    """As whom accounts are held, and by what."""
+
+    owner: Owner
+    leases: LeaseTable
+    keeper: LeaseKeeper
+
+
+class Runner:
+    """One account of a platform, from its claim to its release, again and again."""
+
+    def __init__(
+        self,
+        watch: "Watch",
+        profile: str,
+        inbox: Inbox,
+        work_of: Callable[[Held], Work],
+        database: Database,
+        ownership: Ownership,
+    ) -> None:
+        self.watch = watch
+        self._platform = watch.platform
+        self._profile = profile
+        self._inbox = inbox
+        self._work_of = work_of
+        self._database = database
+        self._ownership = ownership
+        self._clock = watch.clock
+        self._ending = asyncio.Event()
+        self._draining = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Hold the account whenever it is free, until drained or cancelled."""
+        try:
+            await self._hold_again_and_again()
+        finally:
+            self._ended.set()
+
+    async def drain(self) -> None:
+        """Ask for nothing more, send what is on its way, and let the account go."""
+        self._draining.set()
+        self._ending.set()
+        await self._ended.wait()
+
+    async def _hold_again_and_again(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while not self._draining.is_set():
+            begun_at = self._clock.monotonic()
+            try:
+                await self._hold()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the account is tried again
+                name, expected = self._platform.name, _expected(error)
+                _log.error("%s does not run: %s", name, expected, exc_info=not expected)
+                self.watch.lost()
+            if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
+                wait_s = FIRST_WAIT_S
+            await self._pause(wait_s)
+            wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    async def _hold(self) -> None:
+        lease, since = await self._claim()
+        if lease is None:
+            return
+        keeper, leases = self._ownership.keeper, self._ownership.leases
+        held = Held(
+            self._platform.name,
+            self._platform.account_id,
+            self._profile,
+            self._database,
+            leases,
+            lease,
+        )
+        keeper.hold(lease, since, self._ending.set)
+        try:
+            async with self._platform:
+                await self._work(held)
+        finally:
+            keeper.drop(lease)
+            with suppress(Fenced, DatabaseUnavailable):
+                await self._database.write(lambda conn: leases.release(conn, lease))
+
+    async def _claim(self) -> tuple[Lease | None, float]:
+        """Wait until the account is free; None when we are to end before it is."""
+        name = f"{self._platform.name}:{self._platform.account_id}"
+        await self._database.write(lambda conn: accounts.add(conn, name))
+        owner, leases = self._ownership.owner, self._ownership.leases
+        while not self._draining.is_set():
+            since = self._clock.monotonic()
+            lease = await self._database.write(lambda conn: leases.claim(conn, name, owner))
+            if lease is not None:
+                if not self._draining.is_set():
+                    self._ending.clear()
+                self.watch.listens()
+                return lease, since
+            self.watch.stands_by()
+            await self._pause(CLAIM_EVERY_S)
+        return None, 0.0
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+
+    async def _work(self, held: Held) -> None:
+        work = self._work_of(held)
+        async with asyncio.TaskGroup() as group:
+            polling = group.create_task(self._poll(held))
+            routing = group.create_task(work.router.run())
+            sending = group.create_task(work.sender.run())
+            offering = group.create_task(work.menu.run()) if work.menu is not None else None
+            await self._ending.wait()
+            if not self._draining.is_set():
+                raise Fenced(f"the lease of {held.platform} was lost")
+            polling.cancel()
+            routing.cancel()
+            if offering is not None:
+                offering.cancel()
+            await work.sender.finish()
+            sending.cancel()
+
+    async def _poll(self, held: Held) -> None:
+        """Receive, store, and only then go on; a platform that is away is asked again."""
+        position, wait_s = 0, FIRST_WAIT_S
+        while True:
+            try:
+                received = await self._platform.receive(position)
+                self.watch.heard()
+                await self._inbox.receive(held, received.events)
+            except DatabaseUnavailable as error:
+                # Whatever is not stored is asked for again.
+                name = self._platform.name
+                _log.error("what was received of %s is not stored yet: %s", name, error)
+                await self._clock.sleep(UNSTORED_WAIT_S)
+                continue
+            except (Unreachable, OutcomeUnknown, RateLimited) as error:
+                self.watch.failed(error)
+                await self._clock.sleep(error.retry_after_s or wait_s)
+                wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
+                continue
+            wait_s, position = FIRST_WAIT_S, received.position
+
+
+class Watch:
+    """Tells whether a platform is heard.
+
+    Deaf is one whose account is held here, or was to be, and that has not answered for as long as
+    its traits allow: whether its polls fail, hang, or are not even begun. On a replica that stands
+    by, none is.
+    """
+
+    def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
+        self.platform = platform
+        self.clock = clock
+        self._metrics = metrics
+        self._silent_since: float | None = None
+        self._is_answering = False
+        self._was_lost_in_hearing = False
+
+    def listens(self) -> None:
+        """The account is held, after however many vain attempts to."""
+        # While it was lost it was not asked, such as while the database was away.
+        if self._silent_since is None or self._was_lost_in_hearing:
+            self._silent_since = self.clock.monotonic()
+        self._was_lost_in_hearing = False
+        # Read when it is asked for, as nothing happens while a poll hangs.
+        connected = self._metrics.connected.labels(self.platform.name)
+        connected.set_function(lambda: self._is_answering and not self.unready())
+
+    def stands_by(self) -> None:
+        """Somebody else holds the account."""
+        self._silent_since, self._is_answering = None, False
+
+    def heard(self) -> None:
+        """The platform has answered a poll."""
+        self._silent_since, self._is_answering = self.clock.monotonic(), True
+        now = self.clock.now().timestamp()
+        self._metrics.last_receive.labels(self.platform.name).set(now)
+
+    def failed(self, error: HermesError) -> None:
+        """The platform has not."""
+        _log.warning("%s cannot be polled: %s", self.platform.name, error)
+        if complaint := self.unready():
+            _log.error(complaint)
+
+    def lost(self) -> None:
+        """The account does not run."""
+        self._was_lost_in_hearing |= self._is_answering and not self.unready()
+        self._is_answering = False
+
+    def unready(self) -> str:
+        """That the platform is deaf, and for how long; empty where it is not."""
+        now = self.clock.monotonic()
+        silent_s = now - (now if self._silent_since is None else self._silent_since)
+        if silent_s <= self.platform.traits.deaf_after_s:
+            return ""
+        return f"nothing was heard of {self.platform.name} for {silent_s:.0f} s"
+
+
+def _expected(error: BaseException) -> str | None:
+    """What happened in a sentence, where it is one of our own errors and no bug."""
+    if isinstance(error, HermesError):
+        return error.message
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        reasons = [_expected(each) for each in group.exceptions]
+        known = [reason for reason in reasons if reason is not None]
+        return "; ".join(known) if len(known) == len(reasons) else None
+    return None

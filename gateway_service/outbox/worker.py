@@ -1,0 +1,234 @@
+"""The outbox: everything that a platform is to show, sent in order, once, and not too fast."""
+
+import asyncio
+import logging
+from datetime import timedelta
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+from opentelemetry.trace import SpanKind
+from sqlalchemy import Connection
+
+from gateway_service.errors import (
+    AccountRefused,
+    MessageGone,
+    OutcomeUnknown,
+    RateLimited,
+    Refused,
+    Unreachable,
+)
+from gateway_service.messages import Content
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.platforms.base import Destination, Platform
+from gateway_service.platforms.rate_limits import Limiter
+from gateway_service.storage import attachments as files
+from gateway_service.storage import outbox
+from gateway_service.storage.accounts import OUTBOX, Held
+from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.outbox import Kind, Part, State
+from services.clock import Clock
+from services.database.retries import until_answered
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers
+from services.telemetry.tracing import span
+
+_log = logging.getLogger(__name__)
+
+PLACEHOLDER = Content("…")
+SETTLED = (State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 60.0
+ABANDON_AFTER = timedelta(hours=24)
+POLL_S = 5.0
+RETRY_S = 2.0
+FINISH_S = 4.0
+FILES_AT_ONCE = 2
+"""So many are in memory."""
+
+
+class Outcome(Struct, frozen=True):
+    """What came of an attempt to send a part."""
+
+    part: Part
+    state: State
+    wait_s: float = 0.0
+    error: str = ""
+
+
+class Sender:
+    """Sends an account's outbox: chats side by side, the messages of a chat one after another."""
+
+    def __init__(
+        self,
+        held: Held,
+        platform: Platform,
+        limiter: Limiter,
+        clock: Clock,
+        metrics: GatewayMetrics,
+    ) -> None:
+        self._held = held
+        self._platform = platform
+        self._limiter = limiter
+        self._clock = clock
+        self._metrics = metrics
+        self._workers = Workers()
+        self._hint = held.database.listen(OUTBOX)
+        self._busy: set[str] = set()
+        self._room_for_files = asyncio.Semaphore(FILES_AT_ONCE)
+        self._in_doubt = True
+        self._finishing = False
+
+    async def run(self) -> None:
+        """Send what waits until cancelled."""
+        self._metrics.known(self._held.platform, map(str.lower, SETTLED))
+        async with self._workers:
+            while True:
+                try:
+                    wait_s = await self._look()
+                except DatabaseUnavailable as error:
+                    _log.warning("the outbox waits for the database: %s", error)
+                    self._in_doubt, wait_s = True, RETRY_S
+                await self._hint.wait(wait_s)
+
+    async def finish(self) -> None:
+        """Send nothing more but what is on its way."""
+        self._finishing = True
+        await self._workers.drain(FINISH_S)
+
+    async def _look(self) -> float:
+        """Serve the chats for which something is due; returns when to look again."""
+        if self._in_doubt:
+            await self._take_over()
+        held, now, wait_s = self._held, self._clock.now(), POLL_S
+        chats = await held.database.read(
+            lambda conn: outbox.waiting_chats(conn, held.platform, held.account_id)
+        )
+        for chat_id, due_at in chats.items():
+            if chat_id in self._busy or self._finishing:
+                continue
+            if due_at > now:
+                wait_s = min(wait_s, (due_at - now).total_seconds())
+            else:
+                self._busy.add(chat_id)
+                self._workers.start(f"chat {chat_id}", self._serve(chat_id))
+        return wait_s
+
+    async def _take_over(self) -> None:
+        """What somebody was sending who does not do so any more is to be sent again."""
+        held, now, busy = self._held, self._clock.now(), tuple(self._busy)
+        self._in_doubt = False
+        found = await held.write(
+            lambda conn: outbox.take_over(conn, held.platform, held.account_id, busy, now)
+        )
+        if found:
+            _log.warning("%d messages may or may not have been sent", found)
+
+    async def _serve(self, chat_id: str) -> None:
+        """Send what is due in a chat, in order."""
+        try:
+            while not self._finishing:
+                while (wait_s := self._limiter.wait_s(chat_id)) > 0:
+                    await self._clock.sleep(wait_s)
+                part = await self._begin(chat_id)
+                if part is None:
+                    break
+                await self._settle(await self._attempt(part))
+        except DatabaseUnavailable as error:
+            _log.warning("the outbox of a chat waits for the database: %s", error)
+            self._in_doubt = True
+        finally:
+            self._busy.discard(chat_id)
+            self._hint.give()  # what came in between found the chat busy
+
+    async def _begin(self, chat_id: str) -> Part | None:
+        held, now = self._held, self._clock.now()
+        return await held.write(
+            lambda conn: outbox.begin(conn, held.platform, held.account_id, chat_id, now)
+        )
+
+    async def _attempt(self, part: Part) -> Outcome:
+        """Send a part below the span that it belongs to, and say what came of it."""
+        about = {"messaging.system": self._held.platform, "hermes.delivery.id": part.delivery_id}
+        with span("deliver", about, kind=SpanKind.CLIENT, parent=part.traceparent) as sending:
+            outcome = await self._tried(part)
+            sending.set({"hermes.delivery.state": outcome.state.lower()})
+            if outcome.error:
+                sending.failed("not_sent")
+            return outcome
+
+    async def _tried(self, part: Part) -> Outcome:
+        self._limiter.take(part.address.chat_id)
+        try:
+            return await self._send(part)
+        except RateLimited as error:
+            self._limiter.penalize(error.wait_s)
+            self._metrics.rate_limited.labels(self._held.platform).inc(error.wait_s)
+            return Outcome(part, State.PENDING, error.wait_s, error.message)
+        except MessageGone:
+            # Whoever deleted it did not mean the answer.
+            return Outcome(replace(part, kind=Kind.MESSAGE, message_id=None), State.PENDING)
+        except Refused as error:
+            _log.error("%s was not delivered: %s", part.delivery_id, error)
+            return Outcome(part, State.ABANDONED, error=error.message)
+        except OutcomeUnknown as error:
+            is_new = part.kind is Kind.MESSAGE and part.message_id is None
+            doubtful = replace(part, uncertain=part.uncertain or is_new)
+            return self._later(doubtful, error.message)
+        except (Unreachable, AccountRefused) as error:
+            return self._later(part, error.message)
+
+    async def _send(self, part: Part) -> Outcome:
+        address = part.address
+        to = Destination(address.chat_id, address.thread_id)
+        if part.message_id is not None:
+            await self._platform.edit(to, part.message_id, part.shown)
+        elif part.comes_empty:
+            message_id = await self._platform.send(to, PLACEHOLDER)
+            part = replace(part, message_id=message_id)
+            if part.version or part.uncertain:
+                return Outcome(part, State.PENDING)
+        else:
+            part = replace(part, message_id=await self._create(to, part))
+        return Outcome(part, State.MARKED_DUPLICATE if part.uncertain else State.SENT)
+
+    async def _create(self, to: Destination, part: Part) -> str:
+        shown, file = part.shown, part.content.attachment
+        if file is None:
+            return await self._platform.send(to, shown)
+        key = FileKey(part.delivery_id, part.address.profile, file.sha256)
+        async with self._room_for_files:
+            try:
+                data = await self._held.database.read(partial(files.data_of, key=key))
+            except DatabaseUnavailable as error:
+                # Nothing was sent, so nothing is in doubt.
+                raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
+            if data is None:
+                raise Refused(f"{file.name} cannot be sent: there is no such file")
+            loaded = replace(file, data=data)
+            return await self._platform.send(to, replace(shown, attachment=loaded))
+
+    def _later(self, part: Part, error: str) -> Outcome:
+        if self._clock.now() - part.due_since > ABANDON_AFTER:
+            _log.error("%s was given up: %s", part.delivery_id, error)
+            return Outcome(part, State.ABANDONED, error=error)
+        wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(part.attempts, 10))
+        return Outcome(part, State.PENDING, wait_s, error)
+
+    async def _settle(self, outcome: Outcome) -> None:
+        """Store what came of an attempt; until that is done, only this process knows it."""
+        now, part = self._clock.now(), outcome.part
+        due_at = now + timedelta(seconds=outcome.wait_s)
+
+        def write(conn: Connection) -> None:
+            settled = (conn, part, outcome.state, now)
+            outbox.settle(*settled, next_attempt_at=due_at, error=outcome.error)
+            if part.content.attachment is not None and outcome.state is not State.PENDING:
+                files.drop_sent(conn, part.delivery_id)
+
+        await until_answered(self._clock, part.delivery_id, partial(self._held.write, write))
+        is_placeholder = part.kind is Kind.ANSWER and not part.version
+        if outcome.state is not State.PENDING and not is_placeholder:
+            name = outcome.state.value.lower()
+            self._metrics.deliveries.labels(self._held.platform, name).inc()

@@ -1,0 +1,57 @@
+"""Accounts of platforms: one process polls an account, works on its inbox and sends its outbox."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from gateway_service.messages import Source
+from gateway_service.storage.outbox import Address
+from gateway_service.storage.schema import account
+from services.database import Database, insert_ignore
+from services.database.leases import Lease, LeaseTable
+
+_T = TypeVar("_T")
+
+INBOX = "gateway_inbox"
+"""Hints that something has come in."""
+OUTBOX = "gateway_outbox"
+"""Hints that something is to go out."""
+
+_ADD = insert_ignore(account)
+
+
+def lease_table(ttl_s: float) -> LeaseTable:
+    """The leases of accounts."""
+    return LeaseTable(account, ttl_s=ttl_s)
+
+
+def add(conn: sa.Connection, account_id: str) -> None:
+    """Make an account known, held by nobody; one that is known is left as it is."""
+    conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0})
+
+
+class Held(Struct, frozen=True):
+    """An account as its owner has it: every write fails when somebody else has taken it over."""
+
+    platform: str
+    account_id: str
+    profile: str
+    database: Database
+    leases: LeaseTable
+    lease: Lease
+
+    def address(self, source: Source) -> Address:
+        """Where it writes to whoever has written."""
+        account_id, profile = self.account_id, self.profile
+        return Address(profile, self.platform, account_id, source.chat_id, source.thread_id)
+
+    async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
+        """Run `fn` as the owner; raises Fenced for an owner that is none any more."""
+
+        def fenced(conn: sa.Connection) -> _T:
+            self.leases.fence(conn, self.lease)
+            return fn(conn)
+
+        return await self.database.write(fenced, notify)

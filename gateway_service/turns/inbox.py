@@ -1,0 +1,75 @@
+"""The inbox: what came in is stored before anybody is told that it has been received."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from gateway_service.chats.sessions import client_key, is_shared, session_key
+from gateway_service.config import GatewayConfig
+from gateway_service.messages import Event, MessageEvent, TurnOrder
+from gateway_service.metrics import GatewayMetrics
+from gateway_service.storage import chats, inbox
+from gateway_service.storage.accounts import INBOX, Held
+from services.clock import Clock
+from services.database import Database
+from services.redaction.redactor import Redactor
+from services.telemetry.tracing import span
+
+
+class Inbox:
+    """Stores each event once, whoever sends it how often, and without the secrets in it."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        metrics: GatewayMetrics,
+        config: GatewayConfig,
+        redactor: Redactor,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._config = config
+        self._redact = redactor.redact
+
+    async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
+        """Store a client's message; returns its turn, known or new, and whether it is open."""
+        key, now = client_key(order.session_id), self._clock.now()
+        notes = order.notes_above
+        clean = replace(
+            order,
+            text=self._redact(order.text),
+            notes_above=notes and replace(notes, text=self._redact(notes.text)),
+        )
+
+        def accept(conn: Connection) -> tuple[TurnOrder, bool]:
+            chosen = chats.busy_mode(conn, order.profile, key)
+            new = replace(clean, busy_mode=chosen or self._config.busy.of(order.source.platform))
+            return inbox.accept_client(conn, new, event_id, key, now)
+
+        known, is_open = await self._database.write(accept)
+        if known.turn_id != order.turn_id:
+            self._metrics.duplicates.inc()
+        return known, is_open
+
+    async def receive(self, held: Held, events: Sequence[Event]) -> None:
+        """Store what an account has received; then it may be told to the platform."""
+        if not events:
+            return
+        account = inbox.Account(held.profile, held.platform, held.account_id)
+        rows = {event.event_id: self._placed(event) for event in events}
+        now = self._clock.now()
+        new = await held.write(lambda conn: inbox.add(conn, account, rows, now), notify=INBOX)
+        self._metrics.duplicates.inc(len(events) - new)
+
+    def _placed(self, event: Event) -> tuple[str, Event]:
+        """An event without secrets, with the key of its session."""
+        source = replace(event.source, is_shared=is_shared(event.source, self._config))
+        if isinstance(event, MessageEvent):
+            quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)
+            event = replace(event, text=self._redact(event.text), quotes=quotes)
+            with span("receive", {"messaging.system": source.platform}) as received:
+                event = replace(event, traceparent=received.traceparent)
+        return session_key(source), replace(event, source=source)

@@ -1,0 +1,305 @@
+"""Shows a turn in a chat: while it runs in a placeholder, at its end as the answer."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from gateway_service.clients import AgentClient
+from gateway_service.errors import AgentRefused, PlatformError, RateLimited
+from gateway_service.messages import Button, Content, TurnOrder
+from gateway_service.platforms.base import Destination, Platform
+from gateway_service.platforms.markup import first_part, split, units
+from gateway_service.platforms.rate_limits import Limiter
+from gateway_service.storage import inbox, outbox, resets
+from gateway_service.storage.accounts import OUTBOX, Held
+from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
+from hermes.agent.v1 import turn_event_pb2
+from hermes.agent.v1.turn_event_pb2 import (
+    ApprovalRequested,
+    ApprovalResolved,
+    ClarificationAnswered,
+    ClarificationRequested,
+    TurnEvent,
+    TurnFinished,
+)
+from services.clock import Clock
+from services.database.retries import until_answered
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers
+from services.redaction.redactor import Redactor
+from services.telemetry.logs import bind
+
+_log = logging.getLogger(__name__)
+
+LAST_EDIT_S = 15.0
+BUTTON_CHARS = 40
+ANSWER_HINT = "Your next message is the answer."
+SUBJECT_UNITS = 2000
+
+DELTAS_PER_SECOND = 5
+
+BUTTONS = (
+    ("once", turn_event_pb2.APPROVAL_DECISION_ONCE, "Once"),
+    ("session", turn_event_pb2.APPROVAL_DECISION_SESSION, "This session"),
+    ("always", turn_event_pb2.APPROVAL_DECISION_ALWAYS, "Always"),
+    ("deny", turn_event_pb2.APPROVAL_DECISION_DENY, "Deny"),
+)
+"""Each with the word that its press sends."""
+_DECIDED = {
+    turn_event_pb2.APPROVAL_DECISION_ONCE: "Allowed once",
+    turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Allowed for always",
+    turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
+}
+_EXPIRED = "Nobody decided in time; denied"
+
+
+class Draft(Struct):
+    """What a turn has to show so far."""
+
+    step: int = 0
+    text: str = ""
+    tool: str = ""
+    approvals: dict[str, ApprovalRequested] = field(default_factory=dict[str, ApprovalRequested])
+    questions: dict[str, ClarificationRequested] = field(
+        default_factory=dict[str, ClarificationRequested]
+    )
+    notes: list[str] = field(default_factory=list[str])
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def shown(self) -> str:
+        """The text, or what is done instead of writing it."""
+        doing = f"▸ {self.tool} …" if self.tool else ""
+        return "\n\n".join(filter(None, (self.text, doing)))
+
+    def take(self, step: int, text: str, offset: int = 0) -> None:
+        """Put in text of a model call where it belongs."""
+        if step != self.step:
+            self.step, self.text = step, ""
+        self.text = self.text[:offset] + text
+        self.tool = ""
+
+
+class Answers(Struct, frozen=True):
+    """Answers the messages of one account."""
+
+    held: Held
+    platform: Platform
+    limiter: Limiter
+    agent: AgentClient
+    clock: Clock
+    redactor: Redactor
+
+    def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
+        """What a chat is shown, and the outbox keeps: no secrets."""
+        return Content(self.redactor.redact(text), buttons)
+
+    async def answer(self, order: TurnOrder, refusal: str = "") -> None:
+        """Show a turn from wherever it is to its end, or why it could not be started."""
+        with bind(turn_id=order.turn_id, session_id=order.session_id):
+            await until_answered(self.clock, "an answer", lambda: self._finish(order, refusal))
+
+    async def _finish(self, order: TurnOrder, refusal: str) -> None:
+        """Put the answer into the outbox and close its message, both or neither."""
+        answer = refusal or await self._follow(order)
+        limit = self.platform.traits.message_units - REPEAT_UNITS
+        said = self.redactor.redact(answer)
+        first, *more = (Content(text) for text in split(said, limit))
+        now = self.clock.now()
+
+        def write(conn: Connection) -> None:
+            if not outbox.show(conn, order.turn_id, first, now):
+                outbox.add(conn, self._delivery(order, order.turn_id, first), now)
+            rest = self._delivery(order, order.turn_id, *more)
+            outbox.add(conn, replace(rest, first_part=2), now)
+            inbox.close(conn, order.turn_id, now)
+            resets.answered(conn, order.profile, order.session_id, now)
+
+        await self.held.write(write, notify=OUTBOX)
+
+    def _delivery(self, order: TurnOrder, delivery_id: str, *contents: Content) -> Delivery:
+        address = self.held.address(order.source)
+        return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
+
+    async def _follow(self, order: TurnOrder) -> str:
+        """Show what happens until the turn ends; returns the answer."""
+        draft = Draft()
+        async with Workers() as workers:
+            workers.start(f"draft of {order.turn_id}", self._show(order, draft))
+            try:
+                answer = await self._watch(order, draft)
+            except AgentRefused as error:
+                answer = error.message
+            draft.over.set()
+            # An edit that is on its way must not arrive after the answer.
+            await workers.drain(LAST_EDIT_S)
+        return answer
+
+    async def _watch(self, order: TurnOrder, draft: Draft) -> str:
+        watching = self.agent.watch(
+            order.turn_id, order.profile, max_deltas_per_second=DELTAS_PER_SECOND
+        )
+        async with aclosing(watching) as batches:
+            async for events in batches:
+                for event in events:
+                    if event.HasField("turn_finished"):
+                        return answer_of(event.turn_finished, draft.notes)
+                    await self._take(order, draft, event)
+        raise AssertionError("a turn that is followed ends")
+
+    async def _take(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+        match event.WhichOneof("kind"):
+            case "text_delta":
+                draft.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
+            case "text_snapshot":
+                draft.take(event.text_snapshot.step, event.text_snapshot.text)
+            case "text_finished":
+                draft.take(event.text_finished.step, event.text_finished.text)
+            case "tool_started":
+                draft.tool = event.tool_started.name
+            case "notice" if event.notice.lasts:
+                draft.notes.append(event.notice.text)
+            case _:
+                await self._take_question(order, draft, event)
+
+    async def _take_question(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+        match event.WhichOneof("kind"):
+            case "approval_requested":
+                approval = event.approval_requested
+                draft.approvals[approval.approval_id] = approval
+                await self._ask(order, approval.approval_id, self._approval(approval))
+            case "approval_resolved":
+                resolved = event.approval_resolved
+                approval = draft.approvals.pop(resolved.approval_id)
+                await self._settle(resolved.approval_id, _decided(approval, resolved))
+            case "clarification_requested":
+                question = event.clarification_requested
+                draft.questions[question.clarification_id] = question
+                await self._ask(order, question.clarification_id, self._question(question))
+            case "clarification_answered":
+                answered = event.clarification_answered
+                question = draft.questions.pop(answered.clarification_id)
+                await self._settle(answered.clarification_id, _answered(question, answered))
+            case _:
+                pass
+
+    async def _ask(self, order: TurnOrder, question_id: str, content: Content) -> None:
+        question, now = self._delivery(order, question_id, content), self.clock.now()
+        await self.held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+
+    async def _settle(self, question_id: str, text: str) -> None:
+        """Show in the place of a question what came of it."""
+        content, now = self.content(text), self.clock.now()
+        await self.held.write(
+            lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
+        )
+
+    async def _show(self, order: TurnOrder, draft: Draft) -> None:
+        """Edit the placeholder and show that we are typing; whatever fails is left out."""
+        traits = self.platform.traits
+        to = Destination(order.source.chat_id, order.source.thread_id)
+        seen, typing_at = "", 0.0
+        while not draft.over.is_set():
+            now = self.clock.monotonic()
+            if now >= typing_at and not draft.approvals and not draft.questions:
+                typing_at = now + traits.typing_interval_s
+                await self._try(to, lambda: self.platform.typing(to))
+            # What only the whole of it shows to be a secret was not found as it came.
+            text = first_part(self.redactor.redact(draft.shown), traits.message_units)
+            if text not in ("", seen) and await self._edit(order, to, Content(text)):
+                seen = text
+            with suppress(TimeoutError):
+                async with asyncio.timeout(traits.edit_interval_s):
+                    await draft.over.wait()
+
+    async def _edit(self, order: TurnOrder, to: Destination, content: Content) -> bool:
+        try:
+            message_id = await self.held.database.read(
+                lambda conn: outbox.message_id(conn, order.turn_id)
+            )
+        except DatabaseUnavailable:
+            return False
+        if message_id is None:
+            return False
+        return await self._try(to, lambda: self.platform.edit(to, message_id, content))
+
+    async def _try(self, to: Destination, call: Callable[[], Awaitable[None]]) -> bool:
+        """Do something that may be left out; returns whether it was done."""
+        if not self.limiter.try_take(to.chat_id):
+            return False
+        try:
+            await call()
+        except RateLimited as error:
+            self.limiter.penalize(error.wait_s)
+        except PlatformError as error:
+            _log.debug("left out: %s", error)
+        else:
+            return True
+        return False
+
+    def _approval(self, asked: ApprovalRequested) -> Content:
+        buttons = tuple(
+            Button(label, f"{asked.approval_id}:{word}")
+            for word, _, label in BUTTONS
+            if asked.can_be_always or word != "always"
+        )
+        return self.content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
+
+    def _question(self, asked: ClarificationRequested) -> Content:
+        numbered = list(enumerate(asked.choices, 1))
+        buttons = tuple(
+            Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
+            for number, choice in numbered
+        )
+        lines = [asked.question, *(f"{number}. {choice}" for number, choice in numbered)]
+        text = "\n".join(lines)
+        return self.content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
+
+
+def _answered(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
+    by = f" by {answered.answered_by}" if answered.answered_by else ""
+    said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
+    return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
+
+
+def _decided(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
+    by = f" by {resolved.decided_by}" if resolved.decided_by else ""
+    decided = _DECIDED.get(resolved.decision, _EXPIRED)
+    return f"{decided}{by}: `{asked.tool}`\n{_block(asked.subject)}"
+
+
+def _block(text: str) -> str:
+    """A block of code, whatever fences the text itself has."""
+    shown = split(text, SUBJECT_UNITS)[0] if units(text) > SUBJECT_UNITS else text
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}\n{shown}\n{mark}"
+
+
+def answer_of(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
+    """What a chat is shown of a turn that is over, and what is to be read with it."""
+    return "\n\n".join((_outcome(finished) or "(no answer)", *notes))
+
+
+def _outcome(finished: TurnFinished) -> str:
+    match finished.WhichOneof("outcome"):
+        case "completed":
+            return finished.completed.answer.strip()
+        case "failed":
+            return finished.failed.failure.message or "The turn failed."
+        case "cancelled":
+            cancelled = finished.cancelled
+            partial, remark = cancelled.partial_answer, f"Stopped. {cancelled.message}".rstrip()
+        case "limit_reached":
+            limit = finished.limit_reached
+            partial, remark = limit.partial_answer, limit.message or "A limit was reached."
+        case _:
+            return finished.needs_review.message or "A person has to look at this."
+    return f"{partial.strip()}\n\n{remark}".lstrip()

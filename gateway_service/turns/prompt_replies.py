@@ -1,0 +1,116 @@
+"""What people answer to questions of the agent: in words, with a yes or a no, or by a button."""
+
+from functools import partial
+
+from sqlalchemy import Connection
+
+from gateway_service.chats.access import Access
+from gateway_service.commands.base import Tools, denied
+from gateway_service.commands.decisions import Decision, may_decide
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import ButtonPress, MessageEvent, Source
+from gateway_service.storage import chats, inbox, outbox
+from gateway_service.storage.accounts import Held
+from gateway_service.turns.presenter import BUTTONS
+from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
+
+NOT_YOURS = "The owner of this Hermes does not let you decide that."
+NOT_KNOWN = "This button is not known any more."
+
+APPROVAL_ID = "apr_"
+"""How the ids of approvals begin; those of their questions in a chat are the same."""
+
+_YES_OR_NO = {
+    **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
+    **dict.fromkeys(("n", "no"), APPROVAL_DECISION_DENY),
+}
+"""What decides when it answers a question in the chat; never for longer than once."""
+_WORDS = {word: decision for word, decision, _ in BUTTONS}
+
+
+class Questions:
+    """Passes on what people of an account's chats answer, where they may."""
+
+    def __init__(self, held: Held, access: Access, tools: Tools) -> None:
+        self._held = held
+        self._access = access
+        self._tools = tools
+
+    async def approval_of(self, event: MessageEvent) -> str | None:
+        """The approval that a message answers with a yes or a no, if it answers one."""
+        if not event.replies_to or _said(event) not in _YES_OR_NO:
+            return None
+        address = self._held.address(event.source)
+        delivery_id = await self._held.database.read(
+            lambda conn: outbox.delivery_of(conn, address, event.replies_to)
+        )
+        return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
+
+    async def decide(self, event: MessageEvent, approval_id: str) -> str:
+        """Decide as a message says; why that came to nothing, or an empty text."""
+        return await self._decide(event.source, approval_id, _YES_OR_NO[_said(event)])
+
+    async def is_answer(self, key: str, event: MessageEvent) -> bool:
+        """Whether a message is the answer that a turn of the chat waits for; then it has it now."""
+        held = self._held
+
+        def waiting_session(conn: Connection) -> str:
+            session_id = chats.session_of(conn, held.profile, key)
+            is_busy = session_id and inbox.live_turns(conn, held.profile, session_id)
+            return session_id or "" if is_busy else ""
+
+        session_id = await held.database.read(waiting_session)
+        if not session_id or not event.text.strip():
+            return False
+        given = AnswerClarificationRequest(
+            profile=held.profile,
+            session_id=session_id,
+            answer=event.text,
+            answered_by=event.source.user,
+            answer_id=f"{held.platform}:{event.event_id}",
+            denied_commands=self.denied(event.source),
+        )
+        return await self._answered(given)
+
+    async def pressed(self, press: ButtonPress) -> str:
+        """What came of a press; a program can press what this chat was never asked."""
+        question_id, _, word = press.data.rpartition(":")
+        address = self._held.address(press.source)
+        is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
+        is_known = word in _WORDS or word.isdecimal()
+        if not is_known or not await self._held.database.read(is_asked):
+            return NOT_KNOWN
+        if word.isdecimal():
+            given = AnswerClarificationRequest(
+                profile=self._held.profile,
+                clarification_id=question_id,
+                answer=word,
+                answered_by=press.source.user,
+                denied_commands=self.denied(press.source),
+            )
+            return "Done." if await self._answered(given) else "The question is over."
+        return await self._decide(press.source, question_id, _WORDS[word]) or "Done."
+
+    def denied(self, source: Source) -> tuple[str, ...]:
+        """The commands that somebody may not say, and may not have done in other words."""
+        return denied(self._tools.commands, self._access, source)
+
+    async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:
+        if not may_decide(self._access, source, decision):
+            return NOT_YOURS
+        try:
+            await self._tools.agent.decide(approval_id, self._held.profile, decision, source.user)
+        except AgentRefused as error:
+            return error.message
+        return ""
+
+    async def _answered(self, given: AnswerClarificationRequest) -> bool:
+        try:
+            return await self._tools.agent.answer(given)
+        except AgentRefused:
+            return False  # the question ended at the last moment
+
+
+def _said(event: MessageEvent) -> str:
+    return event.text.strip().rstrip(".!").lower()

@@ -1,0 +1,131 @@
+"""Turns of messages that are stored: started until the agent takes them, and seen through."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gateway_service.clients import AgentClient
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import CLI, TurnOrder
+from gateway_service.storage import inbox as storage
+from gateway_service.turns.inbox import Inbox
+from services.clock import Clock
+from services.database import Database
+from services.database.retries import until_answered
+from services.errors import Draining, Reason, Unavailable
+from services.lifecycle import Workers
+from services.telemetry.logs import bind
+from services.telemetry.tracing import span
+
+_log = logging.getLogger(__name__)
+
+
+class Begun(Struct, frozen=True):
+    """What became of a client's message."""
+
+    order: TurnOrder
+    """The message's turn; an earlier one when the message was sent before."""
+    is_open: bool
+    """Whether it is still to be answered."""
+    refusal: str = ""
+    """Why there is no turn; empty when there is one."""
+
+
+class Turns:
+    """Starts turns, and closes the messages that they answer."""
+
+    def __init__(
+        self, inbox: Inbox, database: Database, agent: AgentClient, clock: Clock, workers: Workers
+    ) -> None:
+        self._inbox = inbox
+        self._database = database
+        self._agent = agent
+        self._clock = clock
+        self._workers = workers
+
+    async def begin(self, order: TurnOrder, event_id: str) -> Begun:
+        """Store a client's message and start its turn, also if the client goes meanwhile."""
+        beginning = self._workers.start(f"message {event_id}", self._begin(order, event_id))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._settle_begun)
+            raise
+
+    async def start(self, order: TurnOrder) -> None:
+        """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
+        about = {"messaging.system": order.source.platform, "hermes.turn.id": order.turn_id}
+        with (
+            bind(turn_id=order.turn_id, session_id=order.session_id),
+            span("message", about, parent=order.traceparent),
+        ):
+            await self._start(order)
+
+    async def _start(self, order: TurnOrder) -> None:
+        try:
+            await until_answered(self._clock, "a message", partial(self._agent.start, order))
+        except AgentRefused as error:
+            # The id is ours, so the turn is too, even if settings have changed since.
+            if error.reason is not Reason.ALREADY_EXISTS:
+                raise
+        else:
+            _log.info("a message of %s has its turn", order.source.platform)
+
+    async def close(self, turn_id: str) -> None:
+        """Note that a turn's message has been answered, as soon as the database takes it."""
+        close = partial(storage.close, turn_id=turn_id, now=self._clock.now())
+        closing = partial(self._database.write, close)
+        await until_answered(self._clock, f"the message of {turn_id}", closing)
+
+    def answered(self, turn_id: str) -> None:
+        """Close the message of a turn that has ended, also when the client has gone."""
+        with suppress(Draining):
+            self._workers.start(f"closing of {turn_id}", self.close(turn_id))
+
+    def settle(self, order: TurnOrder) -> None:
+        """See a turn through whose client has gone, now or after the next start."""
+        with suppress(Draining):
+            self._workers.start(f"turn {order.turn_id}", self._settle(order))
+
+    async def resume(self) -> None:
+        """Take up the turns of connected clients that an earlier process has left open."""
+        find = partial(storage.accepted, platform=CLI, account_id="")
+        found = partial(self._database.read, find)
+        for _, order in await until_answered(self._clock, "what was left open", found):
+            # One after another: a later message of a session interrupts an earlier one.
+            with suppress(AgentRefused):
+                await self.start(order)
+            self.settle(order)
+
+    async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
+        with span("receive", {"messaging.system": order.source.platform}) as received:
+            traced = replace(order, traceparent=received.traceparent)
+            known, is_open = await self._inbox.accept(traced, event_id)
+        if is_open:
+            try:
+                await self.start(known)
+            except AgentRefused as error:
+                return Begun(known, is_open, error.message)
+        return Begun(known, is_open)
+
+    def _settle_begun(self, beginning: asyncio.Task[Begun]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            begun = beginning.result()
+            if begun.is_open:
+                self.settle(begun.order)
+
+    async def _settle(self, order: TurnOrder) -> None:
+        with bind(turn_id=order.turn_id, session_id=order.session_id):
+            try:
+                await self.start(order)
+                await self._agent.ended(order.turn_id, order.profile)
+            except AgentRefused as error:
+                _log.warning("the turn was not seen through: %s", error)
+            except Unavailable as error:
+                _log.warning("the turn is left to the next start: %s", error)
+                return
+            await self.close(order.turn_id)

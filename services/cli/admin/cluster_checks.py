@@ -1,0 +1,211 @@
+"""What `hermes doctor --cluster` looks at from inside of a deployment: what only shows there.
+
+Whether the pod is as restricted as the chart has it, its certificate lasts, the tables are those of
+this version, the clocks agree, and nothing is reached that a network policy should keep away.
+"""
+
+import asyncio
+import importlib
+import os
+import re
+from collections.abc import Container, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from hermes.executor.v1 import sandbox_pb2
+from services.cli.admin.database import SCHEMAS
+from services.cli.failures import EXPECTED, explain
+from services.cli.process import ALL
+from services.cli.sandboxes.trial import Trial, trials_of
+from services.clock import Clock, SystemClock
+from services.config.settings import Settings
+from services.database import Database
+from services.database.migrations import revision
+from services.errors import HermesError
+from services.rpc.addresses import TcpAddress
+from services.rpc.auth import Identity, identity_named
+from services.rpc.tls import TlsFiles, check_files, load_certificates
+from services.runtime.checks import Check, Verdict
+from services.runtime.config import ServiceConfig
+
+CALLS: Mapping[Identity, frozenset[str]] = {
+    Identity.AGENT: frozenset({"agent", "executor", "gateway", "scheduler"}),
+    Identity.EXECUTOR: frozenset(),
+    Identity.GATEWAY: frozenset({"agent", "scheduler"}),
+    Identity.SCHEDULER: frozenset({"agent", "gateway"}),
+    Identity.OPERATOR: frozenset(ALL),
+}
+"""Whom each one calls, as the policies of their methods have it; there is no way to the others."""
+
+METADATA = TcpAddress("169.254.169.254", 80)
+"""Where clouds hand out credentials of the machine."""
+LEFT = timedelta(days=7)
+"""What a certificate lasts at least: those who renew them do it earlier."""
+CLOCKS_S = 2.0
+"""How far the clocks of a pod and its database may be apart: leases last longer than that."""
+CONNECT_S = 3.0
+OPEN = frozenset({"ssh"})
+"""Backends that keep nobody from a network, so that nothing is wrong with one that is reached."""
+
+_RESTRICTED = {"NoNewPrivs": "1", "CapBnd": "0" * 16, "Seccomp": "2"}
+"""What the Pod Security Standard comes to, as the kernel says it."""
+
+
+def called_from_here(settings: Settings) -> tuple[str, ...]:
+    """The services that this pod has a way to; all of them where it does not say who it is."""
+    files = settings.load(ServiceConfig).tls.files
+    identity = None if files is None else certificate_check(files, datetime.now(UTC))[1]
+    return ALL if identity is None else tuple(name for name in ALL if name in CALLS[identity])
+
+
+async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Check]:
+    """Everything that only shows from inside; those that are silent have been told of."""
+    config = settings.load(ServiceConfig)
+    status = await asyncio.to_thread(Path("/proc/self/status").read_text, "ascii", "replace")
+    is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+    found = [pod_check(status, os.geteuid(), is_read_only=is_read_only)]
+    if config.tls.files is None:
+        what = "there is none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are unset"
+        return [*found, Check("certificate", Verdict.FAILED, what)]
+    certificate, identity = certificate_check(config.tls.files, datetime.now(UTC))
+    found.append(certificate)
+    if identity is None:
+        return found
+    found += await network_checks(settings, identity)
+    for service in SCHEMAS:
+        if identity in (service, Identity.OPERATOR) and config.database.url is not None:
+            url = config.database.url_of(service, settings.home)
+            found.append(await clock_check(url, service, SystemClock()))
+    if "executor" in CALLS[identity] and "executor" not in silent:
+        found += await _trials(settings)
+    return found
+
+
+def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
+    """Whether the process has no more rights than the chart gives it."""
+    has = dict(re.findall(r"^(\w+):[ \t]*(.*)$", status, re.MULTILINE))
+    wrong = {
+        f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
+    }
+    wrong |= {"it runs as root": uid == 0, "its root file system can be written": not is_read_only}
+    if told := "; ".join(what for what, is_so in wrong.items() if is_so):
+        what = f"it may more than it needs: {told}; see the securityContext of its pod"
+        return Check("pod", Verdict.FAILED, what)
+    return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
+
+
+def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity | None]:
+    """How long this pod can prove who it is, and who that is."""
+    from cryptography import x509
+
+    try:
+        check_files(files, now)
+        own = load_certificates(files.certificate)[0]
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    except (HermesError, x509.ExtensionNotFound) as error:
+        return Check("certificate", Verdict.FAILED, explain(error)), None
+    identity = identity_named(uris[0]) if len(uris) == 1 else None
+    if identity is None:
+        what = f"{files.certificate} is not one of `hermes certs`: its URI names are {uris}"
+        return Check("certificate", Verdict.FAILED, what), None
+    left, until = own.not_valid_after_utc - now, f"{own.not_valid_after_utc:%Y-%m-%d}"
+    if left < LEFT:
+        what = f"that of the {identity} ends on {until}, in {left.days} days; is it renewed?"
+        return Check("certificate", Verdict.NOTE, what), identity
+    return Check("certificate", Verdict.OK, f"of the {identity}, until {until}"), identity
+
+
+async def network_checks(
+    settings: Settings, identity: Identity, metadata: TcpAddress = METADATA
+) -> list[Check]:
+    """Whether there is a way to where this pod or container has nothing to do."""
+    in_cluster = "KUBERNETES_SERVICE_HOST" in settings.environ
+    addresses = settings.load(ServiceConfig).addresses
+    forbidden = {"metadata service": metadata}
+    for name in ALL:
+        address = addresses.of(name, settings.home)
+        # Who shares a network of Docker with a caller reaches it, too, and is refused there.
+        leads_back = not in_cluster and identity in CALLS[Identity(name)]
+        is_needed = leads_back or name in {*CALLS[identity], identity}
+        if isinstance(address, TcpAddress) and not is_needed:
+            forbidden[name] = address
+    advice = "have a network in common only with whom you call: see docs/compose.md"
+    if in_cluster:
+        advice = "does the cluster's network plugin enforce network policies?"
+    reached = [
+        f"the {identity} reaches the {name} at {address}, and never has to; {advice}"
+        for name, address in forbidden.items()
+        if await _connects(address)
+    ]
+    ways = ", ".join(f"the {name}" for name in forbidden)
+    well = [Check("network", Verdict.OK, f"no way to {ways}")]
+    return [Check("network", Verdict.FAILED, what) for what in reached] or well
+
+
+async def _connects(address: TcpAddress) -> bool:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def clock_check(url: str, service: str, clock: Clock) -> Check:
+    """Whether the database answers, has the tables of this version, and the clock of this pod."""
+    head = importlib.import_module(SCHEMAS[service]).HEAD
+    try:
+        async with Database(url, service) as database:
+            there, apart_s = await revision(database), await _clocks_apart_s(database, clock)
+    except HermesError as error:
+        return Check("database", Verdict.FAILED, explain(error))
+    if apart_s > CLOCKS_S:
+        what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
+        return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
+    what = f"that of the {service} answers; its tables are of {there or 'no version'}"
+    if there is None or there < head:
+        what = f"{what}, this version has {head}; bring them up with: hermes database upgrade"
+        return Check("database", Verdict.NOTE, what)
+    newer = f", newer than this version's {head}" if there > head else ""
+    return Check("database", Verdict.OK, f"{what}{newer}")
+
+
+async def _clocks_apart_s(database: Database, clock: Clock) -> float:
+    """How far this pod's clock is from the database's; SQLite has none of its own."""
+    if database.dialect == "sqlite":
+        return 0.0
+    theirs: datetime = await database.read(
+        lambda conn: conn.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+    )
+    return abs((clock.now() - theirs).total_seconds())
+
+
+async def _trials(settings: Settings) -> list[Check]:
+    """Whether each executor gives a sandbox from which nothing outside is reached."""
+    try:
+        usual = sandbox_pb2.AcquireSandboxRequest()
+        trials, silent = await trials_of(settings, usual, probe=True)
+    except EXPECTED as error:
+        return [Check("trial", Verdict.FAILED, explain(error))]
+    untold = [f"the executor at {endpoint} {instead}" for endpoint, instead in silent.items()]
+    failed = [Check("trial", Verdict.FAILED, what) for what in untold]
+    return failed + [trial_check(trial) for trial in trials]
+
+
+def trial_check(trial: Trial) -> Check:
+    """Whether a command ran, and reached nothing outside where sandboxes are kept from it."""
+    where = trial.executor or "the executor"
+    if trial.status != 0:
+        what = f"a command at {where} ended with status {trial.status}: {trial.output.strip()}"
+        return Check("trial", Verdict.FAILED, what)
+    ran = f"a command ran at {where} in {trial.backend}"
+    if trial.backend in OPEN:
+        return Check("trial", Verdict.OK, f"{ran}, whose network is that machine's")
+    if trial.reached:
+        what = f"a sandbox of {where} reached {', '.join(trial.reached)}"
+        return Check("trial", Verdict.FAILED, what)
+    return Check("trial", Verdict.OK, f"{ran}, and reached nothing outside")

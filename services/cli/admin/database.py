@@ -1,0 +1,54 @@
+"""Bring the tables of services up to date, before the services of a new version are started."""
+
+import argparse
+import importlib
+
+from services.cli.command import JSON_LIST, Command, Context, action, arg
+from services.cli.console import print_json, say
+from services.database import Database
+from services.database.migrations import prepare, revision
+from services.runtime.config import ServiceConfig
+
+EXAMPLES = """\
+examples:
+  hermes database upgrade
+  hermes database upgrade agent
+  hermes database upgrade --json
+
+Services do the same when they start. With this it is done, or has failed, before the first of a new
+version runs; those of the version before go on meanwhile. SQLite files have one user: stop Hermes
+first."""
+
+SCHEMAS = {
+    "agent": "agent_service.storage.migrations",
+    "gateway": "gateway_service.storage.migrations",
+    "scheduler": "scheduler_service.storage.migrations",
+}
+"""The package of migrations of each service that has tables."""
+
+
+async def _upgrade(context: Context) -> None:
+    """Bring the tables to what this version needs."""
+    settings, done = context.settings, list[dict[str, str | None]]()
+    config = settings.load(ServiceConfig).database
+    for service in context.given.service or SCHEMAS:
+        async with Database(config.url_of(service, settings.home), service) as database:
+            before = await revision(database)
+            await prepare(database, importlib.import_module(SCHEMAS[service]))
+            after = await revision(database)
+        done.append({"service": service, "before": before, "after": after})
+        if not context.given.json:
+            was = "" if before == after else f", before {before or 'there were none'}"
+            say(f"the tables of the {service} are those of {after}{was}")
+    if context.given.json:
+        print_json(done)
+
+
+def _service(name: str) -> str:
+    if name not in SCHEMAS:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(SCHEMAS)}")
+    return name
+
+
+_SERVICES = arg("service", nargs="*", type=_service, metavar="SERVICE", help="whose tables (all)")
+COMMAND = Command(EXAMPLES, actions=(action(_upgrade, _SERVICES, JSON_LIST),))

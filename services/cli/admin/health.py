@@ -1,0 +1,70 @@
+"""Ask a service of this machine or container whether it serves: what a probe runs."""
+
+import asyncio
+
+from services.cli.command import Command, Context, arg
+from services.cli.connection import silence
+from services.cli.console import say
+from services.cli.process import ALL
+from services.config.settings import Settings, load_settings
+from services.errors import ServiceUnavailable
+from services.rpc.addresses import Address, TcpAddress
+from services.rpc.auth import Identity
+from services.rpc.channels import Channels
+from services.runtime.config import MetricsConfig, ServiceConfig
+
+EXAMPLES = """\
+examples:
+  hermes health agent
+
+Ends with 0 when the service says by gRPC that it serves; else says why not, and ends with 1. It is
+asked where it listens, and shown its own certificate: the settings are those of hermes serve. Of a
+gateway that serves it is also said which platforms it does not hear."""
+
+ANSWER_S = 3.0
+"""How long the listener of metrics has to answer."""
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+"""Where a service that listens everywhere is asked."""
+
+
+async def ask(settings: Settings, service: str) -> str:
+    """Say that the service serves, and what it does not hear; else raise ServiceUnavailable."""
+    config = settings.load(ServiceConfig)
+    address = _here(config.listen, config.addresses.of(service, settings.home))
+    async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
+        why = await silence(channels.to(service), service)
+    if why:
+        raise ServiceUnavailable(f"the {service} at {address} does not serve: {why}")
+    unheard = await _unheard(config.metrics) if service == "gateway" else ""
+    return f"the {service} serves; {unheard}" if unheard else f"the {service} serves"
+
+
+async def _unheard(metrics: MetricsConfig) -> str:
+    """Which platforms the gateway does not hear; empty where all is well or nobody answers."""
+    host = _LOOPBACK.get(metrics.host, metrics.host)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(host, metrics.port)
+            writer.write(b"GET /readyz?exclude=serving HTTP/1.0\r\n\r\n")
+            head, _, body = (await reader.read()).decode(errors="replace").partition("\r\n\r\n")
+            writer.close()
+    except (OSError, TimeoutError):
+        return ""
+    return body.strip() if " 503 " in head.partition("\r\n")[0] else ""
+
+
+def _here(listen: Address | None, address: Address) -> Address:
+    """This process's own address, not that of a replica which the name also stands for."""
+    if not isinstance(listen, TcpAddress):
+        return listen or address
+    name = address.server_name or address.host if isinstance(address, TcpAddress) else ""
+    return TcpAddress(_LOOPBACK.get(listen.host, listen.host), listen.port, name)
+
+
+def _ask(context: Context) -> None:
+    say(asyncio.run(ask(load_settings(vars(context.given)), context.given.service)))
+
+
+COMMAND = Command(
+    EXAMPLES, function=_ask, arguments=(arg("service", choices=ALL, help="the service"),)
+)

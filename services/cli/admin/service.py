@@ -1,0 +1,244 @@
+"""Let systemd keep Hermes running on this machine: from the boot on, and again when it fails."""
+
+import asyncio
+import hashlib
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from services.cli.command import JSON_OBJECT, Command, Context, action, arg, flag
+from services.cli.connection import is_running
+from services.cli.console import complain, say
+from services.config.settings import load_settings
+from services.errors import FailedPrecondition
+from services.home.paths import DEFAULT_PROFILE, replace_file
+
+EXAMPLES = """\
+examples:
+  hermes service install --now          keep Hermes running for you; as root, for the machine
+  hermes service install --run-as ada   as root: with the home of ada, and her rights
+  hermes service start
+  hermes service stop
+  hermes service status --json          exit status 1 where it does not run
+  hermes service uninstall              the home stays as it is
+
+Each home and each profile has a service of its own."""
+
+SYSTEM_UNITS = Path("/etc/systemd/system")
+READY_S = 30.0
+_PAUSE_S = 0.2
+_SHOWN = ("LoadState", "ActiveState", "SubState", "MainPID", "NRestarts", "UnitFileState")
+
+_UNIT = """\
+# Written by `hermes service install`, which writes it anew: your own settings belong into
+# `systemctl edit {name}`.
+[Unit]
+Description={meaning}
+Wants=network-online.target
+After=network-online.target docker.service postgresql.service
+
+[Service]
+Type=exec
+{user}ExecStart={command}
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=45
+KillMode=mixed
+UMask=0077
+LimitNOFILE=65536
+
+[Install]
+WantedBy={target}
+"""
+"""Services take less time than TimeoutStopSec to let go of what they do."""
+
+
+def unit(name: str, meaning: str, argv: Sequence[str], target: str, user: str = "") -> str:
+    """What the file of a service says; `target` is what starts it, `user` whose rights it has."""
+    return _UNIT.format(
+        name=name,
+        meaning=meaning.replace("%", "%%"),
+        user=f"User={user}\n" if user else "",
+        command=" ".join(map(_quoted, argv)),
+        target=target,
+    )
+
+
+class Service:
+    """The service of a home and profile, managed by the machine's systemd or the user's own."""
+
+    def __init__(self, context: Context) -> None:
+        """Find it; FailedPrecondition where its user is not there or cannot be another."""
+        self.user: str = context.given.run_as or ""
+        if self.user:
+            _check_user(self.user)
+        usual = Path(f"~{self.user}").expanduser() / ".hermes"
+        if self.user and not context.given.home:
+            context.given.home = str(usual)
+        self.settings = context.settings
+        profile = {"profile": DEFAULT_PROFILE}
+        self.base = load_settings({**self.settings.flags, **profile}).home.root
+        """The home that the profile is in."""
+        own = "" if self.base == usual else f"-{hashlib.sha256(bytes(self.base)).hexdigest()[:8]}"
+        is_usual = self.settings.profile == DEFAULT_PROFILE
+        self.name = f"hermes{own}" if is_usual else f"hermes{own}-{self.settings.profile}"
+        """`hermes` for the usual home; others are told apart by where they are and the profile."""
+        self.is_users = os.geteuid() != 0
+        units = Path("~/.config/systemd/user").expanduser() if self.is_users else SYSTEM_UNITS
+        self.file = units / f"{self.name}.service"
+        self.journal = f"journalctl {'--user ' if self.is_users else ''}-u {self.name}"
+        """How a person reads what it says."""
+
+    def properties(self, *wanted: str) -> Mapping[str, str]:
+        """What systemd knows of it; FailedPrecondition."""
+        said = self.tell("show", self.name, f"--property={','.join(wanted)}")
+        return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+
+    def is_active(self) -> bool:
+        """Whether systemd runs it, or starts it."""
+        return self.properties("ActiveState").get("ActiveState") in ("active", "activating")
+
+    def tell(self, *words: str) -> str:
+        """Run systemctl; FailedPrecondition where it fails, or there is none."""
+        program = shutil.which("systemctl")
+        if program is None:
+            raise FailedPrecondition(
+                "this machine has no systemd; have whatever starts services here run: "
+                "hermes up --no-chat"
+            )
+        argv = [program, *(("--user",) if self.is_users else ()), "--no-pager", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
+            raise FailedPrecondition(f"systemctl {' '.join(argv[1:])} failed: {said[0]}")
+        return done.stdout
+
+
+def _check_user(name: str) -> None:
+    if os.geteuid() != 0:
+        raise FailedPrecondition("--run-as is for root; without it the service is your own")
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        raise FailedPrecondition(f"this machine has no user {name}") from None
+
+
+def _installed(context: Context) -> Service:
+    service = Service(context)
+    if not service.file.exists():
+        raise FailedPrecondition(
+            f"{service.name} is not installed; install it with: hermes service install"
+        )
+    return service
+
+
+# ---- actions
+
+
+def _install(context: Context) -> None:
+    """Write the service, and have it started with the machine."""
+    service = Service(context)
+    settings = service.settings
+    program = Path(sys.argv[0]).absolute()
+    argv = [str(program), "up", "--no-chat", "--home", str(service.base)]
+    argv += ["--profile", settings.profile] if settings.profile != DEFAULT_PROFILE else []
+    meaning = f"Hermes, a personal AI agent ({settings.home.root})"
+    target = "default.target" if service.is_users else "multi-user.target"
+    service.tell("show", "--property=Version")
+    service.file.parent.mkdir(parents=True, exist_ok=True)
+    text = unit(service.name, meaning, argv, target, service.user)
+    replace_file(service.file, text, 0o644)
+    service.tell("daemon-reload")
+    service.tell("enable", service.name)
+    when = "first of your sessions" if service.is_users else "machine"
+    say(f"{service.file} is written, and starts with the {when}")
+    if service.is_users:
+        complain("it ends when you log out, unless you once do: loginctl enable-linger")
+    if context.given.now:
+        _start(context)
+
+
+def _start(context: Context) -> None:
+    """Start it, and wait until it is ready."""
+    service = _installed(context)
+    if service.is_active():
+        say(f"{service.name} runs already")
+        return
+    settings = service.settings
+    if asyncio.run(is_running(settings)):
+        raise FailedPrecondition(
+            f"hermes runs in {settings.home.root} without systemd; stop that one first"
+        )
+    service.tell("start", service.name)
+    until = time.monotonic() + READY_S
+    while not asyncio.run(is_running(settings)):
+        if not service.is_active() or time.monotonic() > until:
+            raise FailedPrecondition(
+                f"{service.name} was started and is not ready; what it says: {service.journal}"
+            )
+        time.sleep(_PAUSE_S)
+    say(f"{service.name} runs; talk to it with: hermes chat")
+
+
+def _stop(context: Context) -> None:
+    """Stop it; what it does goes on with the next start."""
+    service = _installed(context)
+    service.tell("stop", service.name)
+    say(f"{service.name} is stopped")
+
+
+def _uninstall(context: Context) -> None:
+    """Stop it, and remove the service."""
+    service = _installed(context)
+    service.tell("disable", "--now", service.name)
+    service.file.unlink()
+    service.tell("daemon-reload")
+    say(f"{service.name} is removed; its home {service.settings.home.root} is as it was")
+
+
+def _status(context: Context) -> int:
+    """Say whether it runs."""
+    service = Service(context)
+    found = service.properties(*_SHOWN)
+    is_installed, state = found.get("LoadState") == "loaded", found.get("ActiveState", "unknown")
+    described = {
+        "service": service.name,
+        "installed": is_installed,
+        "enabled": found.get("UnitFileState") == "enabled",
+        "state": state,
+        "pid": int(found.get("MainPID", "0")) or None,
+        "restarts": int(found.get("NRestarts", "0")),
+    }
+    if not is_installed:
+        sentence = "is not installed; install it with: hermes service install"
+    elif state == "active":
+        sentence = f"runs as process {described['pid']}, after {described['restarts']} restarts"
+    else:
+        sentence = f"is {state} ({found['SubState']}); what it said: {service.journal}"
+    context.print_value(described, f"{service.name} {sentence}")
+    return 0 if is_installed and state == "active" else 1
+
+
+_RUN_AS = arg("--run-as", metavar="USER", help="the user of its installation")
+_WHOSE = arg("--run-as", metavar="USER", help="whose home and rights it has, for root")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        action(_install, flag("--now", "start it as well"), _WHOSE),
+        action(_start, _RUN_AS),
+        action(_stop, _RUN_AS),
+        action(_status, JSON_OBJECT, _RUN_AS),
+        action(_uninstall, _RUN_AS),
+    ),
+)
+
+
+def _quoted(word: str) -> str:
+    """A word of a command line as systemd reads it, without its variables and specifiers."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'

@@ -1,0 +1,268 @@
+"""Move a home: take every file of one, or write them all into a folder, byte for byte."""
+
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+
+from hermes.agent.v1 import home_pb2
+from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
+from hermes.scheduler.v1 import job_file_pb2
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
+from services.cli.command import DRY_RUN, JSON_OBJECT, Command, Context, OneOf, action, arg, flag
+from services.cli.connection import connected, has_services
+from services.cli.console import StatusLine, complain, print_json, say
+from services.cli.failures import explain
+from services.cli.home.folders import Source, Target
+from services.cli.jobs.files import is_here, note_of
+from services.cli.output import json_value
+from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
+from services.home.files import HomeFile, told_of
+from services.home.jobs import JOBS, held_by, scripts_of
+from services.rpc.streams import open_stream
+
+EXAMPLES = """\
+examples:
+  hermes home import ~/backup/hermes --dry-run
+  hermes home import ~/backup/hermes
+  hermes home import ~/backup/hermes --keep --without sandboxes
+  hermes home import /mnt/old/.hermes --into ann
+  hermes home export ~/backup/hermes
+  hermes home export ~/backup/hermes --with-secrets
+  hermes home export /tmp/ann --from ann --json"""
+
+_READ_AT_START = ("config.yaml", ".env")
+_COUNTS = {
+    "added": "new",
+    "replaced": "replaced",
+    "kept": "kept as they were here",
+    "unchanged": "the same already",
+}
+"""What came of files, for programs and for people."""
+
+
+# ---- import
+
+
+async def _import(context: Context) -> None:
+    """Take every file of a home, all or none, and its jobs."""
+    given, settings = context.given, context.settings
+    source = Source.find(given.folder, given.into or settings.profile, given.without)
+    if _is_same(given.folder, settings.home.root):
+        raise InvalidArgument(f"{given.folder} is the home in use; there is nothing to take")
+    files = [file for file in source.files if file.path == JOBS]
+    holder = "" if given.no_jobs or not files else held_by(source.root)
+    start = not given.no_jobs and not holder
+    is_running = await has_services(settings, ("agent",))
+    async with connected(settings, ("agent", "scheduler") if files else ("agent",)) as channels:
+        if not start and not given.dry_run:
+            # A scheduler that starts takes the jobs that it finds in its home.
+            for file in files:
+                closing = job_file_pb2.ImportJobsRequest(profile=file.profile, closes_home=True)
+                await JobServiceStub(channels.to("scheduler")).ImportJobs(closing)
+        last = home_pb2.ImportHomeRequest(
+            finish=True, dry_run=given.dry_run, existing=given.existing
+        )
+        taken = await _send(HomeServiceStub(channels.to("agent")), source, last)
+        jobs = list[job_file_pb2.ImportedJob]()
+        for file in files if start else ():
+            request = _jobs_request(source, file, dry_run=given.dry_run)
+            jobs += (await JobServiceStub(channels.to("scheduler")).ImportJobs(request)).jobs
+    if holder:
+        why = f"another program runs the jobs of that home ({holder} is locked)"
+        left = job_file_pb2.IMPORT_OUTCOME_LEFT
+        jobs.append(job_file_pb2.ImportedJob(name=JOBS, outcome=left, notes=[why]))
+    left_out, providers = [*taken.left_out, *source.left_out], source.memory_providers()
+    if given.json:
+        more = {"left_out": json_value(left_out), "memory_providers": list(providers)}
+        print_json({"dry_run": given.dry_run, **_imported(taken, jobs), **more})
+        return
+    _say_imported(context, taken, jobs)
+    _say_left_out(left_out)
+    if providers:
+        complain(told_of(providers))
+    if is_running and not given.dry_run and any(map(source.has, _READ_AT_START)):
+        complain("config.yaml and .env are read when services start; start them anew")
+
+
+async def _send(
+    stub: HomeServiceStub, source: Source, last: home_pb2.ImportHomeRequest
+) -> home_pb2.ImportHomeResponse:
+    """Have the files taken; the last request does not follow where one cannot be read."""
+    problems = list[HermesError]()
+
+    async def requests() -> AsyncGenerator[home_pb2.ImportHomeRequest]:
+        try:
+            for request in _requests(source):
+                yield request
+            yield last
+        except HermesError as problem:
+            problems.append(problem)
+
+    try:
+        return await stub.ImportHome(requests())
+    except grpc.aio.AioRpcError as error:
+        if problems:
+            raise problems[0] from None
+        if reason_of(error) is Reason.ALREADY_EXISTS:
+            raise AlreadyExists(f"{explain(error)}; say --keep or --overwrite") from None
+        raise
+
+
+def _requests(source: Source) -> Iterator[home_pb2.ImportHomeRequest]:
+    with StatusLine() as status:
+        for number, file in enumerate(source.files, 1):
+            status.show(f"reading file {number} of {len(source.files)}")
+            head = home_pb2.HomeFile(profile=file.profile, path=file.path, mode=file.mode)
+            yield home_pb2.ImportHomeRequest(file=head)
+            for piece in source.read(file):
+                yield home_pb2.ImportHomeRequest(data=piece)
+
+
+def _jobs_request(
+    source: Source, file: HomeFile, *, dry_run: bool
+) -> job_file_pb2.ImportJobsRequest:
+    return job_file_pb2.ImportJobsRequest(
+        profile=file.profile,
+        document=b"".join(source.read(file)),
+        time_zone=source.time_zone(file.profile),
+        scripts=scripts_of(source.place(file).parents[1]),
+        dry_run=dry_run,
+        closes_home=True,
+    )
+
+
+def _is_same(left: Path, right: Path) -> bool:
+    return left.exists() and right.exists() and left.samefile(right)
+
+
+def _imported(
+    taken: home_pb2.ImportHomeResponse, jobs: Sequence[job_file_pb2.ImportedJob]
+) -> dict[str, Any]:
+    here = [job for job in jobs if is_here(job)]
+    return {
+        "files": {name: getattr(taken, f"{name}_count") for name in _COUNTS},
+        "sessions": taken.session_count,
+        "jobs": [job.job_id for job in here],
+        "jobs_not_run": [
+            {"name": job.name, "reason": "; ".join(job.notes)} for job in jobs if job not in here
+        ],
+        "job_notes": [
+            {"job_id": job.job_id, "name": job.name, "notes": list(job.notes)}
+            for job in here
+            if job.notes
+        ],
+    }
+
+
+def _say_imported(
+    context: Context, taken: home_pb2.ImportHomeResponse, jobs: Sequence[job_file_pb2.ImportedJob]
+) -> None:
+    took = "would take" if context.given.dry_run else "took"
+    counts = {what: getattr(taken, f"{name}_count") for name, what in _COUNTS.items()}
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+    say(f"{took} files of {context.given.folder}: {told}")
+    if taken.session_count:
+        say(f"took {plural(taken.session_count, 'session')}")
+    if here := sum(map(is_here, jobs)):
+        say(f"{took} {plural(here, 'job')}")
+    for line in filter(None, map(note_of, jobs)):
+        say(line)
+
+
+def _say_left_out(left_out: Iterable[home_pb2.HomeFileLeftOut]) -> None:
+    for one in left_out:
+        complain(f"left out: {one.path} ({one.profile}): {one.reason}")
+
+
+# ---- export
+
+
+async def _export(context: Context) -> None:
+    """Write every file of the home into a folder."""
+    given, settings = context.given, context.settings
+    # On its own, the home of a profile has no folder `profiles`.
+    own = given.source or settings.profile
+    wanted = [own] if given.source or own != "default" else []
+    target, home = Target(given.folder, own, given.without), settings.home.root.resolve()
+    if home in (target.folder, *target.folder.parents):
+        told = f"{target.folder} is in the home itself; choose a folder outside of it"
+        raise InvalidArgument(told)
+    if not given.overwrite:
+        target.check(", or say --overwrite")
+    request = home_pb2.ExportHomeRequest(profiles=wanted, with_secrets=given.with_secrets)
+    async with connected(settings, ("agent",)) as channels:
+        call = HomeServiceStub(channels.to("agent")).ExportHome(request)
+        async with open_stream(call):
+            summary = await _receive(call, target)
+    if given.json:
+        profiles, count = list(summary.profiles), len(target.modes)
+        told = {"folder": str(target.folder), "profiles": profiles, "files": count}
+        print_json({**told, "left_out": json_value(summary.left_out)})
+        return
+    files, profiles = plural(len(target.modes), "file"), plural(len(summary.profiles), "profile")
+    say(f"{target.folder} has {files} of {profiles}")
+    _say_left_out(summary.left_out)
+
+
+async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
+    summary = home_pb2.ExportHomeSummary()
+    with target.written(), StatusLine() as status:
+        async for answer in call:
+            if answer.HasField("summary"):
+                summary = answer.summary
+            if answer.HasField("file"):
+                target.begin(answer.file.profile, answer.file.path, answer.file.mode)
+                status.show(f"writing file {len(target.modes)} of {summary.file_count}")
+            target.write(answer.data)
+    return summary
+
+
+# ---- the command
+
+
+def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Any:
+    refuse = home_pb2.EXISTING_FILES_REFUSE
+    options = {"dest": "existing", "action": "store_const", "const": kind, "default": refuse}
+    return arg(name, help=f"{meaning} files that are there with other content", **options)
+
+
+_WITHOUT = arg(
+    "--without",
+    action="append",
+    default=[],
+    metavar="PATH",
+    help="leave a file or folder out, such as image_cache or 'sessions/*'",
+)
+_INTO = {"default": "", "metavar": "PROFILE"}
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        action(
+            _import,
+            arg("folder", type=Path, metavar="DIR", help="the home to take, left as it is"),
+            arg("--into", help="take it as the home of this profile", **_INTO),
+            OneOf(
+                (
+                    _existing("--keep", home_pb2.EXISTING_FILES_KEEP, "keep"),
+                    _existing("--overwrite", home_pb2.EXISTING_FILES_REPLACE, "replace"),
+                )
+            ),
+            _WITHOUT,
+            flag("--no-jobs", "start none of its jobs here"),
+            DRY_RUN,
+            JSON_OBJECT,
+        ),
+        action(
+            _export,
+            arg("folder", type=Path, metavar="DIR", help="a folder, new or empty"),
+            arg("--from", dest="source", help="only this profile's home", **_INTO),
+            flag("--with-secrets", "also .env, auth.json and whatsapp/session"),
+            flag("--overwrite", "into a folder that is not empty"),
+            _WITHOUT,
+            JSON_OBJECT,
+        ),
+    ),
+)

@@ -1,0 +1,268 @@
+"""Adds, changes, pauses, resumes and removes jobs."""
+
+import asyncio
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from hermes.agent.v1 import skill_pb2, tool_catalog_pb2
+from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
+from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
+from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
+from hermes.scheduler.v1 import job_pb2, schedule_pb2
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
+from services.cli.command import Context
+from services.cli.connection import has_services, start_command
+from services.cli.console import complain, print_json, printable, say
+from services.cli.failures import EXPECTED, explain
+from services.cli.jobs.options import CLEARED, given_fields, read_script, target_text
+from services.cli.jobs.runs import all_jobs, find_job
+from services.cli.jobs.view import JOB, due_times, local
+from services.cli.output import describe, field_value
+from services.cli.sandboxes.executors import executors
+from services.cli.startup import catalog
+from services.config.paths import nearest, suggestion
+from services.config.settings import Settings
+from services.errors import InvalidArgument
+from services.ids import new_id
+from services.rpc.messages import message_of
+
+CLI = "cli"
+ANY_CHAT = "terminal"
+"""No session's id: whichever terminal talks next is told."""
+
+_SHOWN_TIMES = 3
+_WITHOUT_PLATFORM = ("origin", "local", "cli")
+"""Where output can go without a platform."""
+
+
+def terminal() -> Origin:
+    """Where jobs are asked for here, and where their output goes unless they say otherwise."""
+    return Origin(platform=CLI, chat_id=ANY_CHAT, trust=TRUST_OWNER)
+
+
+async def add(context: Context) -> int:
+    """Add a job."""
+    given, settings = context.given, context.settings
+    asked = given_fields(given)
+    if given.dry_run:
+        return await context.run(_preview, ("scheduler",))
+    if "options.script_mode" in asked and "options.script" not in asked:
+        raise InvalidArgument("--no-agent goes with --script: the script is the whole run")
+    if not given.prompt.strip() and "options.script_mode" not in asked:
+        raise InvalidArgument(
+            "say what Hermes is asked each time, such as: "
+            f'hermes jobs add "{given.schedule}" "look for new mail"'
+        )
+    await _check_template(settings, given.sandbox_template)
+    runs = await has_services(settings, ("scheduler",))
+    # The agent looks through what is asked of it.
+    await context.run(_create, ("scheduler", "agent"))
+    if not runs and not given.json:
+        complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
+    return 0
+
+
+async def _create(context: Context) -> None:
+    job = message_of(
+        await _fields(context),
+        job_pb2.Job,
+        job_id=new_id("job"),
+        origin=terminal(),
+        state=job_pb2.JOB_STATE_PAUSED if context.given.paused else None,
+    )
+    request = job_pb2.CreateJobRequest(job=job, profile=context.profile)
+    made = await context.stub(JobServiceStub).CreateJob(request)
+    await _tell(context, made.job, made.notes, "")
+
+
+async def edit(context: Context) -> int:
+    """Change what is named of a job, and leave the rest as it is."""
+    given = context.given
+    await _check_template(context.settings, given.sandbox_template)
+    # The agent looks through what is asked of it, knows what is named, and holds budgets.
+    named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
+    needs_agent = named or any(word.startswith("budget") for word in given.clear)
+    return await context.run(_edit, ("scheduler", "agent") if needs_agent else ("scheduler",))
+
+
+async def _edit(context: Context) -> None:
+    given, job = context.given, await find_job(context)
+    fields = await _fields(context)
+    cleared = [path for word in given.clear for path in CLEARED[word]]
+    if twice := fields.keys() & set(cleared):
+        told = ", ".join(sorted(path.removeprefix("options.") for path in twice))
+        raise InvalidArgument(f"{told} cannot be given and cleared at once")
+    paths = list(dict.fromkeys([*fields, *cleared]))
+    if not paths:
+        raise InvalidArgument(
+            f"say what to change, such as: hermes jobs edit {given.job} "
+            '--schedule "every 2h"; see hermes jobs edit --help'
+        )
+    request = job_pb2.UpdateJobRequest(
+        job=message_of(fields, job_pb2.Job, job_id=job.job_id),
+        profile=context.profile,
+        update_mask=FieldMask(paths=paths),
+        request_id=new_id("upd"),
+    )
+    answer = await context.stub(JobServiceStub).UpdateJob(request)
+    what = ", ".join(path.removeprefix("options.") for path in paths)
+    await _tell(context, answer.job, answer.notes, f": changed {what}")
+
+
+async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: str) -> None:
+    """Say what a job is now, when it is due, and what is to be known of it."""
+    notes, times = [*notes, *await _missing(context)], await _due(context, job)
+    if context.given.json:
+        due = [at.isoformat() for at in times]
+        print_json(describe(job, JOB) | {"due": due, "notes": notes})
+        return
+    say(printable(f"{job.job_id}  {job.name}{done}"))
+    if times:
+        say(f"due next ({job.time_zone}):")
+        say(due_times(times, job.time_zone))
+    elif job.state == job_pb2.JOB_STATE_PAUSED:
+        say(f"paused; let it run with: hermes jobs resume {job.job_id}")
+    else:
+        say("it is over; give it another schedule, or run it now")
+    for note in notes:
+        complain(printable(f"{job.job_id}: {note}"))
+
+
+async def pause(context: Context) -> int:
+    """Let a job run no more until it is resumed."""
+    given, pausing = context.given, context.given.action == "pause"
+    failed, changed = 0, list[job_pb2.Job]()
+    if given.all:
+        # One that is over has nothing to pause.
+        state = job_pb2.JOB_STATE_SCHEDULED if pausing else job_pb2.JOB_STATE_PAUSED
+        for job in [job for job in await all_jobs(context) if job.state == state]:
+            try:
+                changed.append(await _pause(context, job, pausing=pausing))
+            except EXPECTED as error:
+                failed = 1
+                complain(f"{job.job_id} ({job.name}): {explain(error)}")
+    else:
+        changed.append(await _pause(context, await find_job(context), pausing=pausing))
+    if given.json:
+        print_json([describe(job, JOB) for job in changed])
+        return failed
+    for job in changed:
+        told = "is paused" if pausing else f"runs next {local(job.next_run_time, job.time_zone)}"
+        say(printable(f"{job.job_id}  {job.name}: {told}"))
+    if given.all:
+        say(f"{plural(len(changed), 'job')} {'paused' if pausing else 'resumed'}")
+    return failed
+
+
+async def remove(context: Context) -> None:
+    """Remove a job; a run under way goes on."""
+    job = await find_job(context)
+    request = job_pb2.DeleteJobRequest(job_id=job.job_id, profile=context.profile)
+    await context.stub(JobServiceStub).DeleteJob(request)
+    context.print_one(job, JOB, f"{job.job_id}  {job.name}: is removed")
+
+
+async def _preview(context: Context) -> None:
+    given = context.given
+    request = schedule_pb2.PreviewScheduleRequest(
+        schedule=given.schedule,
+        time_zone=given.time_zone or "",
+        count=_SHOWN_TIMES,
+        profile=context.profile,
+    )
+    found = await context.stub(JobServiceStub).PreviewSchedule(request)
+    times = [at.ToDatetime(UTC) for at in found.due_times]
+    due, kind = [at.isoformat() for at in times], field_value(found, "kind")
+    how = {"schedule": given.schedule, "time_zone": found.time_zone, "kind": kind, "due": due}
+    told = f"would be due ({found.time_zone}):\n{due_times(times, found.time_zone)}"
+    context.print_value(how, told)
+
+
+async def _fields(context: Context) -> dict[str, Any]:
+    """The fields of a job that somebody has named, with what a script says and the ids of jobs."""
+    fields = given_fields(context.given)
+    if path := fields.get("options.script"):
+        fields["options.script"] = await asyncio.to_thread(read_script, path)
+    if named := fields.get("options.context_job_ids"):
+        fields["options.context_job_ids"] = [
+            (await find_job(context, name)).job_id for name in named
+        ]
+    return fields
+
+
+async def _due(context: Context, job: job_pb2.Job) -> list[datetime]:
+    """When a job is due next: where it goes by the calendar, a few times."""
+    if not job.next_run_time.seconds:
+        return []
+    if job.kind != schedule_pb2.SCHEDULE_KIND_CRON:
+        return [job.next_run_time.ToDatetime(UTC)]
+    most = job.options.max_runs - job.run_count if job.options.max_runs else _SHOWN_TIMES
+    request = schedule_pb2.PreviewScheduleRequest(
+        schedule=job.schedule, time_zone=job.time_zone, count=min(most, _SHOWN_TIMES)
+    )
+    found = await context.stub(JobServiceStub).PreviewSchedule(request)
+    return [at.ToDatetime(UTC) for at in found.due_times]
+
+
+async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb2.Job:
+    stub, which = context.stub(JobServiceStub), {"job_id": job.job_id, "profile": context.profile}
+    if pausing:
+        return (await stub.PauseJob(job_pb2.PauseJobRequest(**which))).job
+    return (await stub.ResumeJob(job_pb2.ResumeJobRequest(**which))).job
+
+
+# ---- what a job names that is not there
+
+
+async def _missing(context: Context) -> list[str]:
+    """A note for each thing that a job names and that is not there: it may come later."""
+    notes, fields = list[str](), given_fields(context.given)
+    skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
+    platforms = catalog().root.inside["platforms"].inside.keys()
+    for place in fields.get("options.deliver_to", ()):
+        if place.platform not in (*platforms, *_WITHOUT_PLATFORM):
+            nowhere = f"there is no platform {place.platform!r}, but {', '.join(sorted(platforms))}"
+            notes.append(f"nothing can go to {target_text(place)}: {nowhere}")
+    try:
+        if skills:
+            request = skill_pb2.ListSkillsRequest(profile=context.profile)
+            found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
+            known = {name for it in found for name in (it.name, f"{it.category}/{it.name}")}
+            notes += _unknown("skill", skills, known)
+        if toolsets:
+            asked = tool_catalog_pb2.ListToolsRequest(profile=context.profile)
+            listed = await context.stub(ToolCatalogServiceStub).ListTools(asked)
+            notes += _unknown("toolset", toolsets, listed.toolsets)
+    except EXPECTED as error:
+        notes.append(f"whether its skills and toolsets are there is not known: {explain(error)}")
+    return notes
+
+
+def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[str]:
+    return [
+        f"there is no {what} {name!r} now{suggestion(nearest(name, known))}"
+        for name in names
+        if name not in known
+    ]
+
+
+async def _check_template(settings: Settings, wanted: str | None) -> None:
+    """Refuse a template that no executor has, where one can be asked."""
+    if not wanted:
+        return
+    try:
+        async with executors(settings) as deployment:
+            told = [kind for one in deployment.each for kind in one.capabilities.backends]
+    except EXPECTED as error:
+        complain(f"whether there is a template {wanted} is not known: {explain(error)}")
+        return
+    meant = [kind for kind in told if kind.template == wanted]
+    if not meant:
+        listed = ", ".join(dict.fromkeys(kind.template for kind in told if kind.template))
+        raise InvalidArgument(f"there is no template {wanted!r} of sandboxes; choose of: {listed}")
+    if not any(kind.available for kind in meant):
+        complain(f"no sandbox of template {wanted} can be had now: {meant[0].detail}")

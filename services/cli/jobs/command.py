@@ -1,0 +1,135 @@
+"""Add, change, run and move scheduled jobs, and see what came of them."""
+
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    Command,
+    Context,
+    OneOf,
+    action,
+    arg,
+    flag,
+    limit,
+)
+from services.cli.console import printable, say
+from services.cli.jobs import changes, files, runs
+from services.cli.jobs.home import at_jobs
+from services.cli.jobs.options import CLEARED, OPTIONS
+from services.cli.jobs.view import JOB, JOB_LIST, last_error, show
+
+EXAMPLES = """\
+examples:
+  hermes jobs add "every 2h" "look for new mail"
+  hermes jobs add "every weekday at 9:00" "what is on my calendar?" --time-zone Europe/Berlin
+  hermes jobs add "in 20 minutes" "remind me of the tea" --to telegram:12345
+  hermes jobs add "every 1h" "run the tests" --sandbox gvisor --timeout 20m --retries 2
+  hermes jobs add "0 3 * * *" "clean up the build server" --unattended halt
+  hermes jobs add "every 10m" --script check-disk.sh --no-agent --name disk
+  hermes jobs add "every monday at 9:00" --dry-run
+  hermes jobs list
+  hermes jobs show mail
+  hermes jobs edit mail --schedule "every 30m" --model small --clear retries
+  hermes jobs pause mail
+  hermes jobs pause --all
+  hermes jobs resume mail
+  hermes jobs run mail
+  hermes jobs runs mail
+  hermes jobs runs mail latest
+  hermes jobs remove job_06h00k5sv3a2ovn28hk0a80nvk
+  hermes jobs import ~/backup/hermes/cron/jobs.json --dry-run
+  hermes jobs import jobs.json --paused
+  hermes jobs export jobs.json
+
+A job is named by its id, by the beginning of the id if no other begins so, or by its name.
+Jobs run while hermes up, or the services, are running."""
+
+
+async def _list(context: Context) -> None:
+    """The jobs, the one due next first."""
+    found = await runs.all_jobs(context)
+    nothing = 'There are no jobs yet; add one with: hermes jobs add "every 2h" "…"'
+    context.print_list(found, JOB if context.given.json else JOB_LIST, nothing)
+    if context.given.json:
+        return
+    for job in found:
+        if error := last_error(job):
+            say(f"{job.job_id} failed last time: {printable(error)}")
+        if job.pause_reason:
+            say(f"{job.job_id} is paused: {printable(job.pause_reason)}")
+
+
+async def _show(context: Context) -> None:
+    """All about a job."""
+    job = await runs.find_job(context)
+    if context.given.json:
+        context.print_one(job, JOB)
+    else:
+        show(job)
+
+
+_JOB = arg("job", metavar="JOB", help="its id or name")
+_PROMPT = "what Hermes is asked each time"
+_WHEN = 'such as "every 2h", "every monday 8am", "0 9 * * mon-fri"'
+_PAUSING = (
+    OneOf(
+        (
+            arg("job", metavar="JOB", nargs="?", help="its id or name"),
+            flag("--all", "every job of the profile"),
+        ),
+        required=True,
+    ),
+    JSON_LIST,
+)
+_RUN = f"the id of a run, or '{runs.LATEST}': what came of it"
+_CLEAR = "have the default again; once for each"
+COMMAND = Command(
+    EXAMPLES,
+    (
+        action(
+            changes.add,
+            arg("schedule", help=_WHEN),
+            arg("prompt", nargs="?", default="", help=_PROMPT),
+            *OPTIONS,
+            flag("--paused", "it runs when it is resumed"),
+            flag("--dry-run", "only say when it would be due, and store nothing"),
+            JSON_OBJECT,
+            services=(),
+        ),
+        action(_list, JSON_LIST),
+        action(_show, _JOB, JSON_OBJECT),
+        action(
+            changes.edit,
+            _JOB,
+            arg("--schedule", metavar="WHEN", help="a new schedule, counted from now"),
+            arg("--prompt", metavar="TEXT", help=_PROMPT),
+            *OPTIONS,
+            arg("--clear", action="append", default=[], choices=tuple(CLEARED), help=_CLEAR),
+            JSON_OBJECT,
+            services=(),
+        ),
+        action(changes.pause, *_PAUSING),
+        action(
+            changes.pause, *_PAUSING, name="resume", help="Let a paused job run again, from now on."
+        ),
+        action(
+            runs.run_job,
+            _JOB,
+            flag("--no-wait", "only have it begin"),
+            JSON_OBJECT,
+            name="run",
+            services=(),
+        ),
+        action(
+            runs.show_runs,
+            _JOB,
+            arg("run", metavar="RUN", nargs="?", help=_RUN),
+            limit(runs.KEPT_RUNS),
+            flag("--json", "one JSON list, or object of a run"),
+            name="runs",
+        ),
+        action(changes.remove, _JOB, JSON_OBJECT),
+        *files.ACTIONS,
+    ),
+    services=("scheduler",),
+    locate=at_jobs,
+)

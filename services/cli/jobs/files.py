@@ -1,0 +1,143 @@
+"""Jobs as files: takes those of a home's `cron/jobs.json`, and writes such a file."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from hermes.scheduler.v1 import job_file_pb2 as pb
+from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
+from services.amounts import plural
+from services.cli.command import DRY_RUN, JSON_OBJECT, Context, action, arg, flag
+from services.cli.connection import has_services, start_command
+from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
+from services.cli.output import Column, describe
+from services.cli.standard_input import STANDARD, read_up_to
+from services.config.sources import read_env_file, read_yaml
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
+from services.home.jobs import held_by, scripts_of
+from services.home.paths import replace_file
+
+MAX_FILE_BYTES = 3 * 1024 * 1024
+IMPORTED = (Column("job_id", optional=True), *map(Column, ("name", "outcome", "notes")))
+_CRON = "cron"
+
+
+async def _take(context: Context) -> int:
+    """Take the jobs of a file as homes have it, cron/jobs.json."""
+    given, settings = context.given, context.settings
+    path: Path = given.file.expanduser()
+    document = await asyncio.to_thread(_read, path)
+    home = await asyncio.to_thread(_home_of, path)
+    zone, scripts = given.time_zone or "", dict[str, str]()
+    if home is not None:
+        starts = not (given.is_paused or given.dry_run)
+        if starts and (holder := await asyncio.to_thread(held_by, home)):
+            raise FailedPrecondition(
+                f"another program runs the jobs of {home} ({holder} is locked); stop it, "
+                "or take them as paused ones with --paused"
+            )
+        zone = zone or await asyncio.to_thread(zone_of, home)
+        scripts = await asyncio.to_thread(scripts_of, home)
+    request = context.request(
+        pb.ImportJobsRequest, document=document, time_zone=zone, scripts=scripts
+    )
+    runs = await has_services(settings, ("scheduler",))
+
+    async def take(context: Context) -> int:
+        jobs = (await context.stub(JobServiceStub).ImportJobs(request)).jobs
+        taken = [job for job in jobs if is_here(job)]
+        if given.json:
+            shown = [describe(job, IMPORTED) for job in jobs]
+            print_json({"dry_run": given.dry_run, "jobs": shown})
+            return 0 if len(taken) == len(jobs) else EXIT_FAILURE
+        counts = {
+            "new": sum(job.outcome == pb.IMPORT_OUTCOME_TAKEN for job in jobs),
+            "there already": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
+            "not taken": len(jobs) - len(taken),
+        }
+        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+        say(f"{'would take ' if given.dry_run else ''}jobs: {told}")
+        for line in filter(None, map(note_of, jobs)):
+            say(line)
+        if taken and not runs and not given.dry_run:
+            complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
+        return 0 if len(taken) == len(jobs) else EXIT_FAILURE
+
+    # The agent looks through what is asked of it.
+    return await context.run(take, ("scheduler", "agent"))
+
+
+async def _give(context: Context) -> None:
+    """Write all jobs as such a file."""
+    given = context.given
+    path: Path | None = given.file and given.file.expanduser()
+    path = None if path == STANDARD else path
+    if path is not None and not given.overwrite and await asyncio.to_thread(path.exists):
+        raise AlreadyExists(f"{path} is there already; choose another file, or say --overwrite")
+    request = pb.ExportJobsRequest(profile=context.profile)
+    answer = await context.stub(JobServiceStub).ExportJobs(request)
+    if path is None:
+        sys.stdout.write(answer.document.decode())
+        return
+    await asyncio.to_thread(replace_file, path, answer.document, 0o600)
+    told = f"{path} has {plural(answer.job_count, 'job')}"
+    context.print_value({"file": str(path), "jobs": answer.job_count}, told)
+
+
+def is_here(job: pb.ImportedJob) -> bool:
+    """Whether a job of a file is one here now."""
+    return job.outcome in (pb.IMPORT_OUTCOME_TAKEN, pb.IMPORT_OUTCOME_PRESENT)
+
+
+def note_of(job: pb.ImportedJob) -> str:
+    """What a person should know of a job in one line; empty where there is nothing."""
+    if not job.notes:
+        return ""
+    lead = f"job {job.name}" if is_here(job) else f"not taken: {job.name}"
+    return printable(f"{lead}: {'; '.join(job.notes)}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = read_up_to(path, MAX_FILE_BYTES)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidArgument(f"{path} has more than {MAX_FILE_BYTES} bytes; take it in parts")
+    return data
+
+
+def _home_of(path: Path) -> Path | None:
+    """The home whose file of jobs it is; None where it is a file alone."""
+    folder = path.resolve().parent
+    return folder.parent if folder.name == _CRON and path != STANDARD else None
+
+
+_FILE = "the file, left as it is; - is standard input"
+ACTIONS = (
+    action(
+        _take,
+        arg("file", type=Path, metavar="FILE", help=_FILE),
+        arg("--time-zone", metavar="ZONE", help="of schedules that name none (that of its home)"),
+        flag("--paused", "all of them run when resumed", dest="is_paused"),
+        DRY_RUN,
+        JSON_OBJECT,
+        name="import",
+        services=(),
+    ),
+    action(
+        _give,
+        arg("file", type=Path, nargs="?", metavar="FILE", help="standard output"),
+        flag("--overwrite", "where there is such a file"),
+        JSON_OBJECT,
+        name="export",
+    ),
+)
+
+
+def zone_of(root: Path) -> str:
+    """The time zone that a home of another Hermes names, as one that runs there would have it."""
+    set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
+    found = set_here if set_here and set_here.value else None
+    found = found or read_yaml(root / "config.yaml").find("timezone")
+    return found.value if found is not None and isinstance(found.value, str) else ""

@@ -1,0 +1,40 @@
+"""Whose scheduler has the jobs of a profile: that of its own home, or of the home it is in."""
+
+import argparse
+import asyncio
+
+from services.cli.connection import is_running
+from services.config.settings import Settings, load_settings
+from services.home.jobs import DATABASE_ABOVE, kept_by
+from services.home.paths import DEFAULT_PROFILE
+
+
+async def at_jobs(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    """The settings of the home whose scheduler has the jobs, or will have the first one.
+
+    A home's mark says that. Without one it is whoever runs, and else the profile's own.
+    """
+    if settings.home.name == DEFAULT_PROFILE:
+        return settings
+    kept = await asyncio.to_thread(kept_by, settings.home.root)
+    if kept == DATABASE_ABOVE:
+        return _there(await asyncio.to_thread(_above, settings), settings, arguments)
+    return settings if kept else await at_library(settings, arguments)
+
+
+async def at_library(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    """The settings of the home whose services look after a profile's skills now."""
+    if settings.home.name == DEFAULT_PROFILE or await is_running(settings):
+        return settings
+    above = await asyncio.to_thread(_above, settings)
+    return _there(above, settings, arguments) if await is_running(above) else settings
+
+
+def _above(settings: Settings) -> Settings:
+    return load_settings({**settings.flags, "profile": DEFAULT_PROFILE}, settings.environ)
+
+
+def _there(above: Settings, settings: Settings, arguments: argparse.Namespace) -> Settings:
+    # Its services are asked for the profile by name, also where only the environment names it.
+    arguments.profile = settings.profile
+    return above

@@ -1,0 +1,193 @@
+"""See how full the pools of sandboxes are, change their sizes, drain executors, end lost boxes."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from hermes.executor.v1 import pool_pb2
+from hermes.executor.v1.pool_pb2_grpc import PoolServiceStub
+from services.amounts import plural
+from services.cli.arguments import INT32, up_to
+from services.cli.command import YES, Argument, Command, Context, action, arg, flag
+from services.cli.console import say
+from services.cli.output import Column, print_rows
+from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors
+
+EXAMPLES = """\
+examples:
+  hermes pools list
+  hermes pools resize default 4
+  hermes pools resize gvisor 0 --limit 8 --executor executor-1
+  hermes pools drain --executor executor-1.example.org:7402
+  hermes pools undrain --executor executor-1
+  hermes pools orphans --json
+  hermes pools reap --yes
+  hermes pools reap sbx_06h00k5s --executor executor-2
+
+A pool has the boxes of one template. An executor is named by its endpoint or the beginning of
+that."""
+
+LOOK_S = 30.0
+"""How long an executor may look through all boxes of its backends."""
+REAP_S = 120.0
+"""How long boxes may take to end."""
+NO_ORPHANS = "There is no box that nobody knows."
+
+
+def _ready(pool: pool_pb2.PoolStats) -> str:
+    making = f" +{pool.making_count}" if pool.making_count else ""
+    return f"{pool.ready_count} of {pool.warm_size}{making}"
+
+
+POOL = (
+    Column("template", "template"),
+    Column("backend", "backend"),
+    Column("", "ready", _ready),
+    Column("ready", source="ready_count"),
+    Column("ready_wanted", source="warm_size"),
+    Column("making", source="making_count"),
+    Column("claimed", "claimed", "claimed_count"),
+    Column("waiting", "waiting", "waiting_count"),
+    Column("limit", "limit", "max_size"),
+    Column("hits", source="hit_count"),
+    Column("misses", source="miss_count"),
+    Column("draining", "state", cell=lambda draining: "drained" if draining else "open"),
+)
+ORPHAN = (
+    Column("box_key", "box"),
+    Column("backend", "backend"),
+    Column("native_id", "known there as"),
+    Column("template", "template"),
+)
+
+
+# ---- sizes
+
+
+@at_executors
+async def _list(context: Context, deployment: Executors) -> None:
+    """How many boxes each template has ready, in use and at most."""
+
+    async def ask(at: Executor) -> Sequence[pool_pb2.PoolStats]:
+        request = pool_pb2.GetPoolStatsRequest()
+        return (await PoolServiceStub(at.channel).GetPoolStats(request, timeout=TELL_S)).pools
+
+    chosen = deployment.chosen(context.given.executor)
+    chosen.print_list(context, await chosen.ask(ask), POOL)
+
+
+@at_executors
+async def _resize(context: Context, deployment: Executors) -> None:
+    """Keep another number ready, until the executor's next start."""
+    at = deployment.one(context.given.executor)
+    request = context.request(pool_pb2.ResizePoolRequest)
+    pool = (await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)).pool
+    sentence = f"{pool.template} keeps {pool.warm_size} ready of at most {pool.max_size}"
+    context.print_one((at, pool), deployment.columns(POOL), sentence)
+
+
+# ---- draining
+
+
+@at_executors
+async def _drain(context: Context, deployment: Executors) -> None:
+    """Take no new sessions; those that have a sandbox go on."""
+    at = deployment.one(context.given.executor)
+    left = await PoolServiceStub(at.channel).Drain(pool_pb2.DrainRequest(), timeout=TELL_S)
+    claimed, running = left.claimed_count, left.running_command_count
+    has = f"{plural(claimed, 'sandbox', 'sandboxes')}, {plural(running, 'command')}"
+    sentence = f"{at.name} takes no new sessions; what it still has: {has}"
+    told = {"draining": True, "claimed": claimed, "running_commands": running}
+    context.print_value({**told, "executor": at.endpoint or None}, sentence)
+
+
+@at_executors
+async def _undrain(context: Context, deployment: Executors) -> None:
+    """Take new sessions again."""
+    at = deployment.one(context.given.executor)
+    await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
+    told = {"draining": False, "executor": at.endpoint or None}
+    context.print_value(told, f"{at.name} takes new sessions")
+
+
+# ---- orphans
+
+
+async def _lost(at: Executor) -> Sequence[pool_pb2.OrphanBox]:
+    request = pool_pb2.ListOrphansRequest()
+    return (await PoolServiceStub(at.channel).ListOrphans(request, timeout=LOOK_S)).boxes
+
+
+@at_executors
+async def _orphans(context: Context, deployment: Executors) -> None:
+    """The boxes of this installation that nobody knows."""
+    chosen = deployment.chosen(context.given.executor)
+    chosen.print_list(context, await chosen.ask(_lost), ORPHAN, NO_ORPHANS)
+
+
+@at_executors
+async def _reap(context: Context, deployment: Executors) -> int:
+    """End boxes that nobody knows, as happens by itself in a minute."""
+    chosen = deployment.chosen(context.given.executor)
+    lost = meant = await chosen.ask(_lost)
+    if context.given.boxes:
+        find = partial(
+            chosen.pick, told=lost, ident=_key, what="lost box", see="hermes pools orphans"
+        )
+        meant = [pair for named in context.given.boxes for pair in find(named)]
+    if meant and not context.given.yes:
+        print_rows(meant, chosen.columns(ORPHAN))
+        question = f"End {plural(len(meant), 'box', 'boxes')} and all that runs there?"
+        await context.confirm(question, "end them with --yes", "nothing was ended")
+
+    async def end(at: Executor) -> Sequence[str]:
+        keys = dict.fromkeys(box.box_key for of, box in meant if of is at)
+        request = pool_pb2.ReapRequest(box_keys=keys)
+        if not keys:
+            return ()
+        return (await PoolServiceStub(at.channel).Reap(request, timeout=REAP_S)).box_keys
+
+    ended = await chosen.ask(end)
+    if context.given.json or not meant:
+        chosen.print_list(context, ended, (Column("box_key", source=str),), NO_ORPHANS)
+    else:
+        chosen.complain()
+        say(f"{plural(len(ended), 'box has', 'boxes have')} ended")
+    return 1 if chosen.silent else 0
+
+
+def _key(box: pool_pb2.OrphanBox) -> str:
+    return box.box_key
+
+
+# ---- the command
+
+
+def _common(which: str, output: str) -> tuple[Argument, Argument]:
+    return arg("--executor", metavar="ENDPOINT", help=which), flag("--json", output)
+
+
+_LIMIT = "how many there may be in all"
+_ONE = _common("this one, where there are several", "one JSON object")
+_EACH = _common("only of this one", "one JSON list")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        action(_list, *_EACH),
+        action(
+            _resize,
+            arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
+            arg("warm_size", metavar="N", type=up_to(INT32), help="how many are kept ready"),
+            arg("--limit", dest="max_size", metavar="N", type=up_to(INT32), help=_LIMIT),
+            *_ONE,
+        ),
+        action(_drain, *_ONE),
+        action(_undrain, *_ONE),
+        action(_orphans, *_EACH),
+        action(
+            _reap,
+            arg("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them"),
+            YES,
+            *_common("only of this one", "one JSON list of what was ended"),
+        ),
+    ),
+)

@@ -1,0 +1,228 @@
+"""List, copy and delete what sandboxes have as /workspace, and keep snapshots of it."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from hermes.executor.v1 import workspace_pb2
+from hermes.executor.v1.workspace_pb2_grpc import WorkspaceServiceStub
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    YES,
+    Argument,
+    Command,
+    Context,
+    OneOf,
+    action,
+    arg,
+    flag,
+    pages,
+)
+from services.cli.console import say
+from services.cli.output import Column, enum_word
+from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors
+from services.ids import new_id
+
+EXAMPLES = """\
+examples:
+  hermes workspaces list
+  hermes workspaces list --snapshots --json
+  hermes workspaces fork wsp_06h00k5s --name experiment
+  hermes workspaces snapshot wsp_06h00k5s --name "before the upgrade"
+  hermes workspaces fork snp_06h00k7q
+  hermes workspaces delete wsp_06h00k5s --yes
+
+A workspace is named by its id, the beginning of it, or its session."""
+
+PAGE = 1000
+WORK_S = 3600.0
+"""How long a copy or a removal may take while somebody waits for it."""
+
+_SNAPSHOT = "snp_"
+_ORPHAN = workspace_pb2.WORKSPACE_STATE_ORPHAN
+_NONE = {
+    "workspaces": "There are no workspaces; a session has one from its first command on.",
+    "snapshots": "There are no snapshots; take one with: hermes workspaces snapshot WORKSPACE",
+    "orphans": "There is none that nobody has.",
+}
+
+Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
+
+
+def _ident(one: Kept) -> str:
+    return one.snapshot_id if isinstance(one, workspace_pb2.Snapshot) else one.workspace_id
+
+
+def _sessions(one: Kept) -> Sequence[str]:
+    return () if isinstance(one, workspace_pb2.Snapshot) else one.session_ids
+
+
+def _with_state(one: Kept) -> str:
+    usual = (workspace_pb2.WORKSPACE_STATE_READY, _ORPHAN)
+    word = enum_word(workspace_pb2.WorkspaceState, one.state)
+    return _ident(one) if one.state in usual else f"{_ident(one)} ({word})"
+
+
+_COMMON = (
+    Column("backend", "backend"),
+    Column("name", "name"),
+    Column("state"),
+    Column("created_at", source="create_time"),
+)
+WORKSPACE = (
+    Column("", "workspace", _with_state),
+    Column("workspace_id"),
+    Column("size_bytes", "size"),
+    Column("limit_bytes", "limit"),
+    Column("used_at", "used", "use_time"),
+    Column("", "of", lambda one: one.source_id or one.session_ids),
+    *_COMMON,
+    Column("source_id"),
+    Column("template"),
+    Column("session_ids"),
+    Column("active_session_ids"),
+)
+SNAPSHOT = (
+    Column("", "snapshot", _with_state),
+    Column("snapshot_id"),
+    Column("size_bytes", "size"),
+    Column("used_at", "used", "use_time"),
+    Column("source_id", "of", "workspace_id"),
+    *_COMMON,
+)
+
+
+# ---- actions
+
+
+@at_executors
+async def _list(context: Context, deployment: Executors) -> None:
+    """The workspaces of a profile, the oldest first."""
+    kind: str = context.given.kind or "workspaces"
+    told = await deployment.ask(partial(_all, context, kind))
+    told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
+    columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
+    deployment.print_list(context, told, columns, _NONE[kind])
+
+
+@at_executors
+async def _fork(context: Context, deployment: Executors) -> None:
+    """Make a workspace with all that another one or a snapshot has."""
+    at, one = (await _find(context, deployment))[0]
+    kind, source = workspace_pb2.ForkWorkspaceRequest, _ident(one)
+    request = context.request(kind, request_id=new_id("req"), source_id=source)
+    made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
+    sentence = f"{made.workspace_id} has what {source} has"
+    context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
+
+
+@at_executors
+async def _snapshot(context: Context, deployment: Executors) -> None:
+    """Keep what a workspace has now."""
+    at, one = (await _find(context, deployment))[0]
+    kind, source = workspace_pb2.CreateSnapshotRequest, _ident(one)
+    request = context.request(kind, request_id=new_id("req"), workspace_id=source)
+    made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
+    sentence = f"{made.snapshot_id} keeps what {made.workspace_id} has now"
+    context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
+
+
+@at_executors
+async def _delete(context: Context, deployment: Executors) -> None:
+    """Remove a workspace or snapshot that nobody uses, for good."""
+    found = await _find(context, deployment)
+    ident = _ident(found[0][1])
+    question = f"Delete {ident} and all that is in it?"
+    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    for at, one in found:
+        if isinstance(one, workspace_pb2.Snapshot):
+            request = context.request(workspace_pb2.DeleteSnapshotRequest, snapshot_id=ident)
+            await _stub(at).DeleteSnapshot(request, timeout=WORK_S)
+        else:
+            kind, is_orphan = workspace_pb2.DeleteWorkspaceRequest, one.state == _ORPHAN
+            deletion = context.request(kind, workspace_id=ident, orphan=is_orphan)
+            await _stub(at).DeleteWorkspace(deletion, timeout=WORK_S)
+    say(f"{ident} is deleted")
+
+
+# ---- which one
+
+
+async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Executor, Kept]]:
+    """The one that is meant, at each executor that knows it; else NotFound or InvalidArgument.
+
+    Several know it where they share their workspaces. The one whose sandbox has it, or had it last,
+    comes first.
+    """
+    named: str = context.given.source
+    kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
+    kind = "orphans" if vars(context.given).get("orphan") else kind
+    told = await deployment.ask(partial(_all, context, kind))
+    what, see = "workspace or snapshot", "hermes workspaces list"
+    found = deployment.pick(named, told, _ident, _sessions, what=what, see=see)
+    return sorted(found, key=lambda pair: _last_use(pair[1]), reverse=True)
+
+
+def _last_use(one: Kept) -> tuple[bool, int]:
+    has_users = isinstance(one, workspace_pb2.Workspace) and bool(one.active_session_ids)
+    return has_users, one.use_time.ToNanoseconds()
+
+
+async def _all(context: Context, kind: str, at: Executor) -> Sequence[Kept]:
+    """All workspaces, snapshots or orphans that an executor knows."""
+    if kind == "snapshots":
+        wanted = context.request(workspace_pb2.ListSnapshotsRequest, page_size=PAGE)
+        found = pages(_stub(at).ListSnapshots, wanted, TELL_S)
+        return [one async for page in found for one in page.snapshots]
+    request = context.request(workspace_pb2.ListWorkspacesRequest, page_size=PAGE)
+    if kind == "orphans":
+        request = workspace_pb2.ListWorkspacesRequest(orphans=True)
+    found = pages(_stub(at).ListWorkspaces, request, TELL_S)
+    return [one async for page in found for one in page.workspaces]
+
+
+def _stub(at: Executor) -> WorkspaceServiceStub:
+    return WorkspaceServiceStub(at.channel)
+
+
+# ---- the command
+
+
+def _kind(name: str, meaning: str) -> Argument:
+    return flag(name, meaning, action="store_const", dest="kind", const=name[2:])
+
+
+_NAME = arg("--name", default="", help="a name to know it by")
+COMMAND = Command(
+    EXAMPLES,
+    actions=(
+        action(
+            _list,
+            OneOf(
+                (
+                    _kind("--snapshots", "its snapshots instead"),
+                    _kind("--orphans", "those that nobody has, instead"),
+                )
+            ),
+            JSON_LIST,
+        ),
+        action(
+            _fork,
+            arg("source", metavar="SOURCE", help="the workspace or snapshot to copy"),
+            _NAME,
+            JSON_OBJECT,
+        ),
+        action(
+            _delete,
+            arg("source", metavar="WORKSPACE", help="the workspace or snapshot"),
+            flag("--orphan", "it is one that nobody has"),
+            YES,
+        ),
+        action(
+            _snapshot,
+            arg("source", metavar="WORKSPACE", help="the workspace, as list shows it"),
+            _NAME,
+            JSON_OBJECT,
+        ),
+    ),
+)

@@ -1,0 +1,308 @@
+"""List, show, find, name, branch, take back, export, import and delete conversations."""
+
+import argparse
+import re
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from hermes.agent.v1 import session_change_pb2 as change_pb
+from hermes.agent.v1 import session_pb2 as pb
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.cli.arguments import INT32, INT64, length, up_to
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    YES,
+    Command,
+    Context,
+    action,
+    arg,
+    flag,
+    limit,
+)
+from services.cli.console import complain, print_json, printable, say
+from services.cli.output import Column, describe, field_value, json_value, local_time
+from services.cli.sessions.files import ACTIONS as FILE_ACTIONS
+from services.cli.sessions.files import PAGE, find
+from services.errors import InvalidArgument
+from services.ids import new_session_id
+
+EXAMPLES = """\
+examples:
+  hermes sessions list
+  hermes sessions list --limit 5 --json
+  hermes sessions show 20261121_101500_a1b2c3
+  hermes sessions show 20261121_101500_a1b2c3 --json
+  hermes sessions search docker network
+  hermes sessions search '"exit code 137"' --role tool --since 2026-10-01
+  hermes sessions search invoice OR receipt --sort relevance --json
+  hermes sessions search --session 20261121_101500_a1b2c3 --around 12
+  hermes sessions rename 20261121_101500_a1b2c3 "holiday plans"
+  hermes sessions branch 20261121_101500_a1b2c3 --through 8
+  hermes sessions undo 20261121_101500_a1b2c3 --turns 2
+  hermes sessions export 20261121_101500_a1b2c3 > session.json
+  hermes sessions export --all --to sessions-backup
+  hermes sessions import old-home/sessions
+  hermes sessions delete 20261121_101500_a1b2c3 --yes
+  hermes sessions prune --unused-for 90d --dry-run
+
+A session is named by its id or its title."""
+
+_ROLES = ("assistant", "tool", "user")
+_ORDERS = ("newest", "relevance")
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_usd")
+
+_SESSION = (
+    Column("session_id", "session"),
+    Column("updated_at", "used", "update_time"),
+    Column("platform", "from"),
+    Column("message_count", "messages"),
+    Column("title", "title"),
+    Column("is_named"),
+    Column("parent_session_id", optional=True),
+    Column("created_at", source="create_time"),
+    Column("usage", source=lambda it: {name: getattr(it.usage, name) for name in _COUNTS}),
+)
+_MESSAGE = (
+    *map(Column, ("sequence", "role")),
+    Column("content", source="text"),
+    Column("timestamp", source="create_time"),
+    Column("turn_id"),
+    *(Column(name, optional=True) for name in ("reasoning", "tool_call_id")),
+    Column("tool_calls", source=lambda it: [_call(call) for call in it.tool_calls]),
+)
+_HIT = (
+    *map(Column, ("session_id", "title", "platform", "sequence", "role")),
+    Column("timestamp", source="create_time"),
+    Column("excerpt"),
+)
+
+
+async def _list(context: Context) -> None:
+    """The conversations, the one used last first."""
+    request = context.request(pb.ListSessionsRequest)
+    found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
+    nothing = "There are no sessions yet; hermes chat begins one."
+    context.print_list(found, _SESSION, nothing)
+
+
+def _call(call: pb.ToolCall) -> dict[str, str]:
+    return {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
+
+
+async def _show(context: Context) -> None:
+    """What was said in one of them."""
+    session = await find(context)
+    messages = [message async for message in _messages(context, session)]
+    if context.given.json:
+        said = [describe(message, _MESSAGE) for message in messages]
+        print_json({**describe(session, _SESSION), "messages": said})
+        return
+    for message in messages:
+        when = local_time(message.create_time, seconds=True)
+        say(f"── {message.sequence} {field_value(message, 'role')}  {when}")
+        if message.text:
+            say(printable(message.text))
+        for call in message.tool_calls:
+            say(printable(f"▸ {call.name}  {call.arguments_json}"))
+
+
+async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.Message]:
+    stub = context.stub(SessionServiceStub)
+    request = context.request(pb.ListMessagesRequest, session_id=session.session_id, page_size=PAGE)
+    has_more = True
+    while has_more:
+        page = await stub.ListMessages(request)
+        for message in page.messages:
+            yield message
+            request.after_sequence = message.sequence
+        has_more = page.has_more
+
+
+async def _search(context: Context) -> None:
+    """Find what was said, in all sessions."""
+    if context.given.around_sequence and not context.given.session:
+        raise InvalidArgument("--around goes with --session")
+    request = context.request(
+        pb.SearchMessagesRequest,
+        query=_quoted(context.given.query),
+        order=f"SEARCH_ORDER_{context.given.sort.upper()}",
+        session_id=(await find(context)).session_id if context.given.session else "",
+        role=f"ROLE_{context.given.role.upper()}",
+        window=context.given.window if context.given.around_sequence else 0,
+    )
+    hits = (await context.stub(SessionServiceStub).SearchMessages(request)).hits
+    if context.given.json:
+        print_json([describe(hit, _HIT) for hit in hits])
+        return
+    shown = ""
+    for hit in hits:
+        if hit.session_id != shown:
+            shown = hit.session_id
+            say(f"── {hit.session_id}  {printable(hit.title)}")
+        said = f"{hit.sequence} {field_value(hit, 'role')}: {printable(hit.excerpt)}"
+        say(f"{local_time(hit.create_time)}  {said}")
+    if not hits:
+        complain("nothing was found")
+
+
+async def _rename(context: Context) -> None:
+    """Give a session a title, by which it can be resumed."""
+    found = await find(context)
+    request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
+    session = (await context.stub(SessionServiceStub).RenameSession(request)).session
+    told = f"{session.session_id} is called {session.title}"
+    context.print_one(session, _SESSION, told)
+
+
+async def _branch(context: Context) -> None:
+    """Make a new session that begins with what was said in another."""
+    found = await find(context)
+    request = context.request(
+        pb.BranchSessionRequest,
+        session_id=found.session_id,
+        new_session_id=new_session_id(datetime.now(UTC).astimezone()),
+    )
+    session = (await context.stub(SessionServiceStub).BranchSession(request)).session
+    told = (
+        f"{session.session_id} begins with {session.message_count} messages\n"
+        f"hermes chat --resume {session.session_id}"
+    )
+    context.print_one(session, _SESSION, told)
+
+
+async def _undo(context: Context) -> None:
+    """Take back the last turns: what was said, not what was done."""
+    found = await find(context)
+    request = context.request(
+        change_pb.UndoTurnsRequest,
+        session_id=found.session_id,
+        expected_message_count=found.message_count,
+    )
+    undone = await context.stub(SessionServiceStub).UndoTurns(request)
+    told = f"{undone.turn_count} turns are taken back, {undone.message_count} messages are left"
+    text = "\n".join(filter(None, (told, undone.user_text)))
+    context.print_value({"session_id": found.session_id, **json_value(undone)}, text)
+
+
+async def _delete(context: Context) -> None:
+    """Delete a session for good."""
+    found = await find(context)
+    question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
+    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    request = context.request(change_pb.DeleteSessionRequest, session_id=found.session_id)
+    await context.stub(SessionServiceStub).DeleteSession(request)
+    say(f"{found.session_id} is deleted")
+
+
+async def _prune(context: Context) -> None:
+    """Delete sessions that were not used for long and have no name."""
+    given = context.given
+    found = await _pruned(context, dry_run=True)
+    if found and not given.dry_run:
+        question = f"Delete {len(found)} sessions?"
+        await context.confirm(question, "delete them with --yes", "nothing was deleted")
+        found = await _pruned(context, dry_run=False)
+    told = f"{len(found)} sessions {'would be' if given.dry_run else 'are'} deleted"
+    context.print_value(found, "\n".join((*found, told)))
+
+
+async def _pruned(context: Context, *, dry_run: bool) -> list[str]:
+    stub = context.stub(SessionServiceStub)
+    request = context.request(change_pb.PruneSessionsRequest, dry_run=dry_run)
+    pruned: list[str] = []
+    while True:
+        answer = await stub.PruneSessions(request)
+        pruned += answer.session_ids
+        request.after_session_id = answer.next_after_session_id
+        if not answer.next_after_session_id:
+            return pruned
+
+
+def _quoted(words: list[str]) -> str:
+    """The words as one query; what the shell has kept together with spaces stays a phrase."""
+    alone = len(words) == 1
+    return " ".join(
+        word if alone or '"' in word or not re.search(r"\s", word) else f'"{word}"'
+        for word in words
+    )
+
+
+def _moment(text: str) -> Timestamp:
+    """A date or a time, which is local where it names no zone."""
+    stamp = Timestamp()
+    try:
+        stamp.FromDatetime(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError):
+        wanted = "a day such as 2026-11-21, or a time such as 2026-11-21T08:30"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
+    return stamp
+
+
+_NAME = arg("session", metavar="SESSION", help="its id or title")
+_SEARCHING = (
+    arg("query", nargs="*", help='words that must all be there, "phrases", OR between two'),
+    limit(),
+    arg("--sort", choices=_ORDERS, default="newest", help="newest first"),
+    arg("--session", default="", metavar="SESSION", help="only in this one"),
+    arg("--role", choices=_ROLES, default="unspecified", help="only what this one said"),
+    arg(
+        "--since", dest="since_time", type=_moment, metavar="DATE", help="from this day or time on"
+    ),
+    arg("--until", dest="until_time", type=_moment, metavar="DATE", help="before this day or time"),
+    arg(
+        "--around",
+        dest="around_sequence",
+        type=up_to(INT64),
+        default=0,
+        metavar="N",
+        help="near message N of --session",
+    ),
+    arg("--window", type=up_to(INT32), default=5, metavar="N", help="how many around it (5)"),
+    JSON_LIST,
+)
+_BRANCHING = (
+    _NAME,
+    arg(
+        "--through",
+        dest="through_sequence",
+        type=up_to(INT64),
+        default=0,
+        metavar="N",
+        help="only up to the turn of message N",
+    ),
+    arg("--title", default="", help="what the new one is called"),
+    JSON_OBJECT,
+)
+_PRUNING = (
+    arg(
+        "--unused-for",
+        type=length(36_500, 1),
+        required=True,
+        metavar="TIME",
+        help="such as 90d, 12h, 8w",
+    ),
+    arg("--platform", default="", help="only those that came from there"),
+    flag("--named", "also those that were given a title", dest="include_named"),
+    flag("--dry-run", "only list them"),
+    YES,
+    JSON_LIST,
+)
+_TITLE = arg("title", help="what it is called from now on")
+_TURNS = arg(
+    "--turns", dest="turn_count", type=up_to(INT32), default=1, metavar="N", help="how many (1)"
+)
+_ACTIONS = (
+    action(_list, limit(), JSON_LIST),
+    action(_show, _NAME, JSON_OBJECT),
+    action(_search, *_SEARCHING),
+    action(_rename, _NAME, _TITLE, JSON_OBJECT),
+    action(_branch, *_BRANCHING),
+    action(_undo, _NAME, _TURNS, JSON_OBJECT),
+    *FILE_ACTIONS,
+    action(_delete, _NAME, YES),
+    action(_prune, *_PRUNING),
+)
+COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

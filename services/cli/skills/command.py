@@ -1,0 +1,124 @@
+"""List and show skills, keep or put them away, and have those of others."""
+
+from hermes.agent.v1 import skill_pb2 as pb
+from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
+from services.cli.console import print_json, printable, say
+from services.cli.output import Column, describe, field_value
+from services.cli.skills.hub import ACTIONS as HUB_ACTIONS
+from services.cli.skills.hub import TRUST
+
+EXAMPLES = """\
+examples:
+  hermes skills list
+  hermes skills list --category research --json
+  hermes skills show arxiv
+  hermes skills show arxiv --file references/api.md
+  hermes skills pin arxiv
+  hermes skills unpin arxiv
+  hermes skills archive arxiv
+  hermes skills restore arxiv
+  hermes skills search pdf --source https://github.com/anthropics/skills
+  hermes skills install https://github.com/anthropics/skills pdf
+  hermes skills install https://example.com/skills.git@v2#office sheets --dry-run
+  hermes skills install https://example.com
+  hermes skills install ./my-skills notes --yes
+  hermes skills update --all
+  hermes skills update pdf --json
+  hermes skills remove pdf
+  hermes skills audit
+  hermes skills export notes --to /tmp/shared
+  hermes skills export notes --to /srv/site --index"""
+
+
+def _title(skill: pb.Skill) -> str:
+    return f"{skill.category}/{skill.name}" if skill.category else skill.name
+
+
+def _state(skill: pb.Skill) -> str:
+    state = str(field_value(skill, "usage.state"))
+    return f"{state}, pinned" if skill.usage.is_pinned else state
+
+
+_COLUMNS = (
+    Column("", "skill", _title),
+    Column("name"),
+    Column("category"),
+    Column("origin", "from"),
+    TRUST,
+    Column("", "state", _state),
+    Column("view_count", "read", "usage.view_count"),
+    Column("description", "what it is for"),
+    *map(Column, ("tags", "files", "source")),
+    Column("state", source="usage.state"),
+    Column("pinned", source="usage.is_pinned"),
+    *(Column(name, source=f"usage.{name}") for name in ("use_count", "patch_count")),
+    *(
+        Column(name, source=f"usage.{name}", optional=True)
+        for name in ("last_used_at", "last_viewed_at", "last_patched_at", "created_at")
+    ),
+)
+
+
+async def _list(context: Context) -> None:
+    """The skills by category."""
+    request = context.request(pb.ListSkillsRequest)
+    found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
+    context.print_list(found, _COLUMNS, "There are no skills yet.")
+
+
+async def _show(context: Context) -> None:
+    """What a skill says."""
+    request = context.request(pb.GetSkillRequest)
+    answer = await context.stub(SkillServiceStub).GetSkill(request)
+    if context.given.json:
+        print_json({**describe(answer.skill, _COLUMNS), "text": answer.text})
+        return
+    say(printable(answer.text.rstrip("\n")))
+    if answer.skill.files and not request.file_path:
+        say("\nIts files, for --file:")
+        for path in answer.skill.files:
+            say(printable(f"  {path}"))
+
+
+async def _pin(context: Context) -> None:
+    """Have a skill stay as it is, whoever else wants to change it."""
+    request = context.request(pb.PinSkillRequest, is_pinned=context.given.action == "pin")
+    skill = (await context.stub(SkillServiceStub).PinSkill(request)).skill
+    what = "stays as it is" if skill.usage.is_pinned else "may change again"
+    context.print_one(skill, _COLUMNS, f"{skill.name} {what}")
+
+
+async def _archive(context: Context) -> None:
+    """Put a skill away."""
+    name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
+    path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
+    kept = path.rpartition("/")[2]
+    told = f"{name} is put away; hermes skills restore {kept} brings it back"
+    context.print_value({"name": name, "path": path}, told)
+
+
+async def _restore(context: Context) -> None:
+    """Bring a skill back that was put away."""
+    request = context.request(pb.RestoreSkillRequest)
+    skill = (await context.stub(SkillServiceStub).RestoreSkill(request)).skill
+    context.print_one(skill, _COLUMNS, f"{skill.name} is back")
+
+
+_NAME = arg("name", metavar="NAME", help="the skill, or category/name")
+_CATEGORY = arg("--category", default="", metavar="NAME", help="only this category")
+_FILE = arg("--file", dest="file_path", default="", metavar="PATH", help="one of its files")
+_KEPT = (_NAME, JSON_OBJECT)
+COMMAND = Command(
+    EXAMPLES,
+    (
+        action(_list, _CATEGORY, JSON_LIST),
+        action(_show, _NAME, _FILE, JSON_OBJECT),
+        action(_pin, *_KEPT),
+        action(_pin, *_KEPT, name="unpin", help="Let a pinned skill change again."),
+        action(_archive, *_KEPT),
+        action(_restore, *_KEPT),
+        *HUB_ACTIONS,
+    ),
+    services=("agent",),
+)

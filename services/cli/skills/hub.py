@@ -1,0 +1,254 @@
+"""Find, install, update, remove, look through and share skills of others."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hermes.agent.v1 import skill_hub_pb2 as pb
+from hermes.agent.v1 import skill_pb2
+from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
+from services.amounts import plural
+from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Context, action, arg, flag
+from services.cli.console import StatusLine, complain, print_json, printable, say
+from services.cli.home.folders import Target
+from services.cli.output import Column, describe, field_value, print_rows
+from services.cli.standard_input import agreed
+from services.errors import InvalidArgument
+from services.home.paths import DEFAULT_PROFILE
+from services.rpc.streams import open_stream
+
+_DONE = (
+    pb.SKILL_OUTCOME_STATUS_INSTALLED,
+    pb.SKILL_OUTCOME_STATUS_UPDATED,
+    pb.SKILL_OUTCOME_STATUS_UNCHANGED,
+)
+_SHOWN = 40
+"""Findings that a person is shown of a skill; `--json` has all."""
+
+
+def _trust(message: pb.SkillOutcome | pb.HubSkill | skill_pb2.Skill) -> str:
+    """How trust is called; empty where a skill is the user's own."""
+    return str(field_value(message, "trust") or "").replace("_", "-")
+
+
+def _status(outcome: pb.SkillOutcome) -> str:
+    word = str(field_value(outcome, "status") or "unknown")
+    return "not accepted" if word == "asks" else word
+
+
+def _verdict(message: pb.SkillOutcome | pb.SkillFinding) -> str:
+    return str(field_value(message, "verdict") or "")
+
+
+TRUST = Column("trust", "trust", _trust)
+_FOUND = (
+    Column("name", "skill"),
+    Column("hub", "hub"),
+    TRUST,
+    Column("installed", "here", "is_installed", lambda it: "yes" if it else ""),
+    Column("description", "what it is for"),
+)
+_OUTCOME = (
+    Column("name"),
+    Column("status", source=_status),
+    *map(Column, ("message", "source", "version", "digest")),
+    TRUST,
+    Column("verdict", source=_verdict),
+    *map(Column, ("findings", "files")),
+)
+
+
+async def _search(context: Context) -> None:
+    """What the hubs of skills.hubs, or a source, have."""
+    given = context.given
+    request = context.request(pb.SearchHubRequest, source=await _source(given.source))
+    answer = await context.stub(SkillHubServiceStub).SearchHub(request, timeout=300)
+    if given.json:
+        silent = [{"hub": each.name, "reason": each.reason} for each in answer.silent]
+        found = [describe(skill, _FOUND) for skill in answer.skills]
+        print_json({"skills": found, "silent": silent})
+        return
+    for each in answer.silent:
+        complain(f"{each.name} cannot be asked: {each.reason}")
+    print_rows(answer.skills, _FOUND, "Nothing was found.")
+
+
+async def _install(context: Context) -> int:
+    """Install skills from a hub, a git repository or a site."""
+    source = await _source(context.given.source)
+    request = context.request(pb.InstallSkillsRequest, source=source)
+    return await _settle(context, context.stub(SkillHubServiceStub).InstallSkills, request)
+
+
+async def _update(context: Context) -> int:
+    """Bring installed skills to what their sources have."""
+    given = context.given
+    if bool(given.names) is given.all:
+        raise InvalidArgument("say which skills, or --all")
+    request = context.request(pb.UpdateSkillsRequest)
+    return await _settle(context, context.stub(SkillHubServiceStub).UpdateSkills, request)
+
+
+async def _remove(context: Context) -> None:
+    """Put an installed skill into the archive."""
+    name, request = context.given.name, context.request(pb.RemoveSkillRequest)
+    message = (await context.stub(SkillHubServiceStub).RemoveSkill(request)).message
+    removed = {"name": name, "status": "removed", "message": message}
+    context.print_value(removed, f"removed {name}: {message}")
+
+
+async def _audit(context: Context) -> int:
+    """Look again at what is in skills, and whether it has changed."""
+    call = context.stub(SkillHubServiceStub).AuditSkills(context.request(pb.AuditSkillsRequest))
+    async with open_stream(call):
+        outcomes = [answer.outcome async for answer in call]
+    if context.given.json:
+        print_json([describe(each, _OUTCOME) for each in outcomes])
+    elif not outcomes:
+        say("No skills were installed from hubs.")
+    else:
+        for each in outcomes:
+            say(printable(f"{each.name}: {_verdict(each) or 'not looked at'}{_because(each)}"))
+            _say_findings(each)
+    bad = pb.SKILL_VERDICT_DANGEROUS
+    return int(any(each.status not in _DONE or each.verdict == bad for each in outcomes))
+
+
+async def _export(context: Context) -> None:
+    """Write skills so that others can install them."""
+    given, target, path = context.given, Target(context.given.to), ""
+    target.check()
+    request = context.request(pb.ExportSkillsRequest)
+    call = context.stub(SkillHubServiceStub).ExportSkills(request)
+    async with open_stream(call):
+        with target.written(0o755):
+            async for answer in call:
+                if answer.path != path:
+                    path = answer.path
+                    target.begin(DEFAULT_PROFILE, path, 0o644)
+                target.write(answer.data)
+    folder, files = str(target.folder), sorted(target.modes)
+    told = f"{folder} has {plural(len(files), 'file')} of {plural(len(given.names), 'skill')}"
+    context.print_value({"folder": folder, "files": files}, told)
+
+
+async def _source(text: str) -> str:
+    """A source as the agent takes it: local repositories by their whole path."""
+    if text.startswith(("./", "../", "~")) or text in (".", ".."):
+        path, hash_, folder = text.partition("#")
+        whole = await asyncio.to_thread(lambda: Path(path).expanduser().resolve())
+        return f"{whole}{hash_}{folder}"
+    return text
+
+
+async def _settle(
+    context: Context, method: Any, request: pb.InstallSkillsRequest | pb.UpdateSkillsRequest
+) -> int:
+    """Do what is asked for, have what asks accepted or not, and say what came of all of it."""
+    given = context.given
+    settled: list[pb.SkillOutcome] = []
+    for outcome in await _made(method(request)):
+        if outcome.status == pb.SKILL_OUTCOME_STATUS_ASKS and not given.dry_run:
+            if not given.json:
+                told = f"{_verdict(outcome)}{_because(outcome)}"
+                say(printable(f"{outcome.name} of {outcome.source}: {told}"))
+                _say_findings(outcome)
+            if given.yes or await _accepts(context, outcome):
+                del request.names[:], request.consents[:]
+                request.names.append(outcome.name)
+                request.consents.append(outcome.consent)
+                settled += await _made(method(request))
+                continue
+        settled.append(outcome)
+    if given.json:
+        print_json([describe(each, _OUTCOME) for each in settled])
+    else:
+        _say_outcomes(settled)
+    return int(any(outcome.status not in _DONE for outcome in settled))
+
+
+async def _made(call: Any) -> list[pb.SkillOutcome]:
+    outcomes: list[pb.SkillOutcome] = []
+    with StatusLine() as status:
+        async with open_stream(call):
+            async for answer in call:
+                if answer.HasField("outcome"):
+                    outcomes.append(answer.outcome)
+                else:
+                    status.show(printable(answer.step))
+    return outcomes
+
+
+async def _accepts(context: Context, outcome: pb.SkillOutcome) -> bool:
+    """Whether a person who has seen what was found wants it; nobody there is no."""
+    if context.given.json or not await asyncio.to_thread(sys.stdin.isatty):
+        outcome.message = f"{outcome.message}; nobody was asked: --yes accepts what was found"
+        return False
+    return await agreed(f"Have {outcome.name} all the same?", "say --yes")
+
+
+def _say_outcomes(outcomes: Sequence[pb.SkillOutcome]) -> None:
+    if not outcomes:
+        say("No skills were installed from hubs.")
+    for each in outcomes:
+        details = ", ".join(filter(None, (_trust(each), _verdict(each), each.version[:12])))
+        described = f" ({details})" if details else ""
+        say(printable(f"{_status(each)} {each.name}{described}{_because(each)}"))
+        if each.status == pb.SKILL_OUTCOME_STATUS_REFUSED:
+            _say_findings(each)
+
+
+def _say_findings(outcome: pb.SkillOutcome) -> None:
+    for found in outcome.findings[:_SHOWN]:
+        place = f"{found.path}:{found.line}" if found.line else found.path
+        about = f" ({found.about})" if found.about else ""
+        say(printable(f"  {_verdict(found)} {place}: {found.family}{about}"))
+        if found.text:
+            say(printable(f"      {found.text}"))
+    if len(outcome.findings) > _SHOWN:
+        say(f"  and {len(outcome.findings) - _SHOWN} more; --json has all")
+
+
+def _because(outcome: pb.SkillOutcome) -> str:
+    return f": {outcome.message}" if outcome.message else ""
+
+
+_ACCEPT = flag("--yes", "accept what asks, once it was shown")
+_TERMS = (_ACCEPT, DRY_RUN, JSON_LIST)
+_TO = arg("--to", required=True, type=Path, metavar="DIR", help="a folder, new or empty")
+_SOURCE = "HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site"
+ACTIONS = (
+    action(
+        _search,
+        arg("words", metavar="WORD", nargs="*", help="what it is about, all of it"),
+        arg("--source", default="", metavar="SOURCE", help="only this one"),
+        JSON_OBJECT,
+    ),
+    action(
+        _install,
+        arg("source", metavar="SOURCE", help=_SOURCE),
+        arg("names", metavar="SKILL", nargs="*", help="which of its skills"),
+        *_TERMS,
+    ),
+    action(
+        _update,
+        arg("names", metavar="SKILL", nargs="*", help="the skills"),
+        flag("--all", "all that are not pinned"),
+        *_TERMS,
+    ),
+    action(_remove, arg("name", metavar="SKILL", help="the skill"), JSON_OBJECT),
+    action(
+        _audit,
+        arg("names", metavar="SKILL", nargs="*", help="the skills (default: installed)"),
+        JSON_LIST,
+    ),
+    action(
+        _export,
+        arg("names", metavar="SKILL", nargs="+", help="the skills"),
+        _TO,
+        flag("--index", "as a site with an index", dest="as_index"),
+        JSON_OBJECT,
+    ),
+)

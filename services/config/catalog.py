@@ -1,0 +1,180 @@
+"""Everything that can be configured, and what is wrong with a configuration as a whole."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from services.config.fields import (
+    ConfigError,
+    ConfigModel,
+    Declared,
+    Problem,
+    declared_fields,
+    value_text,
+)
+from services.config.paths import YamlPath, nearest, places, suggestion
+from services.config.settings import FILE_SUFFIX, Settings
+
+OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
+"""Groups of config.yaml that no older program has, so that an unknown key in them is an error."""
+
+ACCEPTED_GROUPS = frozenset(
+    {
+        "_config_version",
+        "auxiliary",
+        "compression",
+        "cron",
+        "curator",
+        "delegation",
+        "display",
+        "fallback_providers",
+        "mcp_servers",
+        "memory",
+        "platforms",
+        "providers",
+        "security",
+        "session_reset",
+        "skills",
+        "streaming",
+    }
+)
+"""Documented groups of a home's config.yaml in which a key that nobody reads is not remarked on."""
+
+OWN_MEMORY = ("builtin", "none")
+"""What `memory.provider` says where nothing but the home's own files is wanted."""
+
+ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
+TEST_VARIABLES = frozenset(
+    f"HERMES_{name}" for name in ("REQUIRE", "SCALE", "CORPORA", "FUZZ_INPUTS", "FUZZ_SEED")
+)
+
+_OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
+
+
+class Shown(Struct, frozen=True):
+    """A setting as it is in effect."""
+
+    setting: Declared
+    value: str
+    """Never that of a secret."""
+    where: str
+    """What set it, or `default`."""
+
+
+class ConfigCatalog:
+    """The settings of a number of models, to be listed and looked up by name."""
+
+    def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
+        self.models = tuple(models)
+        self.declared = tuple(d for model in self.models for d in declared_fields(model))
+        self.root = places(self.declared)
+        self.variables: dict[str, Declared] = {
+            name: declared
+            for declared in reversed(self.declared)
+            for variable in declared.env
+            for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
+        }
+
+    def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
+        """The known path, or beginning of one, that looks most like `path`."""
+        known = {".".join(one) for one in self.root.paths(path)} - {""}
+        return nearest(".".join(path), {*known, *also})
+
+    def instead_of(self, section: str, value: object) -> str:
+        """What is wrong with a plain value where a section belongs; empty where none belongs."""
+        path = tuple(section.split("."))
+        place = self.root.find(path)
+        inside = dict(sorted(place.settings(path))) if place else {}
+        if not inside:
+            return ""
+        keys = [".".join(one) for one in inside]
+        taking = (key for key, it in zip(keys, inside.values(), strict=True) if it.offers(value))
+        meant = next((f", such as `{key}: {value}`" for key in taking), "")
+        return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
+
+    def show(self, settings: Settings) -> list[Shown]:
+        """Each setting's value and what set it."""
+        return [_shown(declared, settings) for declared in self.declared]
+
+
+def _shown(setting: Declared, settings: Settings) -> Shown:
+    found = settings.find(setting)
+    if found is None:
+        return Shown(setting, setting.default, "default")
+    value = "(set, not shown)" if setting.secret else value_text(found.value)
+    return Shown(setting, value, f"{found.key}, {found.where}")
+
+
+# ---- checks
+
+
+def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
+    """Validate everything that the models of `catalog` read, and look for names nobody reads.
+
+    Returns what a person should hear of, but for what is not run on the host; raises ConfigError
+    with all that is wrong at once.
+    """
+    problems: list[Problem] = []
+    for model in catalog.models:
+        try:
+            settings.load(model)
+        except ConfigError as error:
+            problems.extend(error.problems)
+    problems.extend(_unknown_variables(settings, catalog))
+    notices = [*settings.env_file.notices, *_without_effect(settings)]
+    notices.extend(_unknown_lines(settings, catalog))
+    for path in catalog.root.unknown(settings.yaml.data):
+        found = settings.yaml.find(".".join(path))
+        if found and (wrong := catalog.instead_of(found.key, found.value)):
+            # A remark is not enough: what was meant, such as to be asked, is not in effect.
+            problems.append(Problem(found.key, found.where, wrong))
+        elif path[0] in OWN_GROUPS:
+            problems.append(_unknown_key(settings, catalog, path, ""))
+        elif path[0] not in ACCEPTED_GROUPS:
+            ignored = _unknown_key(settings, catalog, path, " and has no effect")
+            notices.append(str(ignored))
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return notices
+
+
+def _without_effect(settings: Settings) -> Iterator[str]:
+    """What homes may ask for that is not done here, or not yet."""
+    found = settings.yaml.find("memory.provider")
+    if found is not None and found.value not in (None, "", *OWN_MEMORY):
+        yield (
+            f"memory.provider ({found.where}) has no effect yet: {found.value} is not available in "
+            "this version; Hermes remembers in its own files, as it does without it"
+        )
+    if (found := settings.yaml.find("auxiliary.review.model")) is not None and found.value:
+        yield (
+            f"auxiliary.review ({found.where}) has no effect: a conversation is looked back at by "
+            "its own model, which has it in its cache"
+        )
+
+
+def _unknown_key(
+    settings: Settings, catalog: ConfigCatalog, path: YamlPath, consequence: str
+) -> Problem:
+    similar = suggestion(catalog.nearest(path, ACCEPTED_GROUPS))
+    where = settings.yaml.where(path)
+    return Problem(".".join(path), where, f"is not a known key{consequence}{similar}")
+
+
+def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[Problem]:
+    known = catalog.variables.keys() | ACCEPTED_VARIABLES | TEST_VARIABLES
+    for name in sorted(settings.environ):
+        if _OUR_VARIABLE.fullmatch(name) and name not in known and settings.environ[name]:
+            ours = (other for other in known if other.startswith("HERMES_"))
+            message = f"is not a known variable{suggestion(nearest(name, ours))}"
+            yield Problem(name, "environment", message)
+
+
+def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[str]:
+    """Our own names in `.env`, which may be there for another version of the program."""
+    known = catalog.variables.keys() | ACCEPTED_VARIABLES
+    for name, found in settings.env_file.values.items():
+        if _OUR_VARIABLE.fullmatch(name) and name not in known:
+            similar = suggestion(nearest(name, known))
+            yield f"{name} ({found.where}): is not a known variable{similar}"

@@ -1,0 +1,99 @@
+"""Which paths a config.yaml may have, going by the types of the fields that they set."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, cast, get_args, get_origin
+
+from msgspec import Struct, field
+from pydantic import BaseModel
+
+from services.config.fields import Declared, origin_of, without_none
+
+YamlPath = tuple[str, ...]
+
+_ANY_NAME = "*"
+
+
+class Place(Struct):
+    """A place in config.yaml: a setting, a part of one, or a section with further places."""
+
+    setting: Declared | None = None
+    """The setting that it is, or is a part of; None: it is a section only."""
+    annotation: Any = None
+    """The type of its value."""
+    inside: dict[str, "Place"] = field(default_factory=dict[str, "Place"])
+
+    def find(self, path: Iterable[str]) -> "Place | None":
+        """The place at a path from here; None where nobody reads it."""
+        place: Place | None = self
+        for name in path:
+            if place is None or place.annotation is Any:
+                return place
+            place = place.inside.get(name) or place.inside.get(_ANY_NAME)
+        return place
+
+    def offers(self, value: object) -> bool:
+        """Whether it is a choice, and the value one of its words."""
+        return get_origin(self.annotation) is Literal and value in get_args(self.annotation)
+
+    def unknown(self, data: Mapping[object, object], above: YamlPath = ()) -> Iterator[YamlPath]:
+        """Each highest path in `data` that nobody reads."""
+        for key, value in data.items():
+            place, path = self.find([str(key)]), (*above, str(key))
+            if place is not None and place.inside and isinstance(value, Mapping):
+                yield from place.unknown(cast("Mapping[object, object]", value), path)
+            elif place is None or (place.setting is None and value not in (None, "")):
+                yield path
+
+    def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "Place"]]:
+        """All settings inside that have names of their own, with their paths."""
+        for name, place in self.inside.items():
+            if name == _ANY_NAME:
+                continue
+            if place.inside:
+                yield from place.settings((*above, name))
+            else:
+                yield (*above, name), place
+
+    def paths(self, like: YamlPath) -> Iterator[YamlPath]:
+        """All paths from here; names that a person chooses are those of a path that is `like`."""
+        yield ()
+        for name, place in self.inside.items():
+            known = like[0] if like and name == _ANY_NAME else name
+            yield from ((known, *rest) for rest in place.paths(like[1:]))
+
+
+def places(declared: Iterable[Declared]) -> Place:
+    """All of config.yaml."""
+    root = Place()
+    for setting in declared:
+        for path in setting.yaml:
+            place = root
+            for name in path.split("."):
+                place = place.inside.setdefault(name, Place())
+            _fill(place, setting, setting.info.annotation)
+    return root
+
+
+def _fill(place: Place, setting: Declared, annotation: Any) -> None:
+    place.setting, place.annotation = place.setting or setting, without_none(annotation)
+    origin = origin_of(annotation)
+    parts: dict[str, Any] = {}
+    if isinstance(origin, type) and issubclass(origin, BaseModel):
+        parts = {name: info.annotation for name, info in origin.model_fields.items()}
+        if origin.model_config.get("extra") == "allow":
+            parts[_ANY_NAME] = Any
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        parts = {_ANY_NAME: (*get_args(place.annotation)[1:], Any)[0]}
+    for name, part in parts.items():
+        _fill(place.inside.setdefault(name, Place()), setting, part)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like `name`, if one does."""
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.6)), None)
+
+
+def suggestion(name: str | None) -> str:
+    """The end of a message about an unknown name."""
+    return f"; did you mean {name}?" if name else ""

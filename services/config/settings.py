@@ -1,0 +1,292 @@
+"""Settings, read once: command line over environment over config.yaml over defaults.
+
+This is the only module that looks at the process's environment. `load_settings` reads the sources;
+`Settings.load` turns them into the model that a service asks for.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import field
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from services.config.fields import (
+    ConfigError,
+    ConfigModel,
+    Declared,
+    Env,
+    Flag,
+    Model,
+    Problem,
+    Yaml,
+    declared_fields,
+    holds_many,
+    holds_mapping,
+    holds_several_mappings,
+    section,
+)
+from services.config.problems import Origins, explain
+from services.config.redacted_repr import Discreet
+from services.config.sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
+from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths
+from services.redaction.redactor import Redactor
+
+__all__ = [
+    "ConfigError",
+    "ConfigModel",
+    "Env",
+    "Flag",
+    "HomePolicy",
+    "Problem",
+    "Settings",
+    "Yaml",
+    "load_settings",
+    "section",
+]
+
+FILE_SUFFIX = "_FILE"
+"""Ends the name of a variable that points to the file with a secret."""
+
+_BACKEND_KEYS = ("executor.backend", "terminal.backend")
+_BACKEND_VARIABLE = "HERMES_BACKEND"
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:api_?keys?|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
+)
+_NO_SECRET_NAME = re.compile(r"(?:_(?:dir|path|file|env|url|name)|public_?key)$", re.IGNORECASE)
+"""Of what is about a secret, and says where one is or which."""
+_SEVERAL = re.compile(r"keys$", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
+
+
+class Settings(Discreet, frozen=True):
+    """What every source says, from which each service takes its own models."""
+
+    unshown = ("flags", "environ", "login_secrets", "_redactor")
+
+    home: HomePaths
+    profile: str
+    """The profile whose home this is."""
+    flags: Mapping[str, object]
+    environ: Mapping[str, str]
+    env_file: EnvFile
+    yaml: YamlFile
+    ignored: tuple[Found, ...] = ()
+    """What asks to run on the host itself, and counts as unset."""
+    login_secrets: tuple[str, ...] = ()
+    """What auth.json has when the settings are read."""
+    _redactor: Redactor = field(default_factory=Redactor)
+
+    def not_on_host(self) -> list[str]:
+        """What a person should hear of what is `ignored`."""
+        return [
+            f"{one.key}: local ({one.where}) is not used: commands run in a sandbox, not on this "
+            "machine itself"
+            for one in self.ignored
+        ]
+
+    def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
+        """The process's own: it knows all secret values, and the tokens that it hears of later.
+
+        A service that counts what is replaced gets one that knows the same.
+        """
+        self._redactor.known.add((*self.secret_values(), *self.login_secrets))
+        return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
+
+    def load(self, model: type[Model]) -> Model:
+        """The validated `model`, or ConfigError naming everything in it that is wrong."""
+        values: dict[str, Any] = {}
+        origins: Origins = {}
+        for declared in declared_fields(model):
+            found = self.find(declared)
+            origins[declared.location] = (declared, found)
+            inner = values
+            for name in declared.location[:-1]:
+                inner = inner.setdefault(name, {})
+            if found is not None:
+                inner[declared.location[-1]] = found.value
+        try:
+            return model.model_validate(values)
+        except ValidationError as error:
+            problems = explain(error, origins, self.yaml)
+        raise ConfigError(problems)
+
+    def find(self, declared: Declared) -> Found | None:
+        """What the strongest source says about a field, in the shape that its type wants."""
+        found = self._find_text(declared)
+        if found is None:
+            return self.find_yaml(declared)
+        return Found(found.key, found.where, _from_text(declared.annotation, found.value))
+
+    def variable(self, name: str) -> Found | None:
+        """An environment variable, else the line of `.env`; an empty one counts as unset."""
+        in_environment = Found(name, "environment", self.environ.get(name))
+        named = (in_environment, self.env_file.values.get(name))
+        return next((it for it in named if it and it.value and it not in self.ignored), None)
+
+    def secret_file(self, name: str) -> Found | None:
+        """The content of the file that `<name>_FILE` points to, as container platforms do it."""
+        pointer = self.variable(name + FILE_SUFFIX)
+        if pointer is None:
+            return None
+        try:
+            text = Path(str(pointer.value)).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            message = f"{pointer.value} cannot be read: {reason}"
+            raise ConfigError([Problem(pointer.key, pointer.where, message)]) from None
+        return Found(pointer.key, str(pointer.value), text) if text else None
+
+    def secret_values(self) -> Iterator[str]:
+        """Values that must not appear in any output, going by the names that they have."""
+        in_file = {name: str(found.value) for name, found in self.env_file.values.items()}
+        for name, value in (*in_file.items(), *self.environ.items()):
+            plain_name = name.removesuffix(FILE_SUFFIX)
+            if not is_secret_name(plain_name):
+                yield from _URL_PASSWORD.findall(value)
+            elif plain_name == name:
+                yield from split_list(value) if _SEVERAL.search(name) else (value,)
+            elif content := self.secret_file(plain_name):
+                found = str(content.value)
+                yield from split_list(found) if _SEVERAL.search(plain_name) else (found,)
+        for path, value in scalars(self.yaml.data):
+            if isinstance(value, str):
+                if path and is_secret_name(path[-1]):
+                    yield value
+                yield from _URL_PASSWORD.findall(value)
+
+    def _find_text(self, declared: Declared) -> Found | None:
+        if declared.flag and self.flags.get(declared.flag.name) is not None:
+            return Found(declared.flag.option, "command line", self.flags[declared.flag.name])
+        variables = map(self.variable, declared.env)
+        files = map(self.secret_file, declared.env if declared.secret else ())
+        return next(filter(None, chain(variables, files)), None)
+
+    def find_yaml(self, declared: Declared) -> Found | None:
+        """What config.yaml says about a field, by the first of its names that is there."""
+        for path in declared.yaml:
+            found = self.yaml.find(path)
+            if found is None or found in self.ignored:
+                continue
+            if holds_several_mappings(declared.annotation) and isinstance(found.value, dict):
+                return replace(found, value=[found.value])
+            # `model: name` and `model: {default: name}` are both in use: a mapping is a value
+            # of the shorter path only where the field wants a mapping.
+            several = len(declared.yaml) > 1
+            if several and isinstance(found.value, dict) and not holds_mapping(declared.annotation):
+                continue
+            if holds_many(declared.annotation) and isinstance(found.value, (str, int)):
+                return replace(found, value=split_list(str(found.value)))
+            return found
+        return None
+
+
+class HomePolicy(ConfigModel):
+    """What the owner of a home allows beyond the defaults."""
+
+    allow_local_backend: Annotated[bool, Yaml("security.allow_local_backend")] = False
+    """Let `terminal.backend: local` run commands on this machine itself, without isolation; else it
+    counts as unset."""
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Read every source of settings; nothing in the process's environment is changed.
+
+    `flags` holds the options given on the command line, None for those that were not;
+    `home` and `profile` among them choose the home.
+    """
+    if environ is None:
+        environ = dict(os.environ)
+    home, profile = _choose_home(flags, environ)
+    settings = Settings(
+        home=home,
+        profile=profile,
+        flags=flags,
+        environ=environ,
+        env_file=read_env_file(home.env, environ),
+        yaml=read_yaml(home.config),
+        login_secrets=tuple(_login_secrets(home.auth)),
+    )
+    return _off_the_host(settings)
+
+
+def editing(
+    flags: Mapping[str, object], environ: Mapping[str, str] | None = None
+) -> tuple[HomePaths, str]:
+    """The home, which may have files that cannot be read, and the editor of whoever mends them."""
+    if environ is None:
+        environ = dict(os.environ)
+    home, _ = _choose_home(flags, environ)
+    return home, environ.get("VISUAL") or environ.get("EDITOR") or ""
+
+
+def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tuple[HomePaths, str]:
+    user_home = Path(environ.get("HOME") or Path.home())
+    named = str(flags.get("home") or environ.get("HERMES_HOME") or "~/.hermes")
+    root = user_home / named[2:] if named.startswith("~/") else Path(named)
+    runtime_base = Path(environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 (made private)
+    home = HomePaths(root.absolute(), runtime_base)
+    profile = str(flags.get("profile") or environ.get("HERMES_PROFILE") or DEFAULT_PROFILE)
+    chosen = home.profile(profile)
+    if chosen is not home and not chosen.root.is_dir():
+        raise HomeError(f"profile {profile}: {chosen.root} does not exist")
+    return chosen, profile
+
+
+def _off_the_host(settings: Settings) -> Settings:
+    """The settings without those that ask to run on the host itself, unless the owner allows it."""
+    named = (
+        Found(_BACKEND_VARIABLE, "environment", settings.environ.get(_BACKEND_VARIABLE)),
+        settings.env_file.values.get(_BACKEND_VARIABLE),
+        *map(settings.yaml.find, _BACKEND_KEYS),
+    )
+    local = [one for one in named if one and str(one.value).strip().lower() == "local"]
+    if not local or settings.load(HomePolicy).allow_local_backend:
+        return settings
+    return replace(settings, ignored=tuple(local))
+
+
+def _from_text(annotation: Any, value: object) -> object:
+    """Text of the environment or the command line as a list or mapping where that is wanted."""
+    if not isinstance(value, str):
+        return value
+    if holds_mapping(annotation) or holds_several_mappings(annotation):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return split_list(value) if holds_many(annotation) else value
+
+
+def _login_secrets(path: Path) -> Iterator[str]:
+    """The tokens and keys in auth.json; none where it cannot be read, which who needs it says."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    for names, value in scalars(document):
+        if names and isinstance(value, str) and names[-1].endswith(("token", "key", "secret")):
+            yield value
+
+
+def provider_variables(provider: str) -> tuple[str, str]:
+    """The variables that have the base URL of a model provider, and its key."""
+    prefix = re.sub(r"\W", "_", provider).upper()
+    return f"{prefix}_BASE_URL", f"{prefix}_API_KEY"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name is usually a secret."""
+    return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
+
+
+def split_list(text: str) -> list[str]:
+    """The items of a comma-separated text."""
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -1,0 +1,192 @@
+"""The places that settings come from, each value with the line that set it."""
+
+import datetime
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+
+from services.config.fields import ConfigError, Problem
+from services.config.redacted_repr import Discreet
+
+if TYPE_CHECKING:
+    from ruamel.yaml import YAML
+
+
+class Found(Discreet, frozen=True):
+    """A value as its source gave it, before it was validated."""
+
+    unshown = ("value",)
+
+    key: str
+    """The name under which the person set it."""
+    where: str
+    value: object
+
+
+class EnvFile(Struct, frozen=True):
+    """What a `.env` file sets."""
+
+    path: Path
+    values: Mapping[str, Found]
+    notices: tuple[str, ...] = ()
+    """What is wrong with lines that are ignored."""
+
+
+def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
+    """Read a `.env`; `${NAME}` in it means `environ`, else an earlier line of the file."""
+    text = read_text(path)
+    return parse_env(text, path, environ) if text else EnvFile(path, {})
+
+
+def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
+    """What the text of a `.env` sets; `path` is where it stands."""
+    from dotenv.parser import parse_stream
+    from dotenv.variables import parse_variables
+
+    values: dict[str, Found] = {}
+    notices: list[str] = []
+    # The real environment wins, also for what is substituted.
+    known: dict[str, str | None] = {}
+    for binding in parse_stream(io.StringIO(text)):
+        line = binding.original.line + _leading_lines(binding.original.string)
+        where = f"{path}, line {line}"
+        if binding.error:
+            notices.append(f"{where} is not NAME=value; the line is ignored")
+        elif binding.key is not None and binding.value is not None:
+            scope = {**known, **environ}
+            value = "".join(atom.resolve(scope) for atom in parse_variables(binding.value))
+            known[binding.key] = value
+            values[binding.key] = Found(binding.key, where, value)
+    return EnvFile(path, values, tuple(notices))
+
+
+class YamlFile(Discreet, frozen=True):
+    """What a config.yaml sets."""
+
+    unshown = ("data",)
+
+    path: Path
+    data: Any
+    """A mapping of ruamel.yaml, which knows the line of each key; a plain one when empty."""
+
+    def find(self, path: str) -> Found | None:
+        """The value at a dotted path; null and empty text count as unset."""
+        value: Any = self.data
+        parts = path.split(".")
+        for part in parts:
+            if not isinstance(value, Mapping) or part not in value:
+                return None
+            value = cast("Mapping[str, Any]", value)[part]
+        if value is None or value == "":
+            return None
+        return Found(path, self.where(parts), plain(value))
+
+    def where(self, parts: Sequence[str | int]) -> str:
+        """File and line of what the path ends in, as near as the file tells."""
+        node: Any = self.data
+        line: int | None = None
+        for part in parts:
+            position: Any = getattr(node, "lc", None)
+            try:
+                line = (position.item if isinstance(part, int) else position.key)(part)[0]
+                node = node[part]
+            except (AttributeError, KeyError, TypeError, IndexError):
+                break  # a plain value, or merged in from an anchor
+        return str(self.path) if line is None else f"{self.path}, line {line + 1}"
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Read a config.yaml, or raise ConfigError with the line that could not be read."""
+    text = read_text(path)
+    return YamlFile(path, parse_yaml(text, path) if text else {})
+
+
+def parse_yaml(text: str, path: Path) -> Any:
+    """The round-trip data of a config.yaml."""
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        data = round_trip().load(text)
+    except MarkedYAMLError as error:
+        mark = cast("Any", error.problem_mark)
+        where = f"{path}, line {mark.line + 1}" if mark else str(path)
+        # Of a key that is given twice, the values are told, too.
+        problem = str(cast("Any", error).problem).partition(" with value")[0]
+        raise unusable(where, f"is not valid YAML: {problem}") from None
+    except YAMLError:
+        raise unusable(str(path), "is not valid YAML: it has control characters") from None
+    if data is None:
+        return {}
+    if not isinstance(data, Mapping):
+        raise unusable(str(path), "must have `name: value` lines at its top")
+    return cast("Any", data)
+
+
+def round_trip() -> "YAML":
+    """A reader and writer that keeps comments."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    return yaml
+
+
+def plain(value: Any) -> Any:
+    """The value in Python's own types, without what ruamel.yaml keeps beside it."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return {str(key): plain(item) for key, item in items}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(item) for item in cast("list[object]", value)]
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return None if value is None else str(getattr(value, "value", value))
+
+
+def scalars(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Each plain value inside `value` with the path to it."""
+    if isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            yield from scalars(item, (*path, str(key)))
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from scalars(item, path)
+    else:
+        yield path, value
+
+
+def _leading_lines(text: str) -> int:
+    """Blank and comment lines belong to the binding that follows them."""
+    return len(text[: len(text) - len(text.lstrip())].splitlines())
+
+
+def read_text(path: Path) -> str:
+    """The file's text, empty when there is no file; ConfigError when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise unusable(str(path), "is not UTF-8 text; save it as UTF-8") from None
+    except PermissionError:
+        closed = path if os.access(path.parent, os.X_OK) else path.parent
+        raise unusable(
+            str(path),
+            f"cannot be read; give your user access to {closed} (chmod, chown), "
+            "or set HERMES_HOME to another folder",
+        ) from None
+    except OSError as error:
+        raise unusable(str(path), f"cannot be read: {error.strerror}") from None
+
+
+def unusable(subject: str, message: str) -> ConfigError:
+    """The error for something that is wrong as a whole."""
+    return ConfigError([Problem(subject, "", message)])

@@ -1,0 +1,61 @@
+"""What both ends of a call agree on beside the contracts."""
+
+import re
+import secrets
+from itertools import count
+from typing import Protocol
+
+from services.telemetry.logs import bound_ids
+from services.telemetry.tracing import Metadata
+
+AUTHORIZATION_KEY = "authorization"
+BEARER = "Bearer "
+
+METADATA_LIMITS = (("grpc.max_metadata_size", 32_768), ("grpc.absolute_max_metadata_size", 65_536))
+"""Options of channels and servers: an error's details travel in the metadata, twice."""
+
+_ID_KEYS = {
+    "x-request-id": "request_id",
+    "x-hermes-turn-id": "turn_id",
+    "x-hermes-session-id": "session_id",
+}
+# What a client sends ends in logs, so it has the form of an id or is left out.
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
+
+
+class CallObserver(Protocol):
+    """Where each call is counted; `method` is full, `status` a gRPC code's name."""
+
+    def started(self, method: str) -> None:
+        """Counts one call that begins."""
+        ...
+
+    def observe(self, method: str, status: str, seconds: float) -> None:
+        """Counts one call that has ended."""
+        ...
+
+
+class IncomingIds:
+    """Reads the ids that come with calls, to be bound while they are served."""
+
+    def __init__(self) -> None:
+        # Counted on from a random start: an id that costs a hundredth of a fresh random one.
+        self._boot = secrets.token_hex(6)
+        self._count = count(1)
+
+    def of(self, metadata: Metadata) -> dict[str, str]:
+        """Returns a call's ids; there is always a `request_id`."""
+        ids: dict[str, str] = {}
+        for key, value in metadata:
+            name = _ID_KEYS.get(key)
+            if name is not None and isinstance(value, str) and _ID.fullmatch(value):
+                ids[name] = value
+        if "request_id" not in ids:
+            ids["request_id"] = f"req_{self._boot}_{next(self._count)}"
+        return ids
+
+
+def outgoing_ids() -> Metadata:
+    """Returns the bound ids as metadata of a call that is about to be made."""
+    ids = bound_ids()
+    return tuple((key, ids[name]) for key, name in _ID_KEYS.items() if name in ids)

@@ -1,0 +1,225 @@
+"""Streams as a client uses them: cancelled when left, and resumed where they broke off."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import grpc
+import grpc.aio
+
+from services.errors import WRITTEN_TOO_LATE, ServiceUnavailable, Unavailable
+from services.rpc.deadlines import STALLED_READER_S
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
+
+
+class Cancellable(Protocol):
+    """What every call of gRPC is."""
+
+    def cancel(self) -> bool:
+        """Ends the call; does nothing when it has ended."""
+        ...
+
+
+_Call = TypeVar("_Call", bound=Cancellable)
+_Message = TypeVar("_Message")
+_Received_co = TypeVar("_Received_co", covariant=True)
+
+
+class Stream(Cancellable, Protocol[_Received_co]):
+    """A call whose answers are a stream, whatever its requests are."""
+
+    def __aiter__(self) -> AsyncIterator[_Received_co]: ...
+
+
+@asynccontextmanager
+async def open_stream(call: _Call) -> AsyncGenerator[_Call, None]:
+    """Cancels a call when it is left: a forgotten one keeps the server's handler alive."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+
+
+async def resume(
+    open_call: Callable[[], Stream[_Message]],
+    is_last: Callable[[_Message], bool],
+    *,
+    patience_s: float | None = None,
+    passes: Callable[[grpc.aio.AioRpcError], bool] = lambda error: (
+        error.code() is grpc.StatusCode.UNAVAILABLE
+    ),
+) -> AsyncGenerator[_Message, None]:
+    """Yields a stream's messages to the last one, opening it again whenever it is cut.
+
+    `open_call` asks for what follows the position that the caller has reached: all messages that
+    were yielded have been consumed when it is called. A failure that does not pass is raised, and
+    each when the stream stays cut for `patience_s`. Iterate under `contextlib.aclosing`.
+    """
+    cuts, cut_at = 0, 0.0
+    while True:
+        cause, call = None, open_call()
+        try:
+            async for message in call:
+                cuts = 0
+                yield message
+                if is_last(message):
+                    return
+        except grpc.aio.AioRpcError as error:
+            if not passes(error):
+                raise
+            cause = error
+        finally:
+            call.cancel()
+        cut_at = cut_at if cuts else monotonic()
+        wait_s = _wait_s(cuts)
+        if patience_s is not None and monotonic() + wait_s > cut_at + patience_s:
+            raise cause or ServiceUnavailable("the stream ended before its last message")
+        await asyncio.sleep(wait_s)
+        cuts += 1
+
+
+class Requests(Generic[_Message]):
+    """The requests of a call, sent in their order as they come, until `end`."""
+
+    def __init__(self, first: Iterable[_Message] = ()) -> None:
+        self._queue: asyncio.Queue[_Message | None] = asyncio.Queue()
+        for request in first:
+            self.send(request)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _Message:
+        request = await self._queue.get()
+        if request is None:
+            raise StopAsyncIteration
+        return request
+
+    def send(self, request: _Message) -> None:
+        """Send one more; what does not arrive because the call ends is lost."""
+        self._queue.put_nowait(request)
+
+    def end(self) -> None:
+        """Let the call have no more; gRPC waits for it even when the call has ended."""
+        self._queue.put_nowait(None)
+
+
+def _wait_s(cuts: int) -> float:
+    # Half of it by chance: those who lost the same server do not come back in the same moment.
+    longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(cuts, 10))
+    return longest * (1 + secrets.randbelow(1000) / 1000) / 2
+
+
+_T = TypeVar("_T")
+
+_LOOKS, _LOOK_AFTER_S = 100, 0.01
+
+
+class SentStream:
+    """A call of a method with a stream of requests, and with one answer or a stream of them.
+
+    It fails with what the server has said, which gRPC may have put aside for an error of its own:
+    of two statuses, callbacks hear of the first, and the last one stays.
+    """
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._answers: AsyncIterator[Any] | None = None
+        self._first: grpc.aio.AioRpcError | None = None
+        call.add_done_callback(self._note)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._call, name)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._meant(self._call).__await__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._answers is None:
+            self._answers = aiter(self._call)
+        return await self._meant(anext(self._answers))
+
+    def _note(self, _: object) -> None:
+        self._first = self._status()
+
+    def _status(self) -> grpc.aio.AioRpcError:
+        call, metadata = self._call, grpc.aio.Metadata()
+        code, trailing = at_once(call.code()), at_once(call.trailing_metadata())
+        return grpc.aio.AioRpcError(code, metadata, trailing, at_once(call.details()), None)
+
+    async def _meant(self, answer: Any) -> Any:
+        try:
+            return await answer
+        except grpc.aio.AioRpcError as error:
+            ended = self._first if error.details() == WRITTEN_TOO_LATE else error
+            for _ in range(_LOOKS):
+                if ended is not None and ended.details() != WRITTEN_TOO_LATE:
+                    break
+                await asyncio.sleep(_LOOK_AFTER_S)
+                ended = self._status()
+            if ended is None or ended.code() is grpc.StatusCode.OK:
+                raise  # what was still to be read is lost
+        raise ended
+
+
+def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
+    """What a coroutine returns that has nothing to wait for, as those of a call that is done."""
+    try:
+        coro.send(None)
+    except StopIteration as finished:
+        return finished.value
+    coro.close()
+    raise asyncio.InvalidStateError("the call has not ended")
+
+
+class PatientWriter:
+    """Writes a stream's messages inside `async with`, which fails when the client takes none.
+
+    One timer watches all of them: one for each message takes a third of the time of the message.
+    """
+
+    def __init__(
+        self, context: grpc.aio.ServicerContext[Any, Any], limit_s: float = STALLED_READER_S
+    ) -> None:
+        """Take how long the client may let a message wait."""
+        self._context = context
+        self._limit_s = limit_s
+        self._writing_since: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(limit_s, self._look)
+        self._stalled = asyncio.timeout(None)
+
+    async def __aenter__(self) -> Self:
+        await self._stalled.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        self._timer.cancel()
+        try:
+            await self._stalled.__aexit__(*exc_info)
+        except TimeoutError:
+            raise Unavailable("the client has stopped reading") from None
+
+    async def write(self, message: Any) -> None:
+        """Send a message, once the client has room for it."""
+        self._writing_since = self._loop.time()
+        try:
+            await self._context.write(message)
+        finally:
+            self._writing_since = None
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        ends = self._limit_s + (now if self._writing_since is None else self._writing_since)
+        if ends > now:
+            self._timer = self._loop.call_at(ends, self._look)
+        else:
+            self._stalled.reschedule(now)
