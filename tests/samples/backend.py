@@ -1,4 +1,4 @@
-"""The README's backend: boxes of another backend, with less memory than was asked for."""
+"""The guide's backend: boxes of another backend, with less memory than was asked for."""
 
 from msgspec.structs import replace
 
