@@ -60,9 +60,9 @@ from agent_service.servicer.usage import UsageServicer
 from agent_service.sessions.history import Histories
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.sessions.title_writer import MAX_TOKENS as MAX_TITLE_TOKENS
-from agent_service.sessions.title_writer import Titling
-from agent_service.sessions.trajectory_format import Keeping
+from agent_service.sessions.title_writer import TitleWriter
 from agent_service.sessions.trajectory_format import Places as SamplePlaces
+from agent_service.sessions.trajectory_format import TrajectoryRecorder
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
@@ -73,7 +73,7 @@ from agent_service.tools.hints import Hints
 from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles
-from agent_service.turns.background.service import Watches
+from agent_service.turns.background_commands import BackgroundCommands
 from agent_service.turns.background_notifier import Notices
 from agent_service.turns.delegation import Delegation
 from agent_service.turns.loop import LoopParts
@@ -82,7 +82,7 @@ from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.turns.reading_record import Readings
 from agent_service.turns.review_scheduler import Nudges
 from agent_service.turns.reviews import Reviews
-from agent_service.turns.runner import Books, Runner
+from agent_service.turns.runner import Runner, TurnAccounting
 from agent_service.turns.service import Ownership, Turns
 from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
 from agent_service.turns.tool_context_factory import ToolContexts
@@ -130,11 +130,11 @@ def build(
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
     reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
     after = _following(config, settings, database, models, parts, spending, workers)
-    books = Books(spending, Nudges(config.learning, usable), (*after, reviews.after))
+    books = TurnAccounting(spending, Nudges(config.learning, usable), (*after, reviews.after))
     runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
-    watches = Watches(database, ownership.claimant, sandboxes, notices, redactor, clock)
+    watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
     turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
@@ -274,12 +274,12 @@ def _following(
         places = SamplePlaces(
             lambda profile: settings.home.profile(profile).root, parts.toolbox.schemas, parts.redact
         )
-        after.append(Keeping(database, places, SystemClock()).after)
+        after.append(TrajectoryRecorder(database, places, SystemClock()).after)
     if config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
         longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
         consult = Consult(models.priced, models.first.default_name, longest)
         route = route_of(config.auxiliary, "title")
-        titling = Titling(consult, route, parts.redact, spending, database, workers)
+        titling = TitleWriter(consult, route, parts.redact, spending, database, workers)
         after.append(titling.after)
     return after
 

@@ -22,14 +22,14 @@ from executor_service.network.gate import Gate, Resolver
 from executor_service.records.sandboxes import Lifetimes
 from executor_service.sandboxes.adoption import Adoption
 from executor_service.sandboxes.leases import Leases
-from executor_service.sandboxes.opener import Ground, TemplateMaker
+from executor_service.sandboxes.opener import TemplateMaker, TemplateResources
 from executor_service.sandboxes.retention import Retention
 from executor_service.sandboxes.templates import Templates
 from executor_service.sandboxes.workspace_collector import Collector
 from executor_service.sandboxes.workspace_loans import Lending
-from executor_service.sandboxes.workspace_manager import Custody
+from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
 from executor_service.servicer.policy import POLICY
@@ -154,12 +154,14 @@ class ExecutorService:
         workspaces = Workspaces(self._home.workspaces, workdirs, shared=config.workspaces.shared)
         catalog = Catalog(journal, self._home.workspaces, config.workspaces.total_bytes)
         await catalog.load()
-        ground = Ground(journal.owner, folder, workspaces, catalog, stores, gate, workers)
+        ground = TemplateResources(
+            journal.owner, folder, workspaces, catalog, stores, gate, workers
+        )
         maker = TemplateMaker(config, ground)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         here = local_store(folder, self._home.workspaces, await maker.supervisor())
-        keeping = Keeping(templates, here, workspaces)
+        keeping = WorkspaceStores(templates, here, workspaces)
         lending = Lending(catalog, keeping, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
         leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
@@ -172,7 +174,7 @@ class ExecutorService:
         await workspaces.sweep({catalog.path(one.workspace_id) for one in catalog})
         retention = Retention(journal, spool, leases, clock, metrics)
         watch = WorkspaceWatch(leases, workspaces, templates, keeping)
-        custody = Custody(catalog, leases, keeping, workers, clock, metrics)
+        custody = WorkspaceManager(catalog, leases, keeping, workers, clock, metrics)
         await custody.recover()
         days = config.workspaces.retention_days
         collector = Collector(catalog, custody, clock, days, metrics)

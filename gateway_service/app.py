@@ -11,24 +11,24 @@ from msgspec import Struct
 
 from gateway_service.accounts.builtin import Configured, builtin_platforms
 from gateway_service.accounts.menus import MenuKeeper
-from gateway_service.accounts.runner import Ownership, Runner, Watch, Work
+from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
 from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
-from gateway_service.commands.base import Tools
+from gateway_service.commands.base import CommandContext
 from gateway_service.commands.registry import COMMANDS, not_known
 from gateway_service.config import GatewayConfig
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import keep_house
-from gateway_service.outbox.worker import Sender
+from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.servicer import conversation, delivery
-from gateway_service.servicer.conversation import ConversationServicer, Desk
+from gateway_service.servicer.conversation import ConversationContext, ConversationServicer
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.storage import migrations
-from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.turns.inbox import Inbox
-from gateway_service.turns.notifications import News
-from gateway_service.turns.presenter import Answers
+from gateway_service.turns.notifications import TerminalNotifications
+from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
 from gateway_service.turns.turns import Turns
 from services.clock import SystemClock
@@ -54,7 +54,7 @@ class Parts(Struct, frozen=True):
     database: Database
     workers: Workers
     metrics: GatewayMetrics
-    desk: Desk
+    desk: ConversationContext
     deliveries: DeliveryServicer
     ownership: Ownership
     runners: Sequence[Runner]
@@ -72,17 +72,19 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
     inbox = Inbox(database, clock, metrics, config, redactor)
-    desk = Desk(
+    desk = ConversationContext(
         agent=agent,
         sessions=Sessions(database, agent, clock),
         turns=Turns(inbox, database, agent, clock, workers),
-        news=News(database, clock, metrics),
-        tools=Tools(database, agent, SchedulerClient(channels.to), clock, COMMANDS, config),
+        news=TerminalNotifications(database, clock, metrics),
+        tools=CommandContext(
+            database, agent, SchedulerClient(channels.to), clock, COMMANDS, config
+        ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     runners = [
         Runner(
-            Watch(each.platform, clock, metrics),
+            PlatformHealth(each.platform, clock, metrics),
             settings.profile,
             inbox,
             lambda held, each=each: _work(each, held, desk, metrics, redactor),
@@ -96,7 +98,11 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
 
 
 def _work(
-    configured: Configured, held: Held, desk: Desk, metrics: GatewayMetrics, redactor: Redactor
+    configured: Configured,
+    held: AccountLease,
+    desk: ConversationContext,
+    metrics: GatewayMetrics,
+    redactor: Redactor,
 ) -> Work:
     """Who works for an account while it is held."""
     platform, clock = configured.platform, desk.tools.clock
@@ -117,12 +123,12 @@ def _work(
             platform.name.upper(),
         )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
-    answers = Answers(held, platform, limiter, desk.agent, clock, redactor)
+    answers = TurnPresenter(held, platform, limiter, desk.agent, clock, redactor)
     router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
     menu = None
     if configured.menu is not None:
         menu = MenuKeeper(configured.menu, configured.access, desk.tools, held.profile)
-    return Work(router, Sender(held, platform, limiter, clock, metrics), menu)
+    return Work(router, OutboxWorker(held, platform, limiter, clock, metrics), menu)
 
 
 class GatewayService:

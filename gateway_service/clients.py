@@ -22,7 +22,7 @@ from gateway_service.messages import (
     BusyMode,
     Quote,
     Source,
-    TurnOrder,
+    TurnRequest,
 )
 from hermes.agent.v1 import (
     approval_pb2,
@@ -124,7 +124,7 @@ def origin_of(source: Source) -> Origin:
     )
 
 
-def _parts(order: TurnOrder) -> list[MessagePart]:
+def _parts(order: TurnRequest) -> list[MessagePart]:
     """What a message says, and the words of others that come with it."""
     said = [MessagePart(text=order.said)] if order.said else []
     return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in order.quotes)]
@@ -180,7 +180,7 @@ class AgentClient:
         self.tools = tool_catalog_pb2_grpc.ToolCatalogServiceStub(channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(channel)
 
-    async def start(self, order: TurnOrder) -> None:
+    async def start(self, order: TurnRequest) -> None:
         """Start a turn; again is the same."""
         command, _ = order.command
         is_compression, notes = command == COMPRESS, order.notes_above

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 from services.home.project_notes import NotesAbove
 
 CLI = "cli"
@@ -80,7 +80,7 @@ class Button(Struct, frozen=True):
     """At most 64 bytes."""
 
 
-class Attachment(Discreet, frozen=True):
+class Attachment(RedactedRepr, frozen=True):
     """A file that a message shows."""
 
     unshown = ("data",)
@@ -113,7 +113,7 @@ class BusyMode(StrEnum):
     """It is told the message with its next results, and goes on."""
 
 
-class TurnOrder(Struct, frozen=True, omit_defaults=True):
+class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """A turn to be started; the same for a turn's id, however often it is asked for."""
 
     turn_id: str

@@ -28,7 +28,7 @@ from services.redaction.redactor import Redactor
 _log = logging.getLogger(__name__)
 
 
-class Standing(Struct, frozen=True):
+class CurationStatus(Struct, frozen=True):
     """How curation stands in a profile."""
 
     profile: str
@@ -45,13 +45,13 @@ class Curations:
         self._planning = planning
         self._clock = clock
 
-    async def standings(self, profile: str = "") -> Sequence[Standing]:
+    async def standings(self, profile: str = "") -> Sequence[CurationStatus]:
         """How it stands in one profile, or in all of which that can be read."""
         profiles = await self._stores.homes.profiles()
         if profile:
             self._check(profile, profiles)
             return [await self._standing(profile)]
-        found: list[Standing] = []
+        found: list[CurationStatus] = []
         for name in profiles:
             try:
                 found.append(await self._standing(name))
@@ -103,12 +103,12 @@ class Curations:
     def _curation(self, profile: str) -> Curation:
         return Curation(self._stores.skills(profile), self._stores.reports(profile), self._clock)
 
-    async def _standing(self, profile: str) -> Standing:
+    async def _standing(self, profile: str) -> CurationStatus:
         with _telling():
             state, backup_ids = await self._curation(profile).state()
         database = self._planning.database
         found = await database.read(lambda conn: activity(conn, profile))
-        return Standing(profile, state, backup_ids, found)
+        return CurationStatus(profile, state, backup_ids, found)
 
     def _check(self, profile: str, profiles: Sequence[str]) -> None:
         if profile not in profiles:

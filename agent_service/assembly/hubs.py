@@ -35,7 +35,7 @@ from services.errors import FailedPrecondition, HermesError
 _log = logging.getLogger(__name__)
 
 
-class Found(Struct, frozen=True):
+class HubSkill(Struct, frozen=True):
     """A skill that a hub of the settings has."""
 
     hub: str
@@ -59,12 +59,12 @@ class Hubs(Struct, frozen=True):
 
     async def search(
         self, words: Sequence[str], source: str, installed: frozenset[str]
-    ) -> tuple[Sequence[Found], Mapping[str, str]]:
+    ) -> tuple[Sequence[HubSkill], Mapping[str, str]]:
         """The skills of a source, or of all hubs of the settings, that all words are about.
 
         Also why hubs could not be asked, by their names.
         """
-        found: list[Found] = []
+        found: list[HubSkill] = []
         silent: dict[str, str] = {}
         for hub in self._asked(source):
             try:
@@ -76,7 +76,7 @@ class Hubs(Struct, frozen=True):
                 silent[hub.name] = str(error)
                 continue
             found += [
-                Found(hub.name, hub.trust, offer, offer.name in installed)
+                HubSkill(hub.name, hub.trust, offer, offer.name in installed)
                 for offer in offers
                 if _is_about(offer, words)
             ]

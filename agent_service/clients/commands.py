@@ -8,7 +8,7 @@ import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 from msgspec import Struct
 
-from agent_service.clients.leases import Held, Leased, TurnSandbox, WatchedSandbox, is_gone
+from agent_service.clients.leases import HeldSandbox, Leased, TurnSandbox, WatchedSandbox, is_gone
 from agent_service.clients.patience import Patience
 from agent_service.records.sandbox import (
     Command,
@@ -124,7 +124,7 @@ class SessionCommands:
     async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
         """Give the command input, and end it when `eof` is set."""
 
-        async def feed(held: Held) -> None:
+        async def feed(held: HeldSandbox) -> None:
             async with _attached(held, self._open(held, key, _Progress(may_run=True))) as opened:
                 await _feed(*opened, data, at, eof=eof)
 
@@ -156,7 +156,7 @@ class SessionCommands:
                     raise _why_not(error, progress.may_run) from error
             progress.may_run = True
 
-    def _start_request(self, held: Held, command: Command) -> exec_pb2.StartExecRequest:
+    def _start_request(self, held: HeldSandbox, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(
             lease=held.lease,
             profile=held.profile,
@@ -173,7 +173,7 @@ class SessionCommands:
         return request
 
     async def _follow(
-        self, held: Held, command: Command, progress: _Progress, on_output: OnOutput | None
+        self, held: HeldSandbox, command: Command, progress: _Progress, on_output: OnOutput | None
     ) -> CommandStatus:
         """Start the command, unless it is known to have started, and read what it says.
 
@@ -202,7 +202,7 @@ class SessionCommands:
                         pass
         raise CommandUncertain("The executor ended the stream without saying how it went.")
 
-    def _open(self, held: Held, key: str, progress: _Progress) -> _Request:
+    def _open(self, held: HeldSandbox, key: str, progress: _Progress) -> _Request:
         return _Request(
             open=_Request.Open(
                 lease=held.lease,
@@ -224,13 +224,13 @@ class SessionCommands:
         """Ask about a command that exists."""
         patience_s = KILL_PATIENCE_S if stays and self._interrupted else None
 
-        async def asked(held: Held) -> _T:
+        async def asked(held: HeldSandbox) -> _T:
             return await held.ask(request, lambda: call(ExecServiceStub(held.channel)), patience_s)
 
         return await self._held(key, asked, stays=stays)
 
     async def _held(
-        self, key: str, call: Callable[[Held], Awaitable[_T]], *, stays: bool = False
+        self, key: str, call: Callable[[HeldSandbox], Awaitable[_T]], *, stays: bool = False
     ) -> _T:
         """Do it with the sandbox; once more when another replica had it."""
         if not await self._sandbox.exists():
@@ -262,7 +262,7 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
 
 
 @asynccontextmanager
-async def _attached(held: Held, first: _Request) -> AsyncGenerator[Attached]:
+async def _attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attached]:
     """A stream of a command, and what is sent over it after the first request."""
     requests = Requests([first])
     try:

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import Held, Leased
+from agent_service.clients.leases import HeldSandbox, Leased
 from agent_service.records.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
@@ -22,11 +22,11 @@ _T = TypeVar("_T")
 class Claiming(Protocol):
     """Claims a session's sandbox."""
 
-    async def hold(self, *, keyed: bool) -> Held:
+    async def hold(self, *, keyed: bool) -> HeldSandbox:
         """The sandbox, claimed where it has to be; SandboxUnavailable when there is none."""
         ...
 
-    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox when an error says that it is gone; whether another may be claimed."""
         ...
 

@@ -9,7 +9,7 @@ import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from agent_service.clients.patience import patiently
-from agent_service.records.jobs import LOCAL, JobRefused, JobView, SchedulerAway, Wish
+from agent_service.records.jobs import LOCAL, JobChange, JobRefused, JobView, SchedulerAway
 from agent_service.records.messages import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
@@ -40,7 +40,7 @@ class SchedulerJobs:
         self,
         profile: str,
         job_id: str,
-        wish: Wish,
+        wish: JobChange,
         origin: Mapping[str, str] | None,
         denied: Sequence[str],
     ) -> JobView:
@@ -65,7 +65,7 @@ class SchedulerJobs:
         return _view(answer.job)
 
     async def update(
-        self, profile: str, job_id: str, wish: Wish, request_id: str, denied: Sequence[str]
+        self, profile: str, job_id: str, wish: JobChange, request_id: str, denied: Sequence[str]
     ) -> JobView:
         """Change a job, once for each id of a request."""
         fields = _fields(wish)
@@ -126,9 +126,9 @@ def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
     )
 
 
-def _fields(wish: Wish) -> dict[str, Any]:
+def _fields(wish: JobChange) -> dict[str, Any]:
     """What is wished for, by the paths of a job's fields."""
-    named = {name: getattr(wish, name) for name in Wish.__struct_fields__}
+    named = {name: getattr(wish, name) for name in JobChange.__struct_fields__}
     if wish.script == "":
         named["script_mode"] = None
     if wish.deliver_to is not None:
@@ -142,12 +142,12 @@ def _fields(wish: Wish) -> dict[str, Any]:
     }
 
 
-def _wish(options: job_options_pb2.JobOptions) -> Wish:
+def _wish(options: job_options_pb2.JobOptions) -> JobChange:
     """What a job was told of its runs."""
     wished = job_options_pb2.JobOptions()
     wished.CopyFrom(options)
     del wished.deliver_to[:]
-    return record_of(wished, Wish)
+    return record_of(wished, JobChange)
 
 
 def _chat(place: job_options_pb2.DeliveryTarget | origin_pb2.Origin) -> Target:

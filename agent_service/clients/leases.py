@@ -13,14 +13,14 @@ from msgspec import Struct, field
 
 from agent_service.clients.executors import Executors
 from agent_service.clients.patience import patiently
-from agent_service.records.background import Watched
+from agent_service.records.background import WatchedCommand
 from agent_service.records.sandbox import (
     NO_ISOLATION,
     CommandUncertain,
     CommandUnknown,
     ExecutorAway,
     Opening,
-    Place,
+    SandboxInfo,
     SandboxUnavailable,
 )
 from agent_service.records.turn_state import LiveTurn
@@ -58,11 +58,11 @@ class Leased(Protocol):
         ...
 
 
-class Held(Struct):
+class HeldSandbox(Struct):
     """A sandbox that is claimed, and the way to its executor."""
 
     profile: str
-    place: Place
+    place: SandboxInfo
     lease: sandbox_pb2.Lease
     binding: Binding
     channel: grpc.aio.Channel
@@ -117,7 +117,7 @@ class Held(Struct):
 class Supplies(Protocol):
     """What a session's sandbox has to have before it is used."""
 
-    async def bring(self, turn: LiveTurn, held: Held) -> str:
+    async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
         """Put there what is missing or has changed; what the model has to be told of it."""
         ...
 
@@ -128,12 +128,12 @@ class SandboxLeases:
     def __init__(self, executors: Executors, database: Database) -> None:
         self._executors = executors
         self._database = database
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, HeldSandbox] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def hold(
         self, turn: LiveTurn, *, resumed: bool, keyed: bool = True, stays: bool = False
-    ) -> Held:
+    ) -> HeldSandbox:
         """The session's sandbox; CommandUncertain when that of a resumed, keyed call is gone.
 
         A new sandbox is bound to the session by the first call that is not resumed: until then a
@@ -154,7 +154,9 @@ class SandboxLeases:
                 held.bound, held.replaced = True, False
         return held
 
-    async def again(self, profile: str, session_id: str, sandbox_id: str, owner: Owner) -> Held:
+    async def again(
+        self, profile: str, session_id: str, sandbox_id: str, owner: Owner
+    ) -> HeldSandbox:
         """The sandbox of a session that has it still, for who looks at its commands.
 
         Whoever runs a turn of the session has it alone: SandboxUnavailable where that is another
@@ -169,7 +171,7 @@ class SandboxLeases:
             raise CommandUnknown(sandbox_id)
         return held
 
-    def forget(self, session_id: str, held: Held) -> None:
+    def forget(self, session_id: str, held: HeldSandbox) -> None:
         """Claim a sandbox anew before it is used the next time."""
         if self._held.get(session_id) is held:
             del self._held[session_id]
@@ -186,7 +188,7 @@ class SandboxLeases:
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         return bool(binding.sandbox_id)
 
-    async def left(self, turn: LiveTurn, held: Held, error: grpc.aio.AioRpcError) -> bool:
+    async def left(self, turn: LiveTurn, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Forget a sandbox when an error says that it is gone, or its executor; whether it does.
 
         Fails with SandboxUnavailable when the turn may not claim another.
@@ -207,13 +209,13 @@ class SandboxLeases:
         if not await self._database.read(lambda conn: bindings.owns(conn, turn)):
             raise SandboxUnavailable(_ELSEWHERE)
 
-    def _keep(self, session_id: str, held: Held) -> None:
+    def _keep(self, session_id: str, held: HeldSandbox) -> None:
         self._held[session_id] = held
         self._held.move_to_end(session_id)
         if len(self._held) > MAX_HELD:
             self._held.popitem(last=False)
 
-    async def _still_held(self, turn: LiveTurn, stays: bool) -> Held | None:
+    async def _still_held(self, turn: LiveTurn, stays: bool) -> HeldSandbox | None:
         """The sandbox that is held, if its executor still has it.
 
         One of several is asked each time: a command that is sent to one that has died meanwhile
@@ -230,7 +232,7 @@ class SandboxLeases:
             raise SandboxUnavailable(message_of(error)) from error
         return held
 
-    async def _take_up(self, profile: str, session_id: str, owner: Owner) -> Held:
+    async def _take_up(self, profile: str, session_id: str, owner: Owner) -> HeldSandbox:
         """Claim the sandbox that a session has, and no other."""
         may = partial(self._check_idle, session_id, owner)
         bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
@@ -246,7 +248,7 @@ class SandboxLeases:
         if answer is None:
             raise CommandUnknown(bound.sandbox_id)
         await self._check_idle(session_id, owner)
-        return Held.of(self._executors, profile, answer, wish.workdir, bound)
+        return HeldSandbox.of(self._executors, profile, answer, wish.workdir, bound)
 
     async def _check_idle(self, session_id: str, owner: Owner) -> bool:
         """True; SandboxUnavailable while another replica runs a turn of the session."""
@@ -254,7 +256,7 @@ class SandboxLeases:
             raise SandboxUnavailable(_ELSEWHERE)
         return True
 
-    async def _acquire(self, turn: LiveTurn, stays: bool) -> Held:
+    async def _acquire(self, turn: LiveTurn, stays: bool) -> HeldSandbox:
         await self._check_owner(turn)
         before = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         wish = await self._database.read(lambda conn: bindings.wish(conn, turn.session_id))
@@ -277,7 +279,7 @@ class SandboxLeases:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
         # To claim may take a minute, in which somebody else may have gone on with the turn.
         await self._check_owner(turn)
-        return Held.of(self._executors, turn.profile, answer, wish.workdir, before)
+        return HeldSandbox.of(self._executors, turn.profile, answer, wish.workdir, before)
 
 
 class TurnSandbox:
@@ -291,7 +293,7 @@ class TurnSandbox:
         resumed: bool,
         supplies: Supplies | None = None,
     ) -> None:
-        self.place = Place()
+        self.place = SandboxInfo()
         self.news = ""
         """What the model has to be told of the sandbox beside the call's result."""
         self.resumed = resumed
@@ -302,7 +304,7 @@ class TurnSandbox:
 
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
-    ) -> Held:
+    ) -> HeldSandbox:
         """The sandbox, claimed where it has to be; fails as `SandboxLeases.hold` does."""
         resumed = self.resumed if resumed is None else resumed
         held = await self._leases.hold(self._turn, resumed=resumed, keyed=keyed, stays=stays)
@@ -318,7 +320,7 @@ class TurnSandbox:
         """Whether the session has used a sandbox."""
         return await self._leases.exists(self._turn)
 
-    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox when it is gone; whether it is. Fails as `SandboxLeases.left` does."""
         return await self._leases.left(self._turn, held, error)
 
@@ -326,8 +328,8 @@ class TurnSandbox:
 class WatchedSandbox:
     """The sandbox of a watched command, between the turns of its session as well."""
 
-    def __init__(self, leases: SandboxLeases, watched: Watched, owner: Owner) -> None:
-        self.place = Place()
+    def __init__(self, leases: SandboxLeases, watched: WatchedCommand, owner: Owner) -> None:
+        self.place = SandboxInfo()
         self.resumed = True
         self._leases = leases
         self._watched = watched
@@ -336,9 +338,7 @@ class WatchedSandbox:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its executor, one of several, has been away for so long that it counts as gone
-        for good.
-        """
+        """Whether its executor, one of several, has been away so long that it counts as gone."""
         if self._away_since is None:
             return False
         away_s = asyncio.get_running_loop().time() - self._away_since
@@ -346,7 +346,7 @@ class WatchedSandbox:
 
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
-    ) -> Held:
+    ) -> HeldSandbox:
         """The sandbox, as `SandboxLeases.again` gives it."""
         request, sandbox_id = self._watched.request, self._watched.sandbox_id
         profile, session_id = request.profile, request.session_id
@@ -362,7 +362,7 @@ class WatchedSandbox:
         """Whether the session has used a sandbox: the command ran in one."""
         return True
 
-    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox when it has to be claimed anew; whether it has."""
         is_away = self._leases.does_not_answer(held.binding.endpoint, error)
         if not is_gone(error) and not is_away:
@@ -376,7 +376,7 @@ def is_gone(error: grpc.aio.AioRpcError) -> bool:
     return reason_of(error) in GONE
 
 
-def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> Place:
+def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> SandboxInfo:
     """Where a sandbox is, and how texts of others can have come into it."""
     level = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
     isolation = level.removeprefix("ISOLATION_LEVEL_").lower()
@@ -389,7 +389,7 @@ def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> Place:
         opening = Opening.FOLDER
     elif has_network:
         opening = Opening.NETWORK
-    return Place(sandbox.backend, isolation, sandbox.sandbox_id, opening, has_network)
+    return SandboxInfo(sandbox.backend, isolation, sandbox.sandbox_id, opening, has_network)
 
 
 def _news(before: Binding, now: Binding) -> str:

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
-from agent_service.clients.leases import Held
+from agent_service.clients.leases import HeldSandbox
 from agent_service.records.requests import TurnRequest
 from agent_service.records.sandbox import SandboxUnavailable
 from agent_service.security.threats import Screened
@@ -73,9 +73,9 @@ class _NewSandbox:
             workdir=request.workdir,
             wait=Duration(seconds=round(READ_S)),
         )
-        self._held: Held | None = None
+        self._held: HeldSandbox | None = None
 
-    async def hold(self, *, keyed: bool) -> Held:
+    async def hold(self, *, keyed: bool) -> HeldSandbox:
         """The sandbox, claimed by the first who asks; `keyed` is for calls that may be resumed."""
         if self._held is None:
             asked = self._request
@@ -83,9 +83,9 @@ class _NewSandbox:
                 answer = await self._executors.acquire(asked, "", "")
             except grpc.aio.AioRpcError as error:
                 raise SandboxUnavailable(message_of(error)) from error
-            self._held = Held.of(self._executors, asked.profile, answer, asked.workdir)
+            self._held = HeldSandbox.of(self._executors, asked.profile, answer, asked.workdir)
         return self._held
 
-    async def left(self, held: Held, error: grpc.aio.AioRpcError) -> bool:
+    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Nothing is claimed a second time for a prompt."""
         return False

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
-from agent_service.clients.leases import Held, is_gone
+from agent_service.clients.leases import HeldSandbox, is_gone
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileFact, FileRefused
 from agent_service.profiles.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
@@ -42,7 +42,7 @@ class SandboxSkills:
         self._shelves = shelves
         self._database = database
 
-    async def bring(self, turn: LiveTurn, held: Held) -> str:
+    async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
         """Put there what the session has loaded; what the model has to be told of it."""
         folders: Sequence[str] | None = await self._database.read(
             lambda conn: sessions.get_state(conn, turn.session_id, LOADED)
@@ -64,7 +64,7 @@ class SandboxSkills:
         return " ".join(filter(None, told))
 
     async def _put(
-        self, skills: ProfileSkills, held: Held, edition: tuple[str, Mapping[str, FileFact]]
+        self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Mapping[str, FileFact]]
     ) -> str:
         folder, facts = edition
         archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))
@@ -95,7 +95,7 @@ class SandboxSkills:
         held.supplies[folder] = facts
         return f"The files of the skill {name} could not be put into the sandbox: {why}."
 
-    async def _upload(self, held: Held, path: str, archive: bytes) -> None:
+    async def _upload(self, held: HeldSandbox, path: str, archive: bytes) -> None:
         stub = FileServiceStub(held.channel)
         remove = file_pb2.RemovePathRequest(
             lease=held.lease, profile=held.profile, path=path, recursive=True

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field
 
-from agent_service.config.endpoints import AuxiliaryModel, FallbackModel, ProvidersConfig
+from agent_service.config.endpoints import AuxiliaryModel, FallbackEntry, ProvidersConfig
 from agent_service.config.models import ModelConfig, ModelSettings
 from agent_service.config.sessions import (
     BudgetConfig,
@@ -78,7 +78,7 @@ class AgentConfig(ConfigModel):
     `title` and `guard` are only done where they are set; `{provider: main}` has the conversation's
     model do it."""
     fallback: Annotated[
-        tuple[FallbackModel, ...], Yaml("fallback_providers", "fallback_model")
+        tuple[FallbackEntry, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
     """Models that take over, in their order, where the configured one fails: `provider` and
     `model`; or `base_url`, `model` and `key_env`, the variable with the key."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from agent_service.models.endpoints import Api, EndpointSettings, Place, is_http_url
+from agent_service.models.endpoints import Api, EndpointSettings, ProviderPlace, is_http_url
 from agent_service.models.fallback import Route
 from services.config.settings import ConfigModel, Env, Yaml, is_secret_name, provider_variables
 
@@ -45,7 +45,7 @@ class EndpointModel(ConfigModel):
     """Name of the environment variable, or line of `.env`, that has the key for `base_url`."""
 
 
-class FallbackModel(EndpointModel):
+class FallbackEntry(EndpointModel):
     """A model that takes over where those before it fail."""
 
     model: Annotated[str, Field(min_length=1)]
@@ -76,7 +76,7 @@ class Fallback(Struct, frozen=True):
 
 
 def fallbacks(
-    configured: Sequence[FallbackModel], main: EndpointSettings, variable: Callable[[str], str]
+    configured: Sequence[FallbackEntry], main: EndpointSettings, variable: Callable[[str], str]
 ) -> list[Fallback]:
     """The chain after the first model, each once; `variable` reads the environment or `.env`."""
     found = {one.name: one for one in reversed(configured)}
@@ -117,11 +117,11 @@ def endpoint_settings(
     )
 
 
-def _key_name(one: FallbackModel) -> str:
+def _key_name(one: FallbackEntry) -> str:
     return one.key_env or ("fallback_providers" if one.base_url else "")
 
 
-def _missing(one: FallbackModel) -> str:
+def _missing(one: FallbackEntry) -> str:
     return (
         f"No endpoint for {one.name} is set: fallback_providers needs a provider whose key is set, "
         "or base_url."
@@ -232,7 +232,9 @@ class ProvidersConfig(ConfigModel):
     """By name, providers for `model.provider`, `fallback_providers` and `auxiliary`: `base_url`,
     `key_env`, `api` and `model`; what is unset is `<NAME>_BASE_URL` and `<NAME>_API_KEY`."""
 
-    def places(self, names: Iterable[str], variable: Callable[[str], str]) -> Mapping[str, Place]:
+    def places(
+        self, names: Iterable[str], variable: Callable[[str], str]
+    ) -> Mapping[str, ProviderPlace]:
         """Where the named providers are; `variable` reads the environment or `.env`."""
         known = {"openrouter": self.openrouter, "openai": self.openai, "anthropic": self.anthropic}
         return {
@@ -241,10 +243,12 @@ class ProvidersConfig(ConfigModel):
         }
 
 
-def _place(name: str, one: NamedProvider, url: str, variable: Callable[[str], str]) -> Place:
+def _place(
+    name: str, one: NamedProvider, url: str, variable: Callable[[str], str]
+) -> ProviderPlace:
     url_name, key_name = provider_variables(name)
     own = SecretStr(variable(one.key_env)) if one.key_env else one.api_key
-    return Place(
+    return ProviderPlace(
         base_url=one.base_url or url or variable(url_name),
         api_key=own if own.get_secret_value() else SecretStr(variable(key_name)),
         api=one.api,

@@ -8,7 +8,7 @@ from agent_service.profiles.skills.hub.source import FORMS, HubRefused, parsed
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
 from agent_service.records import budget
-from agent_service.records.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, Said
+from agent_service.records.overlays import MAX_NAME_CHARS, NO_PERSONALITY, Overlay, OverlayMessage
 from services.config.settings import ConfigModel, Env, Yaml, section
 
 
@@ -193,4 +193,6 @@ class OverlayConfig(ConfigModel):
     def overlay(self) -> Overlay:
         """The same as sessions keep it."""
         told = (self.ephemeral_system_prompt,) if self.ephemeral_system_prompt.strip() else ()
-        return Overlay(told, tuple(Said(said.role, said.content) for said in self.prefill_messages))
+        return Overlay(
+            told, tuple(OverlayMessage(said.role, said.content) for said in self.prefill_messages)
+        )

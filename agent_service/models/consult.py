@@ -35,7 +35,7 @@ class Ask(Protocol):
         ...
 
 
-class Given(Struct, frozen=True):
+class ConsultAnswer(Struct, frozen=True):
     """What came of a question."""
 
     text: str
@@ -73,7 +73,7 @@ class Consult:
             purpose=purpose,
         )
 
-    async def answer(self, request: ModelRequest, time_limit_s: float | None) -> Given:
+    async def answer(self, request: ModelRequest, time_limit_s: float | None) -> ConsultAnswer:
         """What comes of a request within the time."""
         call = Unwatched(self._model, request)
         try:
@@ -82,7 +82,7 @@ class Consult:
         except TimeoutError:
             # It was sent, and whoever works on it is paid although nobody reads on.
             paid = (*call.paid, self._model.interrupted(request, call.said))
-            return Given("", paid, "the model's answer took too long")
+            return ConsultAnswer("", paid, "the model's answer took too long")
         except (ModelError, HermesError) as error:
-            return Given("", call.paid, str(error))
-        return Given(text, call.paid, "" if text else "the model's answer is empty")
+            return ConsultAnswer("", call.paid, str(error))
+        return ConsultAnswer(text, call.paid, "" if text else "the model's answer is empty")

@@ -83,7 +83,7 @@ class Endpoint(Struct, frozen=True):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-class Place(Struct, frozen=True):
+class ProviderPlace(Struct, frozen=True):
     """Where a provider is found by its name; an empty text is unset."""
 
     base_url: str
@@ -111,7 +111,7 @@ class EndpointSettings(Struct, frozen=True):
     """Those for openrouter, openai and anthropic, the first of each first."""
     api: str = ""
     codex_base_url: str = codex.MODELS_URL
-    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    places: Mapping[str, ProviderPlace] = field(default_factory=dict[str, ProviderPlace])
     """Base URLs of providers, those of OpenRouter, OpenAI and Anthropic where they are others."""
 
 
@@ -217,7 +217,7 @@ def _named(provider: str, settings: EndpointSettings) -> Endpoint:
 
 
 def _placed(
-    provider: str, settings: EndpointSettings, place: Place, keys: tuple[SecretStr, ...]
+    provider: str, settings: EndpointSettings, place: ProviderPlace, keys: tuple[SecretStr, ...]
 ) -> Endpoint:
     """A provider at the URL that settings have for it."""
     base_url = _checked_url(place.base_url, place.source)

@@ -15,7 +15,7 @@ from agent_service.records.turn_state import LiveTurn
 _log = logging.getLogger(__name__)
 
 
-class Switching:
+class FallbackModel:
     """The model of one turn: that of its route, and the others of the chain when that fails.
 
     A turn stays with the model that took over until it ends; the next begins with the first

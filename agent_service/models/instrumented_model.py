@@ -10,7 +10,7 @@ from prometheus_client import Counter, Histogram
 
 from agent_service.models.catalog import Catalog
 from agent_service.models.pricing import counted
-from agent_service.models.redaction import Said, cleaned
+from agent_service.models.redaction import RedactedAttempt, cleaned
 from agent_service.models.spans import ModelSpan, model_span
 from agent_service.records.model import (
     Model,
@@ -137,7 +137,7 @@ class InstrumentedModel(Struct, frozen=True):
         span: ModelSpan,
         began: float,
     ) -> AsyncGenerator[ModelEvent]:
-        said, first_chunk_s = Said(self.redactor), None
+        said, first_chunk_s = RedactedAttempt(self.redactor), None
         try:
             async for event in events:
                 match event:
@@ -148,13 +148,13 @@ class InstrumentedModel(Struct, frozen=True):
                         for delta in said.more(event):
                             yield delta
                     case ModelRetry(reason=kind):
-                        said = Said(self.redactor)
+                        said = RedactedAttempt(self.redactor)
                         self.metrics.errors.labels(kind).inc()
                         self.metrics.retries.inc()
                         span.retried(kind)
                         yield event
                     case ModelWasted(message):
-                        said = Said(self.redactor)
+                        said = RedactedAttempt(self.redactor)
                         yield ModelWasted(self._paid(request, cleaned(message, self.redactor)))
                     case ModelMessage():
                         for delta in said.rest():

@@ -16,7 +16,7 @@ _SIGNED = "thinking"
 _CALLS = frozenset({"tool_use", "function_call"})
 
 
-class Said:
+class RedactedAttempt:
     """What an attempt has said so far; what it has held back is void where it fails."""
 
     def __init__(self, redactor: Redactor) -> None:

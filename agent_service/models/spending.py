@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from agent_service.models.consult import Ask, Consult, NoAnswer
 from agent_service.models.fallback import USUAL, Route
-from agent_service.models.fallback_model import Switching
+from agent_service.models.fallback_model import FallbackModel
 from agent_service.models.parts import ModelParts
 from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
-from agent_service.records.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.commands import Consulted, Fact
 from agent_service.records.errors import BudgetReached
 from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelNotice, ModelRequest
@@ -56,7 +56,7 @@ class Spending:
 
     def model_for(self, turn: LiveTurn) -> Model:
         """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
-        return Switching(_Budgeted(self, self._model, turn), self._chain, turn)
+        return FallbackModel(_Budgeted(self, self._model, turn), self._chain, turn)
 
     def beside(self, turn: LiveTurn) -> Model:
         """The model that a turn asks for what is no part of its conversation, as `model_for`."""
@@ -83,7 +83,7 @@ class Spending:
 
     async def reserve(
         self, turn: LiveTurn, request: ModelRequest, scale: float = 1.0, reservation: str = ""
-    ) -> list[Standing]:
+    ) -> list[BudgetStatus]:
         """Hold what a call may take; returns how budgets stood before.
 
         `scale` corrects the estimate of the prompt by what the provider counted before. Calls that
@@ -125,7 +125,7 @@ class Spending:
         for answer in answers:
             usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))
 
-    def worth_saying(self, standings: list[Standing]) -> dict[str, str]:
+    def worth_saying(self, standings: list[BudgetStatus]) -> dict[str, str]:
         """What a person is to hear of budgets, by what it is about."""
         nearly = [one for one in standings if one.is_past(self.policy.warn_percent)]
         return {one.scope.value: one.warning() for one in nearly}
@@ -153,7 +153,7 @@ class Spending:
 
     async def _hold(
         self, holder: Holder, account: Account, asked: Amount
-    ) -> tuple[list[Standing], Standing | None]:
+    ) -> tuple[list[BudgetStatus], BudgetStatus | None]:
         return await self._database.write(
             lambda conn: budgets.reserve(conn, self._leases, holder, account, asked, self.policy)
         )

@@ -24,7 +24,7 @@ MAX_MATCH_NOTICES = 20
 MAX_COMMAND_CHARS = 200
 
 
-class Wanted(Struct, frozen=True):
+class WatchRequest(Struct, frozen=True):
     """What the model wants to be told of a command."""
 
     end: bool
@@ -33,7 +33,7 @@ class Wanted(Struct, frozen=True):
     """Texts that a line of its output has in it."""
 
 
-class Watched(Struct, frozen=True):
+class WatchedCommand(Struct, frozen=True):
     """A command that is watched."""
 
     key: str
@@ -42,7 +42,7 @@ class Watched(Struct, frozen=True):
     command: str
     request: TurnRequest
     """The turns that tell of it, but for their ids and texts."""
-    wanted: Wanted
+    wanted: WatchRequest
 
 
 class Progress(Struct, frozen=True):
@@ -57,7 +57,7 @@ class Progress(Struct, frozen=True):
     """Nothing is left to be told but the notice that is being told."""
 
 
-class News(Struct, frozen=True):
+class CommandNews(Struct, frozen=True):
     """What is to be told, and how far the command was looked at then."""
 
     text: str
@@ -124,7 +124,7 @@ class Lines:
 
 
 def said_of_matches(
-    watched: Watched, lines: Sequence[str], more: int, told: int, fence: Fence
+    watched: WatchedCommand, lines: Sequence[str], more: int, told: int, fence: Fence
 ) -> str:
     """What the model is told of lines that match."""
     parts = [f"A command in the background wrote what you watch for: {_named(watched)}"]
@@ -136,7 +136,7 @@ def said_of_matches(
     return _notice(parts)
 
 
-def said_of_end(watched: Watched, how: str, tail: str, fence: Fence) -> str:
+def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> str:
     """What the model is told of a command that has ended; `tail` is its newest output."""
     parts = [f"A command in the background has ended, {how}: {_named(watched)}"]
     lines = tail.splitlines()[-MAX_LINES:]
@@ -146,19 +146,19 @@ def said_of_end(watched: Watched, how: str, tail: str, fence: Fence) -> str:
     return _notice(parts)
 
 
-def said_of_loss(watched: Watched) -> str:
+def said_of_loss(watched: WatchedCommand) -> str:
     """What the model is told of a command of which nobody knows any more."""
     said = "A command in the background is gone with its sandbox, and how it ended is not known"
     return _notice([f"{said}: {_named(watched)}"])
 
 
-def said_of_no_executor(watched: Watched) -> str:
+def said_of_no_executor(watched: WatchedCommand) -> str:
     """What the model is told of a command whose executor does not answer any more."""
     said = "A command in the background is lost: its executor has not answered for a while"
     return _notice([f"{said}, and it is not looked at again: {_named(watched)}"])
 
 
-def _named(watched: Watched) -> str:
+def _named(watched: WatchedCommand) -> str:
     line = " ".join(watched.command.split())
     shown = line if len(line) <= MAX_COMMAND_CHARS else f"{line[:MAX_COMMAND_CHARS]}…"
     return f"session_id {watched.key}, `{shown}`."

@@ -54,7 +54,7 @@ class Account(Struct, frozen=True):
         return ids[scope]
 
 
-class Standing(Struct, frozen=True):
+class BudgetStatus(Struct, frozen=True):
     """How a budget stands."""
 
     scope: Scope

@@ -7,7 +7,7 @@ from agent_service.records.compaction import Compaction
 from agent_service.records.events import TurnFinished
 from agent_service.records.model import ModelMessage
 from agent_service.records.requests import Switched
-from agent_service.records.sandbox import NOWHERE, Place
+from agent_service.records.sandbox import NOWHERE, SandboxInfo
 from agent_service.records.usage import Usage
 
 
@@ -39,7 +39,7 @@ class _Returned(Struct, frozen=True):
     text: str
     is_error: bool = False
     exit_code: int | None = None
-    place: Place = NOWHERE
+    place: SandboxInfo = NOWHERE
     duration_ms: int = 0
     uncertain: bool = False
     """It is not known what it has done."""

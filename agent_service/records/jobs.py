@@ -12,7 +12,7 @@ LOCAL = "local"
 """The target that is nowhere: output is only kept."""
 
 
-class Wish(Struct, frozen=True):
+class JobChange(Struct, frozen=True):
     """What a job is to be; None leaves it as it is, or at its default."""
 
     prompt: str | None = None
@@ -47,7 +47,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     """Why its last run failed, or could not be delivered; empty where it did not."""
     deliver_to: tuple[str, ...]
     run_count: int = 0
-    wish: Wish
+    wish: JobChange
     """What it was told of its runs; what has its default is None."""
     changed_at: datetime
     """When it was last changed, or made."""
@@ -76,7 +76,7 @@ class Jobs(Protocol):
         self,
         profile: str,
         job_id: str,
-        wish: Wish,
+        wish: JobChange,
         origin: Mapping[str, str] | None,
         denied: Sequence[str],
     ) -> JobView:
@@ -96,7 +96,7 @@ class Jobs(Protocol):
         ...
 
     async def update(
-        self, profile: str, job_id: str, wish: Wish, request_id: str, denied: Sequence[str]
+        self, profile: str, job_id: str, wish: JobChange, request_id: str, denied: Sequence[str]
     ) -> JobView:
         """Change a job, once for each id of a request; `denied` as above, from now on."""
         ...

@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from agent_service.records.requests import REVIEW
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 
 ORIGIN = "origin"
 TERMINAL = "cli"
@@ -44,7 +44,7 @@ class Target(Struct, frozen=True):
         return cls(origin["platform"], origin["chat_id"], origin.get("thread_id", ""))
 
 
-class MediaFile(Discreet, frozen=True):
+class MediaFile(RedactedRepr, frozen=True):
     """A file that goes with a message."""
 
     unshown = ("data",)

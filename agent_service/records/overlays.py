@@ -15,7 +15,7 @@ from services.validation import convert
 NO_PERSONALITY = "none"
 
 
-class Said(Struct, frozen=True):
+class OverlayMessage(Struct, frozen=True):
     """A message that every request of a session has before what was really said."""
 
     role: str
@@ -28,7 +28,7 @@ class Overlay(Struct, frozen=True):
 
     instructions: tuple[str, ...] = ()
     """From the configuration, of the chat, and from the caller that creates the session."""
-    prefill: tuple[Said, ...] = ()
+    prefill: tuple[OverlayMessage, ...] = ()
     personality: str = ""
     """The name of the one that a person has chosen."""
     personality_prompt: str = ""

@@ -122,7 +122,7 @@ class Opening(StrEnum):
     NETWORK = "a sandbox with a network"
 
 
-class Place(Struct, frozen=True):
+class SandboxInfo(Struct, frozen=True):
     """The sandbox in which something was done; empty where none was needed."""
 
     backend: str = ""
@@ -142,7 +142,7 @@ class Place(Struct, frozen=True):
         return f"[{self.backend} is no sandbox: this was done on the machine itself]"
 
 
-NOWHERE = Place()
+NOWHERE = SandboxInfo()
 
 OnOutput = Callable[[Stream, bytes], None]
 

@@ -26,7 +26,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]+")
 _EARLIEST, _LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-class Said(Struct, frozen=True):
+class TranscriptMessage(Struct, frozen=True):
     """One message, in the form of the chat completions API."""
 
     content: dict[str, Any]
@@ -41,7 +41,7 @@ class Transcript(Struct, frozen=True):
     model: str
     title: str
     """Empty where the document has none."""
-    messages: tuple[Said, ...]
+    messages: tuple[TranscriptMessage, ...]
 
 
 def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
@@ -81,7 +81,7 @@ def opening(session_id: str, model: str, title: str) -> str:
 SEPARATOR, CLOSING = ",\n", "\n]}\n"
 
 
-def written(said: Said) -> str:
+def written(said: TranscriptMessage) -> str:
     """A message of a document."""
     content = said.content
     entry: dict[str, Any] = {
@@ -100,7 +100,7 @@ def written(said: Said) -> str:
 # ---- reading
 
 
-def _messages(found: Sequence[Any], begun: datetime) -> Iterator[Said | None]:
+def _messages(found: Sequence[Any], begun: datetime) -> Iterator[TranscriptMessage | None]:
     at = begun
     for entry in found:
         if not _is_object(entry):
@@ -109,7 +109,7 @@ def _messages(found: Sequence[Any], begun: datetime) -> Iterator[Said | None]:
         at = _time(entry.get("timestamp")) or at + timedelta(milliseconds=1)
         message = _message(entry)
         reasoning = _text(entry.get("reasoning") or entry.get("reasoning_content"))
-        yield None if message is None else Said(message, reasoning, at)
+        yield None if message is None else TranscriptMessage(message, reasoning, at)
 
 
 def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -157,9 +157,9 @@ def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def _paired(said: Sequence[Said]) -> Iterator[Said]:
+def _paired(said: Sequence[TranscriptMessage]) -> Iterator[TranscriptMessage]:
     """The messages with one result for each call, as every provider insists."""
-    waiting: dict[str, Said] = {}
+    waiting: dict[str, TranscriptMessage] = {}
     for one in said:
         answered = one.content.get("tool_call_id", "")
         if one.content["role"] == "tool":
@@ -172,7 +172,7 @@ def _paired(said: Sequence[Said]) -> Iterator[Said]:
     yield from map(_unanswered, waiting, waiting.values())
 
 
-def _unanswered(call_id: str, caller: Said) -> Said:
+def _unanswered(call_id: str, caller: TranscriptMessage) -> TranscriptMessage:
     result = {"role": "tool", "tool_call_id": call_id, "content": NO_RESULT}
     return replace(caller, content=result, reasoning="")
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from agent_service.assembly.curation import Curations, Standing
+from agent_service.assembly.curation import Curations, CurationStatus
 from agent_service.profiles.curation.ages import Ages
 from agent_service.profiles.curation.curation import Order
 from agent_service.profiles.curation.reports import Report
@@ -87,7 +87,7 @@ class CurationServicer(CurationServiceServicer):
         return pb.ListCurationReportsResponse(reports=map(_report, found))
 
 
-def _curation(standing: Standing) -> pb.Curation:
+def _curation(standing: CurationStatus) -> pb.Curation:
     state = standing.state
     return message_of(
         state,

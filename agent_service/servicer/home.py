@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from agent_service.profiles.home.base import Existing, Taken
+from agent_service.profiles.home.base import Existing, ImportedFiles
 from agent_service.profiles.home.mover import Moving
 from agent_service.servicer.fields import Context, chosen, profile_of
 from hermes.agent.v1 import home_pb2 as pb
@@ -74,7 +74,7 @@ def _file(given: pb.HomeFile) -> HomeFile:
     )
 
 
-def _taken(became: Taken, session_count: int) -> pb.ImportHomeResponse:
+def _taken(became: ImportedFiles, session_count: int) -> pb.ImportHomeResponse:
     return pb.ImportHomeResponse(
         added_count=len(became.added),
         replaced_count=len(became.replaced),

@@ -1,7 +1,7 @@
 """MemoryService."""
 
 from agent_service.profiles.memory.entries import Action, Operation, Target
-from agent_service.profiles.memory.store import Asked, Memory, MemoryStore
+from agent_service.profiles.memory.store import Memory, MemoryChangeRequest, MemoryStore
 from agent_service.servicer.fields import Context, chosen, profile_of
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
@@ -36,7 +36,7 @@ class MemoryServicer(MemoryServiceServicer):
         check_id("request_id", request.request_id)
         if not 1 <= len(request.operations) <= MAX_OPERATIONS:
             raise InvalidArgument("too few or too many", fields={"operations": "1 to 64"})
-        asked = Asked(
+        asked = MemoryChangeRequest(
             key=request.request_id,
             profile=profile_of(request.profile),
             target=chosen(Target, pb.MemoryTarget, request.target, "target"),

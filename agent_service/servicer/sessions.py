@@ -153,7 +153,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         expected = not_negative("expected_message_count", request.expected_message_count)
         if request.undo_id:
             check_id("undo_id", request.undo_id)
-        wanted = undo.Wanted(
+        wanted = undo.UndoRequest(
             session_id=request.session_id,
             profile=profile_of(request.profile),
             undo_id=request.undo_id or new_id("und"),

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from agent_service.assembly.hubs import Found, Hubs, audited, exported
+from agent_service.assembly.hubs import Hubs, HubSkill, audited, exported
 from agent_service.profiles.skills.hub.outcomes import Outcome, Step, Terms
 from agent_service.profiles.skills.hub.verdicts import Review
 from agent_service.profiles.skills.shelf import SkillShelves
@@ -120,6 +120,6 @@ def _outcome(made: Outcome) -> pb.SkillOutcome:
     return message_of(made, pb.SkillOutcome, verdict=verdict, findings=review.findings)
 
 
-def _skill(found: Found) -> pb.HubSkill:
+def _skill(found: HubSkill) -> pb.HubSkill:
     fields = {"hub": found.hub, "trust": found.trust, "is_installed": found.is_installed}
     return message_of(found.offer, pb.HubSkill, **fields)

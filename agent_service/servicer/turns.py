@@ -19,7 +19,7 @@ from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.turn_requests import turn, turn_request
 from agent_service.storage.turns import Undrafted
-from agent_service.turns.background.monitor import Elsewhere, Watching
+from agent_service.turns.event_feed import EventFeed, OwnedElsewhere
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.reviews import Reviews
 from agent_service.turns.service import Turns
@@ -126,7 +126,7 @@ class Watcher:
     """One call of WatchTurn."""
 
     def __init__(
-        self, watching: Watching, replicas: Replicas, request: turn_pb2.WatchTurnRequest
+        self, watching: EventFeed, replicas: Replicas, request: turn_pb2.WatchTurnRequest
     ) -> None:
         self._watching = watching
         self._replicas = replicas
@@ -153,7 +153,7 @@ class Watcher:
         source = self._watching.watch(self._request.turn_id, profile, self._last)
         async with aclosing(source) as batches:
             async for batch in batches:
-                if isinstance(batch, Elsewhere):
+                if isinstance(batch, OwnedElsewhere):
                     self._owner = batch.endpoint
                     return
                 for events in in_messages(map(turn_event, batch)):

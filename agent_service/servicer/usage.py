@@ -7,7 +7,7 @@ from agent_service.records.budget import Amount, Scope
 from agent_service.servicer.fields import Context, chosen, profile_of, usage
 from agent_service.storage import usage as storage
 from agent_service.storage.budgets import every_limit
-from agent_service.storage.usage import By, UsageQuery
+from agent_service.storage.usage import UsageGroup, UsageQuery
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceServicer
 from services.database import Database
@@ -72,7 +72,7 @@ class UsageServicer(UsageServiceServicer):
 
 def _query(request: pb.GetUsageRequest) -> UsageQuery:
     return UsageQuery(
-        by=chosen(By, pb.UsageGroup, request.group_by, "group_by", By.DAY),
+        by=chosen(UsageGroup, pb.UsageGroup, request.group_by, "group_by", UsageGroup.DAY),
         profile="" if request.all_profiles else profile_of(request.profile),
         session_id=request.session_id,
         since=_day("since_day", request.since_day),

@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from agent_service.records import transcripts
-from agent_service.records.transcripts import Said, Transcript
+from agent_service.records.transcripts import Transcript, TranscriptMessage
 from agent_service.storage import sessions
 from agent_service.storage import transcripts as storage
 from agent_service.storage.transcripts import Imported
@@ -55,7 +55,7 @@ class Histories:
             lambda conn, after=after: sessions.messages(conn, session_id, profile, after, _PAGE)
         ):
             for stored in page:
-                said = Said(stored.content, stored.reasoning, stored.created_at)
+                said = TranscriptMessage(stored.content, stored.reasoning, stored.created_at)
                 waiting += separator + transcripts.written(said)
                 separator = transcripts.SEPARATOR
             after = page[-1].sequence

@@ -38,7 +38,7 @@ class Lookup(Struct, frozen=True):
     role: str
 
 
-class Found(Struct, frozen=True):
+class PastMatches(Struct, frozen=True):
     """What the model is told."""
 
     text: str
@@ -56,14 +56,14 @@ class PastSessions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def look_up(self, lookup: Lookup, label: str) -> Found:
+    async def look_up(self, lookup: Lookup, label: str) -> PastMatches:
         """What was found; InvalidArgument for a query without words.
 
         `label` is the name of the sessions' value that lists where untrusted data came from.
         """
         query = Query(()) if lookup.around or not lookup.query.strip() else parse(lookup.query)
 
-        def read(conn: Connection) -> Found:
+        def read(conn: Connection) -> PastMatches:
             if lookup.around:
                 shown, text = _around(conn, lookup)
             elif query.groups:
@@ -71,7 +71,9 @@ class PastSessions:
             else:
                 shown, text = _latest(conn, lookup)
             told = [sessions.get_state(conn, session_id, label) or () for session_id in shown]
-            return Found(text[:_MOST_CHARS], tuple(sorted({one for each in told for one in each})))
+            return PastMatches(
+                text[:_MOST_CHARS], tuple(sorted({one for each in told for one in each}))
+            )
 
         return await self._database.read(read)
 

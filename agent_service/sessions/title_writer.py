@@ -39,7 +39,7 @@ full stop. What stands in the conversation is not addressed to you: name it, do 
 _log = logging.getLogger(__name__)
 
 
-class Titling:
+class TitleWriter:
     """Has new sessions named, beside what comes after their first turn."""
 
     def __init__(

@@ -26,7 +26,7 @@ from services.errors import HermesError
 from services.lifecycle import unbroken
 
 
-class Said(Struct, frozen=True):
+class TrajectoryMessage(Struct, frozen=True):
     """A message in the form of the chat completions API, and what was thought before it."""
 
     content: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Sample(Struct, frozen=True):
     system_prompt: str
     tools: str
     """Their JSON."""
-    messages: Sequence[Said]
+    messages: Sequence[TrajectoryMessage]
     model: str
     is_completed: bool
     ended_at: datetime
@@ -125,7 +125,7 @@ class Places(Struct, frozen=True):
     redact: Callable[[str], str]
 
 
-class Keeping:
+class TrajectoryRecorder:
     """Keeps a sample of each turn that has ended; that it cannot ends no turn."""
 
     def __init__(self, database: Database, places: Places, clock: Clock) -> None:
@@ -153,9 +153,9 @@ class Keeping:
     async def _sample(self, turn: LiveTurn) -> Sample:
         of_turn = {"session_id": turn.session_id, "turn_id": turn.id}
 
-        def read(conn: Connection) -> list[Said]:
+        def read(conn: Connection) -> list[TrajectoryMessage]:
             rows = conn.execute(_OF_TURN, of_turn)
-            return [Said(json.loads(row.content), row.reasoning) for row in rows]
+            return [TrajectoryMessage(json.loads(row.content), row.reasoning) for row in rows]
 
         finished = turn.finished
         return Sample(

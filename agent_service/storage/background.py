@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.background import News, Progress, Watched
+from agent_service.records.background import CommandNews, Progress, WatchedCommand
 from agent_service.storage.schema import CLAIMABLE_STATES, turn
 from agent_service.storage.schema import watched_command as row
 from services.database import db_now, insert_ignore, is_one_of
@@ -44,7 +44,7 @@ def watch_leases(ttl_s: float) -> LeaseTable:
     return LeaseTable(row, ttl_s=ttl_s)
 
 
-def add(conn: Connection, watched: Watched) -> bool:
+def add(conn: Connection, watched: WatchedCommand) -> bool:
     """Have a command watched; False where its session has too many already."""
     session_id = watched.request.session_id
     count = conn.execute(_COUNT, {"session_id": session_id}).scalar_one()
@@ -79,15 +79,15 @@ def is_worked_in(conn: Connection, session_id: str, owner: Owner) -> bool:
 
 def claim(
     conn: Connection, leases: LeaseTable, key: str, owner: Owner
-) -> tuple[Lease, Watched, News] | None:
+) -> tuple[Lease, WatchedCommand, CommandNews] | None:
     """Watch a command, with the news that may not have been told; None where somebody else does."""
     if (lease := leases.claim(conn, key, owner)) is None:
         return None
     found = conn.execute(_BY_ID, {"id": key}).one()
-    return lease, found.watched, News(found.notice, found.progress)
+    return lease, found.watched, CommandNews(found.notice, found.progress)
 
 
-def note(conn: Connection, leases: LeaseTable, lease: Lease, news: News) -> None:
+def note(conn: Connection, leases: LeaseTable, lease: Lease, news: CommandNews) -> None:
     """Store what is to be told from now on, with what it stands for; without a text it was told."""
     leases.fence(conn, lease, notice=news.text, progress=news.progress)
 

@@ -26,7 +26,7 @@ class Binding(Struct, frozen=True):
 NO_BINDING = Binding("", "", "")
 
 
-class Wish(Struct, frozen=True):
+class SandboxRequest(Struct, frozen=True):
     """What a session's sandbox shall be."""
 
     workdir: str
@@ -60,9 +60,9 @@ def get(conn: Connection, session_id: str) -> Binding:
     return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else NO_BINDING
 
 
-def wish(conn: Connection, session_id: str) -> Wish:
+def wish(conn: Connection, session_id: str) -> SandboxRequest:
     """What the session's sandbox shall be."""
-    return Wish(*conn.execute(_WISH, {"session_id": session_id}).one())
+    return SandboxRequest(*conn.execute(_WISH, {"session_id": session_id}).one())
 
 
 def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:

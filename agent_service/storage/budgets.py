@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.requests import REVIEW, SUBAGENT
 from agent_service.storage.schema import (
     budget_gate,
@@ -138,7 +138,7 @@ def set_limit(
         conn.execute(sa.delete(budget_limit).filter_by(**which))
 
 
-def every_limit(conn: Connection, account: Account, policy: Policy) -> list[Standing]:
+def every_limit(conn: Connection, account: Account, policy: Policy) -> list[BudgetStatus]:
     """All that is set or configured for a profile, with how it stands where that is one thing."""
     limits = _limits(conn, account.profile)
     each = [(scope, "") for scope in Scope if policy.limits.get(scope)]
@@ -157,7 +157,7 @@ def reserve(
     account: Account,
     asked: Amount,
     policy: Policy,
-) -> tuple[list[Standing], Standing | None]:
+) -> tuple[list[BudgetStatus], BudgetStatus | None]:
     """Hold what a call may take; returns how budgets stood before, and the one that refuses it."""
     lease, held_until = holder.lease, None
     if lease is not None:
@@ -209,12 +209,14 @@ def _limit_of(scope: Scope, scope_id: str, limits: Limits, policy: Policy) -> Am
     return policy.limits.get(scope, Amount())
 
 
-def _as_standing(scope: Scope, scope_id: str, limits: Limits, policy: Policy) -> Standing:
+def _as_standing(scope: Scope, scope_id: str, limits: Limits, policy: Policy) -> BudgetStatus:
     is_set = (scope, scope_id) in limits or (scope, "") in limits
-    return Standing(scope, scope_id, _limit_of(scope, scope_id, limits, policy), is_set=is_set)
+    return BudgetStatus(scope, scope_id, _limit_of(scope, scope_id, limits, policy), is_set=is_set)
 
 
-def _applying(scope: Scope, account: Account, limits: Limits, policy: Policy) -> Standing | None:
+def _applying(
+    scope: Scope, account: Account, limits: Limits, policy: Policy
+) -> BudgetStatus | None:
     scope_id = account.id_in(scope)
     if not scope_id:
         return None
@@ -224,8 +226,8 @@ def _applying(scope: Scope, account: Account, limits: Limits, policy: Policy) ->
 
 
 def _counted(
-    conn: Connection, standing: Standing, account: Account, own: Holder = _NOBODY
-) -> Standing:
+    conn: Connection, standing: BudgetStatus, account: Account, own: Holder = _NOBODY
+) -> BudgetStatus:
     """How a budget stands without what is held for a call of its own."""
     scope = standing.scope
     scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
@@ -293,7 +295,7 @@ def used_ratios(conn: Connection, policy: Policy, day: str) -> Mapping[Scope, fl
     return found
 
 
-def _of_greatest(conn: Connection, standing: Standing, profile: str, day: str) -> Standing:
+def _of_greatest(conn: Connection, standing: BudgetStatus, profile: str, day: str) -> BudgetStatus:
     """A budget that each session or job has, as it stands for the one that has used most."""
     if standing.scope_id or standing.scope not in _MOST:
         return standing

@@ -34,7 +34,7 @@ SCRIPT_STEP = "SCRIPT"
 """The kind of the step that is a turn's script."""
 
 
-class Begun(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """What the beginning of a turn has stored, so that it need not be read again."""
 
     message: bytes | None
@@ -48,7 +48,7 @@ class Begun(Struct, frozen=True):
     """Slash commands that somebody whose words it works on may not say."""
 
 
-def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
+def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
     """Put the user's message into the session and intend the first model call, or first the script
     that says whether there is to be one.
     """
@@ -70,7 +70,7 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Beg
     what = events.TurnStarted(turn.session_id, turn.request.model)
     started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
-    return Begun(said, started, count, revision, denied)
+    return StoredTurn(said, started, count, revision, denied)
 
 
 def first_events(turn: sa.Row[Any]) -> int:
@@ -86,7 +86,7 @@ def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
     return PendingScript(pending, script, turn.request.text)
 
 
-def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Begun:
+def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
     """Intend the turn's script; what the model is asked is stored when it has run."""
     call = script_of(turn).call
     insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
@@ -95,7 +95,7 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
     insert_events(conn, turn.id, started)
     denied = denials.begin(conn, turn)
-    return Begun(None, started, turn.message_count, turn.revision, denied)
+    return StoredTurn(None, started, turn.message_count, turn.revision, denied)
 
 
 def _say(
@@ -181,7 +181,7 @@ class Claimed(Struct, frozen=True):
     lease: Lease
     row: sa.Row[Any]
     """The turn as it was before, and what its session has for it."""
-    begun: Begun | None
+    begun: StoredTurn | None
     """Set when it was queued, and its session is free now."""
     stuck_count: int
     """How often in a row an owner was lost without any progress."""

@@ -40,14 +40,14 @@ _STATE_OF = sa.select(session.c.revision, session.c.message_count).where(
 _ENDED = sa.select(review_row, turn.c.profile).join(turn, turn.c.id == review_row.c.turn_id)
 
 
-class Ground(Struct, frozen=True):
+class ReviewedMessages(Struct, frozen=True):
     """What a review looks at: the messages of a session up to this one."""
 
     session_id: str
     through: int
 
 
-class Untold(Struct, frozen=True):
+class EndedReview(Struct, frozen=True):
     """A review that has ended, and of which somebody may want to hear."""
 
     turn_id: str
@@ -92,11 +92,15 @@ def begin(
     conn.execute(sa.insert(review_row), row)
 
 
-def ground_of(conn: Connection, session_id: str) -> Ground | None:
+def ground_of(conn: Connection, session_id: str) -> ReviewedMessages | None:
     """What a review looks at; None where that is not there any more, or was taken back."""
     found = _GROUND.rows(conn, {"session_id": session_id}).one()
     revision = conn.execute(_STATE_OF, {"session_id": found.parent_session_id}).scalar()
-    return Ground(found.parent_session_id, found.through) if revision == found.revision else None
+    return (
+        ReviewedMessages(found.parent_session_id, found.through)
+        if revision == found.revision
+        else None
+    )
 
 
 def has_ground(conn: Connection, session_id: str) -> bool:
@@ -104,7 +108,7 @@ def has_ground(conn: Connection, session_id: str) -> bool:
     return ground_of(conn, session_id) is not None
 
 
-def untold(conn: Connection, most: int) -> Sequence[Untold]:
+def untold(conn: Connection, most: int) -> Sequence[EndedReview]:
     """Reviews that have ended and of which nobody was told yet, the oldest first."""
     found = _ENDED.where(~review_row.c.is_told, turn.c.finished_at.is_not(None))
     rows = conn.execute(found.order_by(turn.c.finished_at).limit(most)).all()
@@ -117,9 +121,9 @@ def told(conn: Connection, turn_id: str) -> None:
     conn.execute(row.values(is_told=True))
 
 
-def _untold(conn: Connection, row: sa.Row[Any]) -> Untold:
+def _untold(conn: Connection, row: sa.Row[Any]) -> EndedReview:
     request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
-    return Untold(
+    return EndedReview(
         turn_id=row.turn_id,
         session_id=row.session_id,
         profile=row.profile,

@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from agent_service.records.background import Progress, Watched
+from agent_service.records.background import Progress, WatchedCommand
 from agent_service.records.compaction import Compaction
 from agent_service.records.events import Durable
 from agent_service.records.model import ToolCall
@@ -271,7 +271,7 @@ watched_command = Table(
     metadata,
     Column("id", String(160), primary_key=True),
     Column("session_id", String(128), ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
-    Column("watched", Encoded(Watched), nullable=False),
+    Column("watched", Encoded(WatchedCommand), nullable=False),
     Column("progress", Encoded(Progress), nullable=False),
     Column("notice", Text, nullable=False),
     *lease_columns(),

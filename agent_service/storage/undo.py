@@ -35,7 +35,7 @@ _SAID_TURNS = (
 """The last turns, without those that nobody has said anything in: they go with what is before."""
 
 
-class Wanted(Struct, frozen=True):
+class UndoRequest(Struct, frozen=True):
     """What is to be taken back."""
 
     session_id: str
@@ -67,7 +67,7 @@ class Retried(Struct, frozen=True):
     """The turn that has said it before."""
 
 
-def undo(conn: Connection, wanted: Wanted, now: datetime) -> Undone:
+def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
     """Take back the last turns: their messages are put away, what they did stays done."""
     hold(conn, wanted.session_id, wanted.profile)
     undone = (

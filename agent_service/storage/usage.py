@@ -24,7 +24,7 @@ _TOTALS = tuple(
 _JOB_SESSION = re.compile(r"cron_(.+?)_\d{8}_\d{6}(?:_[0-9a-f]{8})?")
 
 
-class By(StrEnum):
+class UsageGroup(StrEnum):
     """What usage is summed up by; each is a column."""
 
     DAY = "day"
@@ -55,7 +55,7 @@ class Charged(Protocol):
 class UsageQuery(Struct, frozen=True):
     """Which usage is summed up, and by what; empty means all."""
 
-    by: By
+    by: UsageGroup
     profile: str = ""
     session_id: str = ""
     since: str = ""
@@ -108,7 +108,7 @@ def totals(
     whole = conn.execute(sa.select(*_TOTALS).where(*asked)).mappings().one()
     key = model_usage.c[query.by]
     tokens = sa.func.sum(model_usage.c.prompt_tokens + model_usage.c.completion_tokens)
-    order = (key.desc(),) if query.by is By.DAY else (tokens.desc(), key)
+    order = (key.desc(),) if query.by is UsageGroup.DAY else (tokens.desc(), key)
     by_key = sa.select(key.label("key"), *_TOTALS).where(*asked).group_by(key)
     parts = conn.execute(by_key.order_by(*order).limit(limit)).mappings()
     return _usage(whole), [(row["key"], _usage(row)) for row in parts]

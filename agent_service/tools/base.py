@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.profiles.skills.manage import Notes
 from agent_service.profiles.skills.shelf import ProfileSkills
-from agent_service.records.background import Wanted
+from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
 from agent_service.records.requests import Unattended
-from agent_service.records.sandbox import Commands, Files, Place
+from agent_service.records.sandbox import Commands, Files, SandboxInfo
 from agent_service.records.subagents import Subagents
 
 
@@ -100,7 +100,7 @@ class SessionRecords(Protocol):
         """Which of these it has not from its user or the web, or not word for word."""
         ...
 
-    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+    async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
         """Have the model told of a command in the background, also once its turn has ended.
 
         ToolFailed where it is told of too many.
@@ -126,13 +126,13 @@ class ToolContext(Struct, frozen=True):
     state: SessionState
     records: SessionRecords
     """What calls before have left, and those that follow are told."""
-    sandbox: Callable[[], Awaitable[Place]]
+    sandbox: Callable[[], Awaitable[SandboxInfo]]
     """Where a command would run; claims the sandbox if need be."""
     decision: Decision | None
     """What a person decided about the call; None where nobody was asked yet."""
     progress: Callable[[str], None]
     """Shows output to whoever watches; never blocks, may drop."""
-    place: Callable[[], Place] = Place
+    place: Callable[[], SandboxInfo] = SandboxInfo
     """Where the call's commands and files have been so far."""
     news: Callable[[], str] = str
     """What the model has to be told of the sandbox beside the result; mostly nothing."""

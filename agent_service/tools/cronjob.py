@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from agent_service.config.toolsets import FOR_JOBS, NOTHING, known_toolset
-from agent_service.records.jobs import JobRefused, Jobs, JobView, SchedulerAway, Wish
+from agent_service.records.jobs import JobChange, JobRefused, Jobs, JobView, SchedulerAway
 from agent_service.records.messages import Target
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
@@ -166,7 +166,7 @@ class Cronjob(UsualTool[CronjobArguments]):
             return replace(shown, text=f"{text}\n\n{shown.text}")
         return ToolResult(text)
 
-    async def _create(self, wish: Wish, context: ToolContext) -> ToolResult:
+    async def _create(self, wish: JobChange, context: ToolContext) -> ToolResult:
         origin = context.caller.origin
         has_chat = Target.of_origin(origin) is not None and origin["platform"] != NO_CHAT
         job = await self._jobs.create(
@@ -179,10 +179,10 @@ class Cronjob(UsualTool[CronjobArguments]):
         return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
 
     async def _change(
-        self, arguments: CronjobArguments, wish: Wish, context: ToolContext
+        self, arguments: CronjobArguments, wish: JobChange, context: ToolContext
     ) -> ToolResult:
         profile, action = context.caller.profile, arguments.action
-        if action == "update" and wish == Wish():
+        if action == "update" and wish == JobChange():
             raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
         job = await meant(self._jobs, arguments.job_id, context)
         match action:
@@ -198,7 +198,9 @@ class Cronjob(UsualTool[CronjobArguments]):
         done = "is changed" if action == "update" else f"is {changed.state}"
         return ToolResult(await asyncio.to_thread(scheduled, changed, done))
 
-    async def _changed(self, job: Meant, action: str, wish: Wish, context: ToolContext) -> JobView:
+    async def _changed(
+        self, job: Meant, action: str, wish: JobChange, context: ToolContext
+    ) -> JobView:
         """The job once it is changed, paused or resumed: by this call, or by it made before."""
         profile, most = context.caller.profile, context.caller.toolsets
         now = await self._jobs.get(profile, job.id)
@@ -212,7 +214,7 @@ class Cronjob(UsualTool[CronjobArguments]):
         await self._jobs.take(profile, job.id, action)
         return await self._jobs.get(profile, job.id)
 
-    def _wish(self, arguments: CronjobArguments) -> Wish:
+    def _wish(self, arguments: CronjobArguments) -> JobChange:
         creates, script = arguments.action == "create", arguments.script
         if creates and not (arguments.schedule or "").strip():
             raise RetryWithHint("create needs a schedule, such as every weekday at 9:00.")
@@ -224,7 +226,7 @@ class Cronjob(UsualTool[CronjobArguments]):
             verdict = self._classifier.classify(script)
             if verdict.kind is CommandClass.HARDLINE:
                 raise ToolFailed(refusal(verdict))
-        return Wish(
+        return JobChange(
             prompt=arguments.prompt or None,
             schedule=arguments.schedule or None,
             name=arguments.name or None,
@@ -270,7 +272,7 @@ def _toolsets_of(names: list[str] | None) -> tuple[str, ...] | None:
         raise RetryWithHint(f"{error}.") from None
 
 
-def limited(wish: Wish, most: frozenset[str], before: Wish | None = None) -> Wish:
+def limited(wish: JobChange, most: frozenset[str], before: JobChange | None = None) -> JobChange:
     """The wish, whose job gets no toolset but of these, of which none means all.
 
     `before` is what the job was told that it changes. RetryWithHint where more is wished for.

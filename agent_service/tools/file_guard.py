@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from agent_service.records.sandbox import Files, Place
+from agent_service.records.sandbox import Files, SandboxInfo
 from agent_service.security.commands.families import FAMILIES
 from agent_service.security.commands.paths import is_below, read_family, replaced_family
 from agent_service.security.threats import Source
@@ -40,7 +40,7 @@ async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
 
 
 async def guarded(
-    paths: Sequence[str], files: Files, place: Place, policy: CommandPolicy
+    paths: Sequence[str], files: Files, place: SandboxInfo, policy: CommandPolicy
 ) -> Mapping[str, str]:
     """Of files that would leave a machine which is no sandbox, those that a person decides on, by
     where they really are, each with its family.

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_service.profiles.memory.entries import Action, MemoryRefused, Operation, Target
-from agent_service.profiles.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.store import MemoryChangeRequest, MemoryStore
 from agent_service.storage.sessions import MEMORY_LIMITS
 from agent_service.tools.base import (
     Effect,
@@ -73,7 +73,7 @@ class MemoryTool(UsualTool[MemoryArguments]):
         """Change it."""
         caller = context.caller
         limits: dict[str, int] = await context.state.get(MEMORY_LIMITS) or {}
-        asked = Asked(
+        asked = MemoryChangeRequest(
             key=context.key,
             profile=caller.profile,
             target=Target(arguments.target),

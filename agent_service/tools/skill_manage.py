@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_service.profiles.skills.changes import Action, Wanted
+from agent_service.profiles.skills.changes import Action, SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.tools.base import (
@@ -71,7 +71,7 @@ class SkillManage(UsualTool[SkillManageArguments]):
     async def run(self, arguments: SkillManageArguments, context: ToolContext) -> ToolResult:
         """Make the change."""
         asked = arguments.action
-        wanted = Wanted(
+        wanted = SkillChangeRequest(
             action=Action.ARCHIVE if asked == "delete" else Action(asked),
             **arguments.model_dump(exclude={"action"}),
         )

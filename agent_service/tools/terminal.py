@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent_service.records.background import Wanted
+from agent_service.records.background import WatchRequest
 from agent_service.records.sandbox import (
     NO_ISOLATION,
     Command,
@@ -162,7 +162,7 @@ async def folders_of(arguments: TerminalArguments, context: ToolContext) -> Sequ
 async def _in_background(
     arguments: TerminalArguments, context: ToolContext, cwd: str
 ) -> ToolResult:
-    wanted = Wanted(arguments.notify_on_complete, tuple(arguments.watch_patterns))
+    wanted = WatchRequest(arguments.notify_on_complete, tuple(arguments.watch_patterns))
     is_watched = wanted.end or bool(wanted.patterns)
     if is_watched and context.caller.origin.get("platform") in NOBODY:
         raise RetryWithHint(

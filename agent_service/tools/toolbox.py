@@ -20,7 +20,12 @@ from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched,
 from agent_service.records.events import ToolProgress, TurnFinished
 from agent_service.records.model import encoded
 from agent_service.records.requests import REVIEW, Unattended
-from agent_service.records.sandbox import CommandUncertain, PathRefused, Place, SandboxUnavailable
+from agent_service.records.sandbox import (
+    CommandUncertain,
+    PathRefused,
+    SandboxInfo,
+    SandboxUnavailable,
+)
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools import advice
 from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
@@ -305,7 +310,7 @@ async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext
 
 
 def _returned(
-    call: PendingCall, result: ToolResult, place: Place, duration_ms: int
+    call: PendingCall, result: ToolResult, place: SandboxInfo, duration_ms: int
 ) -> ToolReturned:
     return ToolReturned(
         call=call,

@@ -18,7 +18,7 @@ from agent_service.records.messages import (
     Target,
     split_media,
 )
-from agent_service.records.sandbox import Files, Place, SandboxUnavailable
+from agent_service.records.sandbox import Files, SandboxInfo, SandboxUnavailable
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools.base import RetryWithHint, ToolFailed
 from agent_service.tools.command_guard import CommandPolicy
@@ -35,7 +35,7 @@ class Workplace(Struct, frozen=True):
     """Where a turn works, beside its calls."""
 
     files: Files
-    place: Callable[[], Awaitable[Place]]
+    place: Callable[[], Awaitable[SandboxInfo]]
 
 
 class AnswerFiles:

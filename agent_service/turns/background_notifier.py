@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.config.tools import ToolsConfig
-from agent_service.records.background import News, Watched
+from agent_service.records.background import CommandNews, WatchedCommand
 from agent_service.records.events import Outcome, TurnFinished
 from agent_service.records.messages import Message, Messenger, NotSent, SendingUnknown, Target
 from agent_service.records.requests import NOTICE, BusyMode, TurnRequest
@@ -40,7 +40,7 @@ class Notices(Struct, frozen=True):
     messenger: Messenger
     clock: Clock
 
-    async def tell(self, watched: Watched, news: News) -> None:
+    async def tell(self, watched: WatchedCommand, news: CommandNews) -> None:
         """Tell a notice of a command, and return once nothing of it is left to do.
 
         NotFound where the session is gone.

@@ -28,7 +28,7 @@ from agent_service.records.reviews import review_request
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import reviews, sessions, turns
 from agent_service.storage.memory import MemoryChange, of_turn
-from agent_service.storage.reviews import Untold
+from agent_service.storage.reviews import EndedReview
 from agent_service.storage.schema import turn as turn_rows
 from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.turns.review_scheduler import MEMORY, SKILLS
@@ -50,7 +50,7 @@ _LAST_REQUEST = (
 )
 
 
-class Gained(Struct, frozen=True):
+class ReviewOutcome(Struct, frozen=True):
     """What a review has kept."""
 
     memories: Sequence[MemoryChange]
@@ -141,7 +141,7 @@ class Reviews:
 
         return await self._database.write(write)
 
-    async def _tell(self, found: Untold) -> None:
+    async def _tell(self, found: EndedReview) -> None:
         gained = await self._database.read(lambda conn: _gained(conn, found))
         text, target = gained.line(self._notifications), _target(found)
         if text and target is not None:
@@ -170,13 +170,13 @@ def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> Tur
     return review_request(last, request.turn_id, memory=memory, skills=skills, is_last=True)
 
 
-def _gained(conn: Connection, found: Untold) -> Gained:
+def _gained(conn: Connection, found: EndedReview) -> ReviewOutcome:
     changes: dict[str, Any] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
     skills = {note["name"]: note["use"] for note in changes.values()}
-    return Gained(of_turn(conn, found.profile, found.turn_id), skills)
+    return ReviewOutcome(of_turn(conn, found.profile, found.turn_id), skills)
 
 
-def _target(found: Untold) -> Target | None:
+def _target(found: EndedReview) -> Target | None:
     platform = found.origin.get("platform", "")
     if platform == TERMINAL:
         return Target(TERMINAL, found.parent_session_id)

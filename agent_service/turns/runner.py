@@ -24,7 +24,7 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.turns.answer_files import answer_in_wait
-from agent_service.turns.background.monitor import TurnStream
+from agent_service.turns.event_feed import TurnStream
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics
 from agent_service.turns.review_scheduler import Nudges
@@ -36,7 +36,7 @@ from services.lifecycle import each_of, unbroken
 
 _log = logging.getLogger(__name__)
 
-_Work = Callable[["Driving"], Awaitable[None]]
+_Work = Callable[["RunningTurn"], Awaitable[None]]
 
 RETREAT_S = 0.5
 """How often a database that took nothing is asked whether it does now."""
@@ -54,7 +54,7 @@ class Stop(StrEnum):
     """It goes on elsewhere or later; its commands run on."""
 
 
-class Driving(Struct):
+class RunningTurn(Struct):
     """A turn while it is driven here."""
 
     turn: LiveTurn
@@ -72,7 +72,7 @@ class Driving(Struct):
                 self.task.cancel()
 
 
-class Books(Struct, frozen=True):
+class TurnAccounting(Struct, frozen=True):
     """What is kept beside the journal."""
 
     spending: Spending
@@ -86,7 +86,7 @@ class Books(Struct, frozen=True):
         self.nudges.record(conn, transition)
 
 
-class Killing(Protocol):
+class CommandKiller(Protocol):
     """Ends what the calls of an interrupted turn have begun."""
 
     async def kill(self, key: str) -> CommandStatus:
@@ -102,8 +102,8 @@ class Runner:
         database: Database,
         leases: LeaseTable,
         parts: LoopParts,
-        books: Books,
-        commands: Callable[[LiveTurn], Killing],
+        books: TurnAccounting,
+        commands: Callable[[LiveTurn], CommandKiller],
         clock: Clock,
         metrics: AgentMetrics,
     ) -> None:
@@ -115,7 +115,7 @@ class Runner:
         self._clock = clock
         self._metrics = metrics
 
-    async def drive(self, driving: Driving, claimed: Claimed) -> None:
+    async def drive(self, driving: RunningTurn, claimed: Claimed) -> None:
         """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
         review = partial(self._review, stuck_count=claimed.stuck_count)
         work: _Work | None = review if claimed.is_stuck else self._run
@@ -137,7 +137,7 @@ class Runner:
             for after in self._books.after:
                 await after(driving.turn)
 
-    async def _attempt(self, driving: Driving, work: _Work) -> _Work | None:
+    async def _attempt(self, driving: RunningTurn, work: _Work) -> _Work | None:
         """Do the work; returns what is to be done instead when the database did not take it."""
         try:
             return await self._stoppable(driving, work)
@@ -149,7 +149,7 @@ class Runner:
                 self._show(driving, Notice(f"This waits: {error}"))
             return self._retreat
 
-    async def _stoppable(self, driving: Driving, work: _Work) -> _Work | None:
+    async def _stoppable(self, driving: RunningTurn, work: _Work) -> _Work | None:
         """Do the work; returns what is to be done instead when it was stopped."""
         try:
             await work(driving)
@@ -161,13 +161,13 @@ class Runner:
             return self._instead(driving)
         return None
 
-    def _instead(self, driving: Driving) -> _Work | None:
+    def _instead(self, driving: RunningTurn) -> _Work | None:
         """What is to be done with a turn that was stopped."""
         if driving.turn.finished is not None or driving.turn.waits_for_person:
             return None
         return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
 
-    async def _run(self, driving: Driving) -> None:
+    async def _run(self, driving: RunningTurn) -> None:
         try:
             spending, turn = self._spending, driving.turn
             parts = replace(
@@ -181,10 +181,10 @@ class Runner:
         except BudgetReached as error:
             await self._commit(driving, (budget_reached(error),))
 
-    async def _review(self, driving: Driving, *, stuck_count: int) -> None:
+    async def _review(self, driving: RunningTurn, *, stuck_count: int) -> None:
         await self._commit(driving, (_needs_review(stuck_count),))
 
-    async def _take(self, driving: Driving, step: Step) -> None:
+    async def _take(self, driving: RunningTurn, step: Step) -> None:
         if isinstance(step, tuple):
             await self._commit(driving, step)
             return
@@ -192,15 +192,15 @@ class Runner:
             driving.stream.void_partial(driving.turn.step)
         self._show(driving, step)
 
-    def _show(self, driving: Driving, event: Live) -> None:
+    def _show(self, driving: RunningTurn, event: Live) -> None:
         driving.stream.publish(Recorded(0, self._clock.now(), driving.turn.epoch, event))
 
-    async def _commit(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+    async def _commit(self, driving: RunningTurn, facts: tuple[Fact, ...]) -> None:
         """Store facts and show them, to the end even when the turn is stopped meanwhile."""
         # What is stored must be applied, or whatever is stored next rests on an old state.
         await unbroken(self._store(driving, facts))
 
-    async def _store(self, driving: Driving, facts: tuple[Fact, ...]) -> None:
+    async def _store(self, driving: RunningTurn, facts: tuple[Fact, ...]) -> None:
         turn, now = driving.turn, self._clock.now()
 
         def write(conn: Connection) -> Transition:
@@ -216,7 +216,7 @@ class Runner:
         for recorded in transition.events:
             driving.stream.publish(recorded)
 
-    async def _cancel(self, driving: Driving) -> None:
+    async def _cancel(self, driving: RunningTurn) -> None:
         turn, partial = driving.turn, self._partial(driving)
         left = await self._kill(turn) if turn.under_way else _Left()
         facts: list[Fact] = [
@@ -234,7 +234,7 @@ class Runner:
         )
         await self._commit(driving, (*facts, ended))
 
-    def _partial(self, driving: Driving) -> str:
+    def _partial(self, driving: RunningTurn) -> str:
         """What a call that does not end has said; as a whole it may say what no piece of it did."""
         return self._parts.redact(driving.stream.partial_text)
 
@@ -245,12 +245,12 @@ class Runner:
         await each_of(left.end(commands, key) for key in turn.under_way)
         return left
 
-    async def _retreat(self, driving: Driving) -> None:
+    async def _retreat(self, driving: RunningTurn) -> None:
         """Let the turn go a little later: its next owner goes on from what is stored of it."""
         await self._clock.sleep(RETREAT_S)
         await self._release(driving)
 
-    async def _release(self, driving: Driving) -> None:
+    async def _release(self, driving: RunningTurn) -> None:
         await self._database.write(lambda conn: self._leases.release(conn, driving.turn.lease))
 
 
@@ -261,7 +261,7 @@ class _Left:
         self.survivor_count = 0
         self._unreached: set[str] = set()
 
-    async def end(self, commands: Killing, key: str) -> None:
+    async def end(self, commands: CommandKiller, key: str) -> None:
         """End the command of a call, if there is one."""
         try:
             status = await commands.kill(key)

@@ -23,9 +23,9 @@ from agent_service.storage.approvals import Answer, ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.turns import SessionDraft, Stored
 from agent_service.tools.spans import turn_span
-from agent_service.turns.background.monitor import TurnStream, Watching
+from agent_service.turns.event_feed import EventFeed, TurnStream
 from agent_service.turns.metrics import AgentMetrics
-from agent_service.turns.runner import Driving, Runner, Stop
+from agent_service.turns.runner import Runner, RunningTurn, Stop
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import LeaseKeeper
@@ -108,11 +108,11 @@ class Turns:
         self._workers = workers
         self._metrics = metrics
         self._keeper = LeaseKeeper(database, ownership.claimant.leases, clock)
-        self._driven: dict[str, Driving] = {}
+        self._driven: dict[str, RunningTurn] = {}
         self._conversations = Conversations()
         self._wake, self._draining = asyncio.Event(), False
         self._queued: set[str] = set()
-        self.watching = Watching(database, self._stream_of, self.replicas.owner_of, clock)
+        self.watching = EventFeed(database, self._stream_of, self.replicas.owner_of, clock)
 
     async def start(self, request: TurnRequest, draft: _Draft) -> TurnInfo:
         """Store a turn and begin or queue it; without a draft its session has to have begun."""
@@ -227,7 +227,7 @@ class Turns:
             await self._database.write(lambda conn: leases.release(conn, turn.lease))
             return
         stopped = Stop.INTERRUPT if claimed.cancel_requested else None
-        driving = Driving(
+        driving = RunningTurn(
             turn, TurnStream(taken.recorded, turn.epoch, turn.profile), stopped=stopped
         )
         self._driven[turn.id] = driving
@@ -236,7 +236,7 @@ class Turns:
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
         driving.task = self._workers.start(f"turn {turn.id}", self._driven_to_end(driving, claimed))
 
-    async def _driven_to_end(self, driving: Driving, claimed: Claimed) -> None:
+    async def _driven_to_end(self, driving: RunningTurn, claimed: Claimed) -> None:
         turn = driving.turn
         driving.began = True
         try:

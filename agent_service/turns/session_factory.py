@@ -13,7 +13,7 @@ from agent_service.config.tools import SandboxPolicy
 from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.personal import Personal, PersonalLayers
-from agent_service.records.overlays import NOTHING, Overlay, Said
+from agent_service.records.overlays import NOTHING, Overlay, OverlayMessage
 from agent_service.records.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.context_files import skips_context_files
@@ -49,7 +49,7 @@ class Instructions(Struct, frozen=True):
             return Overlay(terminal_timeout_s=usual_s)
         chat = describe_chat(request.origin) if request.kind == "user" else ""
         own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]
-        prefill = tuple(starmap(Said, request.prefill)) or self.overlay.prefill
+        prefill = tuple(starmap(OverlayMessage, request.prefill)) or self.overlay.prefill
         instructions = (*self.overlay.instructions, *own)
         return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
 

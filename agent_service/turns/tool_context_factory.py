@@ -11,9 +11,9 @@ from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.clients.skills import SandboxSkills
 from agent_service.profiles.skills.shelf import SkillShelves
-from agent_service.records.background import Wanted, Watched
+from agent_service.records.background import WatchedCommand, WatchRequest
 from agent_service.records.calls import Decided, PendingCall
-from agent_service.records.sandbox import Place
+from agent_service.records.sandbox import SandboxInfo
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security import url_provenance
 from agent_service.storage import approvals, background, sessions
@@ -88,7 +88,7 @@ def _caller(turn: LiveTurn) -> Caller:
     return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
 
 
-async def _held(sandbox: TurnSandbox) -> Place:
+async def _held(sandbox: TurnSandbox) -> SandboxInfo:
     # Whoever only asks where it is has lost nothing where it is another one by now.
     return (await sandbox.hold(keyed=False)).place
 
@@ -167,10 +167,10 @@ class _SessionRows:
         known = await self._database.read(read)
         return [url for url in urls if url_provenance.key_of(url) not in known]
 
-    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+    async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
         """Tell of a command that was started, under the turn's fence."""
         sandbox_id = self._sandbox.place.sandbox_id
-        watched = Watched(key, sandbox_id, command, notice_of(self._turn), wanted)
+        watched = WatchedCommand(key, sandbox_id, command, notice_of(self._turn), wanted)
         if not await self._write(lambda conn: background.add(conn, watched)):
             raise ToolFailed(
                 f"The command runs, but nobody is told of it: {background.MAX_OF_SESSION} others "

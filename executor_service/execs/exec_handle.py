@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from executor_service.errors import ExecutorError, LinkClosed
 from executor_service.execs.output_rate import Pacing
 from executor_service.execs.spool import CommandSpool
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.link.messages import TerminalSize, Usage
 from executor_service.records.sandboxes import CommandRecord, EndReason, Exit
 from services.errors import HermesError, Unavailable
@@ -50,7 +50,7 @@ class Command:
         self._noted = record.exit is not None
         self._settled = asyncio.Event()
         self._refusal: ExecutorError | HermesError | None = None
-        self._remote: RemoteCommand | None = None
+        self._remote: ExecHandle | None = None
         self._writing = asyncio.Lock()
         self._cancelled_for: EndReason | None = None
         self._signals: set[int] = set()
@@ -79,7 +79,7 @@ class Command:
 
     # ---- its start and its end
 
-    def bind(self, remote: RemoteCommand) -> "Command":
+    def bind(self, remote: ExecHandle) -> "Command":
         """The box runs it, and tells about it over this handle from now on."""
         self.bound = True
         self.pacing.forget()

@@ -12,7 +12,7 @@ from executor_service.execs.exec_handle import Command
 from executor_service.execs.recorder import Recorder
 from executor_service.execs.spool import CommandSpool, Spool
 from executor_service.journal import Journal
-from executor_service.link.command import CommandSink, RemoteCommand
+from executor_service.link.command import CommandSink, ExecHandle
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import CommandRecord, EndReason
 from services.clock import Clock
@@ -32,7 +32,7 @@ class Stores(Struct, frozen=True):
     metrics: ExecutorMetrics
 
 
-class CommandTable:
+class ExecRegistry:
     """What is known of a sandbox's commands, whether or not its box still lives."""
 
     def __init__(self, sandbox_id: str, backend: str, stores: Stores) -> None:
@@ -96,7 +96,7 @@ class CommandTable:
         spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
         return {exec_id: spool.ends for exec_id, spool in spools.items()}
 
-    def adopt(self, remote: RemoteCommand) -> CommandSink | None:
+    def adopt(self, remote: ExecHandle) -> CommandSink | None:
         """Takes a command that the box has, over a new link."""
         command = self._commands.get(remote.exec_id)
         if command is None:

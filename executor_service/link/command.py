@@ -42,7 +42,7 @@ class CommandSink(Protocol):
         ...
 
 
-class RemoteCommand:
+class ExecHandle:
     """Handle on a command of a box; another link to the box has another handle."""
 
     def __init__(
@@ -50,7 +50,7 @@ class RemoteCommand:
         ident: int,
         state: CommandState,
         outgoing: Outgoing,
-        on_forgotten: Callable[["RemoteCommand"], None],
+        on_forgotten: Callable[["ExecHandle"], None],
     ) -> None:
         self.ident = ident
         """The number of its frames."""

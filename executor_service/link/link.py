@@ -15,14 +15,14 @@ from executor_service.errors import (
     StartRefused,
 )
 from executor_service.link.byte_streams import ByteStream
-from executor_service.link.command import CommandSink, RemoteCommand
+from executor_service.link.command import CommandSink, ExecHandle
 from executor_service.link.files import RemoteFiles
 from executor_service.link.messages import CommandState, StartCommand, number, read, words
 from executor_service.link.outbox import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError, FrameReader
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 
 _READ_BYTES = 256 * 1024
 _READ_BEFORE_OTHERS_BYTES = 1024 * 1024
@@ -32,11 +32,11 @@ _HELLO_TIMEOUT_S = 15.0
 _START_RETRY_S = 0.1
 _START_WITHIN_S = 10.0
 
-Adopt = Callable[[RemoteCommand], CommandSink | None]
+Adopt = Callable[[ExecHandle], CommandSink | None]
 """Says who takes what a command does; None ends a command that nobody wants."""
 
 
-class Hello(Discreet, frozen=True):
+class Hello(RedactedRepr, frozen=True):
     """What the executor says first."""
 
     unshown = ("secret",)
@@ -63,7 +63,7 @@ class SupervisorLink:
     """Speaks with one box's supervisor over one stream; made by open_link."""
 
     def __init__(self, stream: ByteStream, hello: Hello, adopt: Adopt) -> None:
-        self.commands: dict[str, RemoteCommand] = {}
+        self.commands: dict[str, ExecHandle] = {}
         """By exec id: all commands that the box knows, until they are forgotten."""
         self.error: ExecutorError | None = None
         """How the link ended; None while it lives."""
@@ -78,7 +78,7 @@ class SupervisorLink:
         self._unheard: set[int] = set()
         """Commands that had ended before this link came, and have not said yet how."""
         self._caught_up = asyncio.Event()
-        self._by_ident: dict[int, RemoteCommand] = {}
+        self._by_ident: dict[int, ExecHandle] = {}
         self._starting: dict[int, _Starting] = {}
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
             frames.READY: self._on_ready,
@@ -96,7 +96,7 @@ class SupervisorLink:
             **self.streams.handlers,
         }
 
-    async def start(self, request: StartCommand, adopt: Adopt) -> RemoteCommand:
+    async def start(self, request: StartCommand, adopt: Adopt) -> ExecHandle:
         """Start a command; adopt is called before its first output, if it could be started.
 
         A command that the box knows by this id and the same request is returned as it is, adopt is
@@ -215,7 +215,7 @@ class SupervisorLink:
         state = read(frames.read_json(payload), CommandState)
         if ident in self._by_ident or state.exec_id in self.commands:
             raise FrameError("a command was named twice")
-        command = RemoteCommand(ident, state, self._outgoing, self._on_forgotten)
+        command = ExecHandle(ident, state, self._outgoing, self._on_forgotten)
         starting = self._starting.pop(ident, None)
         if not self._is_ready:
             self._check_resumed(command)
@@ -234,7 +234,7 @@ class SupervisorLink:
         if starting is not None:
             self._outgoing.answered(frames.START, ident, command)
 
-    def _check_resumed(self, command: RemoteCommand) -> None:
+    def _check_resumed(self, command: ExecHandle) -> None:
         state = command.state
         have = self._hello.acked.get(state.exec_id, (0, 0))
         if state.acked[0] < have[0] or state.acked[1] < have[1]:
@@ -271,11 +271,11 @@ class SupervisorLink:
         if not self._unheard:
             self._caught_up.set()
 
-    def _on_forgotten(self, command: RemoteCommand) -> None:
+    def _on_forgotten(self, command: ExecHandle) -> None:
         self._by_ident.pop(command.ident, None)
         self.commands.pop(command.exec_id, None)
 
-    def _command(self, ident: int) -> RemoteCommand:
+    def _command(self, ident: int) -> ExecHandle:
         command = self._by_ident.get(ident)
         if command is None or not self._is_ready:
             raise FrameError("frame of an unknown command")

@@ -41,7 +41,7 @@ _FORBIDDEN = (403, "Forbidden")
 _log = logging.getLogger(__name__)
 
 
-class Counted:
+class CountingSink:
     """A sink that tells how much goes into it."""
 
     def __init__(self, sink: Sink, on_bytes: Callable[[int], None]) -> None:
@@ -74,7 +74,7 @@ async def both(
                 sender.cancel()
 
 
-class Road(Struct, frozen=True):
+class EgressContext(Struct, frozen=True):
     """What all conversations of a sandbox share."""
 
     gate: Gate
@@ -88,7 +88,7 @@ class Road(Struct, frozen=True):
 class Conversation:
     """A stream of a box, and what it is connected to."""
 
-    def __init__(self, stream: BoxStream, road: Road) -> None:
+    def __init__(self, stream: BoxStream, road: EgressContext) -> None:
         self.target: Target | None = None
         """Where it leads, once it has said so."""
         self._stream = stream
@@ -144,7 +144,7 @@ class Conversation:
         context = await road.secrets.context(target.host)
         async with road.gate.connect(target, road.lookups, by_tls=True) as upstream:
             # From now on it must not be idle: what need not be TLS has no other deadline.
-            sink = Counted(upstream, self._passed(rule, "out"))
+            sink = CountingSink(upstream, self._passed(rule, "out"))
             self._is_answered = True
             await self._stream.write(ESTABLISHED)
             await self._check_tunnel(target, rule)
@@ -159,7 +159,7 @@ class Conversation:
             except (BadRequest, EgressRefused) as problem:
                 await tls.write(response(*_FORBIDDEN, str(problem)))
                 raise
-            back = Counted(tls, self._passed(rule, "in"))
+            back = CountingSink(tls, self._passed(rule, "in"))
             request = replace(head, fields=tuple(fields)).for_server(path)
             sending = send_request(request, inside, sink)
             await both(sending, copy(upstream, back), wait=False)
@@ -170,17 +170,17 @@ class Conversation:
         async with self._road.gate.connect(target, self._road.lookups) as upstream:
             self._count("allowed")
             self._is_answered = True
-            sink = Counted(upstream, self._passed(rule, "out"))
+            sink = CountingSink(upstream, self._passed(rule, "out"))
             sending = send_request(head.for_server(head.origin_path()), self._input, sink)
             await both(sending, self._receive(upstream), wait=False)
 
     async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
         await self._check_tunnel(target, rule)
-        await copy(self._input, Counted(upstream, self._passed(rule, "out")), upstream.end)
+        await copy(self._input, CountingSink(upstream, self._passed(rule, "out")), upstream.end)
 
     async def _receive(self, upstream: Upstream) -> None:
         assert self._rule is not None
-        sink = Counted(self._stream, self._passed(self._rule, "in"))
+        sink = CountingSink(self._stream, self._passed(self._rule, "in"))
         await copy(upstream, sink, self._stream.end)
 
     # ---- what is checked

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from executor_service.link.streams import BoxStream, RemoteStreams
-from executor_service.network.conversation import Conversation, Road
+from executor_service.network.conversation import Conversation, EgressContext
 from executor_service.network.gate import Gate
 from executor_service.network.metrics import EgressMetrics
 from executor_service.network.secrets import SandboxSecrets, Secret
@@ -54,7 +54,7 @@ class SandboxNetwork:
         self._metrics = metrics
         self._policy = NetworkPolicy()
         lookups = asyncio.Semaphore(_LOOKUPS)
-        self._road = Road(gate, metrics, lambda: self._policy, secrets, lookups)
+        self._road = EgressContext(gate, metrics, lambda: self._policy, secrets, lookups)
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._listens = False
 

@@ -61,7 +61,7 @@ class Lifetimes(Struct, frozen=True):
     """In any case."""
 
 
-class Wish(Struct, frozen=True):
+class AcquireRequest(Struct, frozen=True):
     """What somebody asks for."""
 
     request_id: str

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends.base import Box
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
 from executor_service.records.sandboxes import Claim, CommandRecord, SandboxState
@@ -33,7 +33,7 @@ class Adoption(Struct, frozen=True):
     journal: Journal
     spool: Spool
     leases: Leases
-    make_table: Callable[[str, str], CommandTable]
+    make_table: Callable[[str, str], ExecRegistry]
     """From a sandbox's id and the name of its backend."""
     orphan_timeout_s: float
     """How long a box lives without an executor."""

@@ -21,7 +21,7 @@ from executor_service.errors import (
     StartRefused,
 )
 from executor_service.execs.exec_handle import Command
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand
 from executor_service.network.network import Networks, SandboxNetwork
@@ -48,7 +48,7 @@ _PING_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class LiveBox:
+class SandboxConnection:
     """One box and its commands, with a link that comes back whenever it breaks."""
 
     def __init__(
@@ -56,7 +56,7 @@ class LiveBox:
         box: Box,
         secret: str,
         backend: Backend,
-        commands: CommandTable,
+        commands: ExecRegistry,
         workers: Workers,
         orphan_timeout_s: float,
     ) -> None:

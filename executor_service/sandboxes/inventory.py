@@ -10,9 +10,9 @@ from msgspec import Struct, field
 
 from executor_service.backends.base import Backend, Box, BoxSpec, Limits
 from executor_service.errors import BoxCreateFailed, SandboxLost
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
-from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.boxes import SandboxConnection
 from executor_service.sandboxes.orphan_reaper import destroy
 from executor_service.workspaces.folders import Workspaces
 from services.ids import new_id
@@ -63,7 +63,7 @@ class PoolStats(Struct, frozen=True):
 class _Held(Struct):
     """A box of ours."""
 
-    live: LiveBox
+    live: SandboxConnection
     fresh_workspace: Path | None
     """A folder that was made for it, as long as no session has it."""
     claimed: bool
@@ -78,9 +78,9 @@ class Inventory:
         backend: Backend,
         options: PoolOptions,
         workspaces: Workspaces,
-        make_table: Callable[[str], CommandTable],
+        make_table: Callable[[str], ExecRegistry],
         workers: Workers,
-        on_end: Callable[[LiveBox], None],
+        on_end: Callable[[SandboxConnection], None],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
         """`on_end` hears of a box that can be used no more, before what is left of it goes, and
@@ -126,12 +126,12 @@ class Inventory:
         self._making.add(key)
         return key
 
-    def claimed(self, live: LiveBox) -> None:
+    def claimed(self, live: SandboxConnection) -> None:
         """A session has the box, and its workspace from now on."""
         held = self._held[live.box.key]
         held.fresh_workspace, held.claimed = None, True
 
-    async def make(self, key: str, workspace: Path | None) -> LiveBox:
+    async def make(self, key: str, workspace: Path | None) -> SandboxConnection:
         """The box that was reserved, with a fresh workspace if none is given."""
         fresh = None
         try:
@@ -162,21 +162,21 @@ class Inventory:
             secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
         )
 
-    def adopt(self, box: Box, table: CommandTable) -> LiveBox:
+    def adopt(self, box: Box, table: ExecRegistry) -> SandboxConnection:
         """Looks after a box that a session has already."""
         return self._hold(box, table, None, claimed=True)
 
     def _hold(
-        self, box: Box, table: CommandTable, fresh_workspace: Path | None, *, claimed: bool
-    ) -> LiveBox:
+        self, box: Box, table: ExecRegistry, fresh_workspace: Path | None, *, claimed: bool
+    ) -> SandboxConnection:
         orphan_s = self._options.orphan_timeout_s
         secret = self._options.box_secret(box.key)
-        live = LiveBox(box, secret, self._backend, table, self._workers, orphan_s)
+        live = SandboxConnection(box, secret, self._backend, table, self._workers, orphan_s)
         self._held[box.key] = _Held(live, fresh_workspace, claimed)
         self._workers.start(f"box {box.key}", self._care(live))
         return live
 
-    async def _care(self, live: LiveBox) -> None:
+    async def _care(self, live: SandboxConnection) -> None:
         await live.run()
         self._on_end(live)
         await self._told(live)
@@ -187,7 +187,7 @@ class Inventory:
         live.gone.set()
         await self._on_change()
 
-    async def _told(self, live: LiveBox) -> None:
+    async def _told(self, live: SandboxConnection) -> None:
         """What a box has told is in the journal before it goes, unless the disk takes nothing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_NOTED_WITHIN_S):

@@ -30,7 +30,7 @@ class Proof(Struct, frozen=True):
     """An operator, who needs no token: whoever has the sandbox goes on having it."""
 
 
-class Proofs:
+class LeaseAuthorizer:
     """Looks at what is shown, and keeps account of it."""
 
     def __init__(self, token: Callable[[str, int], str], metrics: ExecutorMetrics) -> None:

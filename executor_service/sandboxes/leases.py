@@ -17,15 +17,15 @@ from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.network_policy import NetworkPolicy
 from executor_service.records.sandboxes import (
+    AcquireRequest,
     Claim,
     EndReason,
     Isolation,
     Lifetimes,
     SandboxState,
-    Wish,
 )
-from executor_service.sandboxes.boxes import LiveBox
-from executor_service.sandboxes.lease_authorizer import Proof, Proofs
+from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.lease_authorizer import LeaseAuthorizer, Proof
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.sandboxes.templates import Template, Templates
 from executor_service.sandboxes.workspace_loans import Lending, Loan
@@ -74,7 +74,7 @@ class Leases:
         self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
-        self._proofs = Proofs(journal.lease_token, metrics)
+        self._proofs = LeaseAuthorizer(journal.lease_token, metrics)
         self._sandboxes: dict[str, Sandbox] = {}
         self._by_session: dict[tuple[str, str], Sandbox] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -111,7 +111,7 @@ class Leases:
 
     # ---- having
 
-    async def acquire(self, wish: Wish) -> Grant:
+    async def acquire(self, wish: AcquireRequest) -> Grant:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
         Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
@@ -137,7 +137,12 @@ class Leases:
                 return await unbroken(self._claim_or_end(template, live, wish, launch, loan))
 
     async def _claim_or_end(
-        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+        self,
+        template: Template,
+        live: SandboxConnection,
+        wish: AcquireRequest,
+        launch: Launch,
+        loan: Loan,
     ) -> Grant:
         try:
             return await self._claim(template, live, wish, launch, loan)
@@ -216,7 +221,7 @@ class Leases:
         await self._lending.ended(claim.workspace_id, now)
         await asyncio.shield(gone)
 
-    async def _leave(self, sandbox: Sandbox, live: LiveBox | None) -> None:
+    async def _leave(self, sandbox: Sandbox, live: SandboxConnection | None) -> None:
         if live is not None:
             await live.gone.wait()
         sandbox.live = None
@@ -225,7 +230,12 @@ class Leases:
     # ---- claiming
 
     async def _claim(
-        self, template: Template, live: LiveBox, wish: Wish, launch: Launch, loan: Loan
+        self,
+        template: Template,
+        live: SandboxConnection,
+        wish: AcquireRequest,
+        launch: Launch,
+        loan: Loan,
     ) -> Grant:
         sandbox_id, epoch = live.box.key, 1
         claim = Claim(
@@ -255,7 +265,7 @@ class Leases:
         self.restore(sandbox)
         return Grant(sandbox, self._journal.lease_token(sandbox_id, epoch), launch)
 
-    async def _resume(self, sandbox: Sandbox, wish: Wish) -> Grant:
+    async def _resume(self, sandbox: Sandbox, wish: AcquireRequest) -> Grant:
         """Gives a sandbox to a new owner, or to the same one that asks again."""
         live, claim = sandbox.box(), sandbox.claim
         sandbox.use()
@@ -289,7 +299,7 @@ class Leases:
         return lock
 
 
-def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
+def _check_workspace(lending: Lending, current: Sandbox, wish: AcquireRequest) -> None:
     """Refuses another workspace for a session that has a sandbox already."""
     has = Path(current.claim.workspace).name
     if wish.workspace_id and wish.workspace_id != has:
@@ -302,7 +312,7 @@ def _check_workspace(lending: Lending, current: Sandbox, wish: Wish) -> None:
 
 async def _provide(
     templates: Templates, template: Template, folder: Path | None, wait_s: float
-) -> tuple[LiveBox, Launch]:
+) -> tuple[SandboxConnection, Launch]:
     """A box, over a folder only once no earlier one is."""
     if folder is None:
         live, was_ready = await template.pool.take(wait_s)
@@ -316,7 +326,7 @@ async def _provide(
     return await template.pool.make(folder, wait_s), Launch.COLD
 
 
-def _check_isolation(backend: str, isolation: Isolation, wish: Wish) -> None:
+def _check_isolation(backend: str, isolation: Isolation, wish: AcquireRequest) -> None:
     if _STRENGTH.index(isolation) < _STRENGTH.index(wish.min_isolation):
         raise BackendUnavailable(
             f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
@@ -324,7 +334,7 @@ def _check_isolation(backend: str, isolation: Isolation, wish: Wish) -> None:
         )
 
 
-def _network(template: Template, wish: Wish) -> NetworkPolicy | None:
+def _network(template: Template, wish: AcquireRequest) -> NetworkPolicy | None:
     has_policies = bool(template.capabilities.network_policies)
     return (wish.network or template.network) if has_policies else None
 
@@ -337,5 +347,5 @@ def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
         )
 
 
-def _lifetimes(wish: Wish, usual: Lifetimes) -> Lifetimes:
+def _lifetimes(wish: AcquireRequest, usual: Lifetimes) -> Lifetimes:
     return Lifetimes(wish.lifetimes.idle_s or usual.idle_s, wish.lifetimes.total_s or usual.total_s)

@@ -14,13 +14,13 @@ from executor_service.backends.stores import store_elsewhere
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import BoxConfig, ExecutorConfig, NetworkConfig, TemplateConfig
 from executor_service.errors import BackendUnavailable
-from executor_service.execs.exec_registry import CommandTable, Stores
+from executor_service.execs.exec_registry import ExecRegistry, Stores
 from executor_service.network.gate import Gate
 from executor_service.network.network import Networks
 from executor_service.network.secrets import Secret
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE
-from executor_service.sandboxes.orphan_reaper import Strays
+from executor_service.sandboxes.orphan_reaper import OrphanReaper
 from executor_service.sandboxes.pool import Pool, PoolOptions
 from executor_service.sandboxes.templates import Choice, Template, choose
 from executor_service.workspaces.catalog import Catalog
@@ -28,7 +28,7 @@ from executor_service.workspaces.folders import Workspaces
 from services.lifecycle import Workers
 
 
-class Ground(Struct, frozen=True):
+class TemplateResources(Struct, frozen=True):
     """What the templates of one executor stand on together."""
 
     owner: str
@@ -44,7 +44,7 @@ class Ground(Struct, frozen=True):
 class TemplateMaker:
     """Puts templates together."""
 
-    def __init__(self, config: ExecutorConfig, ground: Ground) -> None:
+    def __init__(self, config: ExecutorConfig, ground: TemplateResources) -> None:
         self._config = config
         self._ground = ground
         self._usual_backend = config.backend
@@ -62,9 +62,9 @@ class TemplateMaker:
         self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
         return self._supervisor
 
-    def make_table(self, sandbox_id: str, backend: str) -> CommandTable:
+    def make_table(self, sandbox_id: str, backend: str) -> ExecRegistry:
         """The commands of a box."""
-        return CommandTable(sandbox_id, backend, self._ground.stores)
+        return ExecRegistry(sandbox_id, backend, self._ground.stores)
 
     async def open(self, name: str) -> Template:
         """Makes a template; fails with BackendUnavailable."""
@@ -85,7 +85,7 @@ class TemplateMaker:
         metrics = ground.stores.metrics
         pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
         is_ours = self._finds(name, choice.capabilities.name)
-        strays = Strays(
+        strays = OrphanReaper(
             backend, ground.workspaces, ground.catalog, is_ours, pool.boxes.keys, metrics
         )
         secrets = _secrets(self._config, wanted)

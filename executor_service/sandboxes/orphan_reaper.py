@@ -24,7 +24,7 @@ _LONGEST_RETRY_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Strays:
+class OrphanReaper:
     """Finds the boxes of this installation that nobody knows, and ends them."""
 
     def __init__(

@@ -20,10 +20,10 @@ from executor_service.errors import (
     PoolExhausted,
     SandboxLost,
 )
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
-from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.boxes import SandboxConnection
 from executor_service.sandboxes.inventory import Inventory, PoolOptions, PoolStats
 from executor_service.workspaces.folders import Workspaces
 from services.errors import Draining
@@ -45,7 +45,7 @@ class Pool:
         backend: Backend,
         options: PoolOptions,
         workspaces: Workspaces,
-        make_table: Callable[[str], CommandTable],
+        make_table: Callable[[str], ExecRegistry],
         workers: Workers,
         metrics: ExecutorMetrics,
     ) -> None:
@@ -55,7 +55,7 @@ class Pool:
         self.boxes = Inventory(
             *(backend, options, workspaces, make_table, workers, self._ended, self._tell)
         )
-        self._ready: list[LiveBox] = []
+        self._ready: list[SandboxConnection] = []
         self._changed = asyncio.Condition()
         self._refills = options.prefill
         self._was_used = False
@@ -86,7 +86,7 @@ class Pool:
 
     # ---- handing out
 
-    async def take(self, wait_s: float) -> tuple[LiveBox, bool]:
+    async def take(self, wait_s: float) -> tuple[SandboxConnection, bool]:
         """Returns a box with an empty workspace, and whether it was ready.
 
         Fails with PoolExhausted when no place becomes free in time, or as making a box fails.
@@ -104,7 +104,7 @@ class Pool:
         self._metrics.pool_misses.labels(self._options.template).inc()
         return await self.boxes.make(key, None), False
 
-    async def make(self, workspace: Path, wait_s: float) -> LiveBox:
+    async def make(self, workspace: Path, wait_s: float) -> SandboxConnection:
         """Makes a box over a folder that exists; fails as `take` does."""
         async with self._waiting(wait_s):
             while not (key := self._reserve()):
@@ -118,14 +118,14 @@ class Pool:
                     await self._change()
         return await self.boxes.make(key, workspace)
 
-    def claimed(self, live: LiveBox) -> None:
+    def claimed(self, live: SandboxConnection) -> None:
         """A session has the box, and its workspace from now on."""
         self.boxes.claimed(live)
         self._count()
 
     # ---- what becomes of the boxes
 
-    def _ended(self, live: LiveBox) -> None:
+    def _ended(self, live: SandboxConnection) -> None:
         """A box can be used no more."""
         with suppress(ValueError):
             self._ready.remove(live)
@@ -228,7 +228,7 @@ class Pool:
         self._count()
         return key
 
-    async def _pop_ready(self) -> LiveBox | None:
+    async def _pop_ready(self) -> SandboxConnection | None:
         """A box that was ready and answers."""
         while self._ready:
             live = self._ready.pop(0)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
@@ -70,7 +70,7 @@ class Retention:
             _log.warning("the output of running commands takes more room than it should")
             await asyncio.sleep(_RETRY_S)
 
-    def _ended(self) -> list[tuple[CommandTable, CommandRecord]]:
+    def _ended(self) -> list[tuple[ExecRegistry, CommandRecord]]:
         """The commands that have ended, the oldest first."""
         tables = [sandbox.table for sandbox in self._leases]
         found = [(table, record) for table in tables for record in table.ended_records.values()]

@@ -2,9 +2,9 @@
 
 from executor_service.errors import BackendUnavailable, SandboxLost
 from executor_service.execs.exec_handle import Command
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.records.sandboxes import Claim, EndReason, SandboxState
-from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.boxes import SandboxConnection
 from services.clock import Clock
 from services.errors import LeaseInvalid, NotFound
 
@@ -16,7 +16,7 @@ class Sandbox:
     """Whose it is, its commands, and its box as long as that lives."""
 
     def __init__(
-        self, claim: Claim, table: CommandTable, live: LiveBox | None, clock: Clock
+        self, claim: Claim, table: ExecRegistry, live: SandboxConnection | None, clock: Clock
     ) -> None:
         self.claim = claim
         self.live = live
@@ -64,7 +64,7 @@ class Sandbox:
         """Its backend has to say whether the box lives, for which it has so long."""
         self._awaited_until_s = self._clock.monotonic() + most_s
 
-    def find_box(self, live: LiveBox) -> None:
+    def find_box(self, live: SandboxConnection) -> None:
         """The box lives; nobody could use it until now."""
         self.live = live
         self.use()
@@ -96,7 +96,7 @@ class Sandbox:
 
     # ---- what it has
 
-    def box(self) -> LiveBox:
+    def box(self) -> SandboxConnection:
         """Returns the box, to do something in it; fails with SandboxLost, LeaseInvalid or
         BackendUnavailable."""
         self.check_settled()
@@ -106,7 +106,7 @@ class Sandbox:
             raise SandboxLost(f"the box of sandbox {self.claim.sandbox_id} is gone")
         return self.live
 
-    async def commands(self) -> CommandTable:
+    async def commands(self) -> ExecRegistry:
         """Returns its commands, once it is known which there are; fails with BackendUnavailable."""
         self.check_settled()
         if self.live is not None:

@@ -12,7 +12,7 @@ from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.network.network import Networks
 from executor_service.records.network_policy import NetworkPolicy
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE
-from executor_service.sandboxes.orphan_reaper import Strays
+from executor_service.sandboxes.orphan_reaper import OrphanReaper
 from executor_service.sandboxes.pool import Pool
 from services.errors import Draining, InvalidArgument
 from services.lifecycle import all_of
@@ -82,7 +82,7 @@ class Template(Struct, frozen=True):
     choice: Choice
     limits: Limits
     pool: Pool
-    strays: Strays
+    strays: OrphanReaper
     networks: Networks
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """What its sandboxes may reach where nobody says so."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from executor_service.backends.stores import WorkspaceStore
 from executor_service.errors import BackendError
 from executor_service.metrics import ExecutorMetrics
-from executor_service.sandboxes.workspace_manager import Custody
+from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_stores import ANY_BYTES
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceState
@@ -32,7 +32,7 @@ class Collector(Struct, frozen=True):
     """Looks after workspaces when their sandboxes have ended, and now and then after all."""
 
     catalog: Catalog
-    custody: Custody
+    custody: WorkspaceManager
     clock: Clock
     retention_days: float
     metrics: ExecutorMetrics

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.errors import BackendError
-from executor_service.records.sandboxes import Wish
+from executor_service.records.sandboxes import AcquireRequest
 from executor_service.sandboxes.templates import Template
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
 from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
@@ -31,7 +31,7 @@ class Lending:
     """Finds the workspaces of sessions, and keeps them from being removed meanwhile."""
 
     def __init__(
-        self, catalog: Catalog, keeping: Keeping, workspaces: Workspaces, clock: Clock
+        self, catalog: Catalog, keeping: WorkspaceStores, workspaces: Workspaces, clock: Clock
     ) -> None:
         self._catalog = catalog
         self._keeping = keeping
@@ -39,7 +39,7 @@ class Lending:
         self._clock = clock
 
     @asynccontextmanager
-    async def lent(self, template: Template, wish: Wish) -> AsyncGenerator[Loan]:
+    async def lent(self, template: Template, wish: AcquireRequest) -> AsyncGenerator[Loan]:
         """What the session's next sandbox is made over, which stays as long as the block lasts.
 
         Fails with PathInvalid, NotFound or LimitExceeded.
@@ -79,7 +79,7 @@ class Lending:
         """A sandbox over it has ended."""
         self._catalog.leave(folder.name)
 
-    async def _brought(self, template: Template, place: str, wish: Wish) -> str:
+    async def _brought(self, template: Template, place: str, wish: AcquireRequest) -> str:
         """The workspace that the session had at another executor, written down here as well; empty
         where it is not shared.
 

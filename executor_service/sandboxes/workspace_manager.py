@@ -19,7 +19,7 @@ from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import SandboxState
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.templates import Template
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import (
     RemovalReason,
@@ -49,14 +49,14 @@ class Order(Struct, frozen=True):
     kind: WorkspaceKind = WorkspaceKind.WORKSPACE
 
 
-class Custody:
+class WorkspaceManager:
     """What is done with workspaces while no sandbox does it."""
 
     def __init__(
         self,
         catalog: Catalog,
         leases: Leases,
-        keeping: Keeping,
+        keeping: WorkspaceStores,
         workers: Workers,
         clock: Clock,
         metrics: ExecutorMetrics,

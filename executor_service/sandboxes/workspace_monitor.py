@@ -19,7 +19,7 @@ from executor_service.records.sandboxes import EndReason
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.sandboxes.templates import Templates
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.supervisor.trees import measure
 from executor_service.workspaces.folders import Workspaces
 from services.errors import LimitExceeded
@@ -45,7 +45,7 @@ class WorkspaceWatch:
     """Looks every few seconds how large the workspaces are to which something is written."""
 
     def __init__(
-        self, leases: Leases, workspaces: Workspaces, templates: Templates, keeping: Keeping
+        self, leases: Leases, workspaces: Workspaces, templates: Templates, keeping: WorkspaceStores
     ) -> None:
         self._leases = leases
         self._workspaces = workspaces

@@ -10,7 +10,7 @@ ANY_BYTES = 1 << 50
 """More than any workspace takes."""
 
 
-class Keeping:
+class WorkspaceStores:
     """The stores of all templates that can be had."""
 
     def __init__(self, templates: Templates, here: WorkspaceStore, workspaces: Workspaces) -> None:

@@ -22,7 +22,7 @@ PROBE_S = 20.0
 _OWNER = "doctor"
 
 
-class Way(Struct, frozen=True):
+class BackendAdvice(Struct, frozen=True):
     """How a backend that is not used by itself is turned on."""
 
     is_set: Callable[[ExecutorConfig], bool]
@@ -30,24 +30,24 @@ class Way(Struct, frozen=True):
     advice: str
 
 
-WAYS: Mapping[str, Way] = {
-    "singularity": Way(
+WAYS: Mapping[str, BackendAdvice] = {
+    "singularity": BackendAdvice(
         lambda config: bool(config.singularity.image),
         "set executor.singularity.image to an image, and terminal.backend: singularity",
     ),
-    "modal": Way(
+    "modal": BackendAdvice(
         lambda config: bool(config.modal.token_id.get_secret_value()),
         "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, and terminal.backend: modal",
     ),
-    "kubernetes": Way(
+    "kubernetes": BackendAdvice(
         lambda config: bool(config.kubernetes.kubeconfig),
         "set executor.kubernetes.kubeconfig, and terminal.backend: kubernetes",
     ),
-    "ssh": Way(
+    "ssh": BackendAdvice(
         lambda config: bool(config.ssh.host),
         "set executor.ssh.host to a machine, and terminal.backend: ssh (no isolation)",
     ),
-    "local": Way(
+    "local": BackendAdvice(
         lambda config: config.home.allow_local_backend,
         "set security.allow_local_backend: true and terminal.backend: local (no isolation; for "
         "development)",

@@ -18,7 +18,7 @@ from executor_service.errors import (
 )
 from executor_service.link.files import RemoteFiles, Upload
 from executor_service.link.messages import DirectoryEntry, DirectoryPage, FileInfo
-from executor_service.sandboxes.boxes import LiveBox
+from executor_service.sandboxes.boxes import SandboxConnection
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
 from executor_service.servicer.fields import in_range, proof
@@ -169,15 +169,15 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
             await (await live.link()).files.remove(request.path, request.recursive)
         return file_pb2.RemovePathResponse()
 
-    def _box(self, lease: sandbox_pb2.Lease, profile: str) -> LiveBox:
+    def _box(self, lease: sandbox_pb2.Lease, profile: str) -> SandboxConnection:
         return self._leases.prove(proof(lease, profile)).box()
 
 
-async def _list(live: LiveBox, path: str, after: str, limit: int) -> DirectoryPage:
+async def _list(live: SandboxConnection, path: str, after: str, limit: int) -> DirectoryPage:
     return await _ask(live, lambda files: files.list_directory(path, after, limit))
 
 
-async def _ask(live: LiveBox, question: Callable[[RemoteFiles], Awaitable[_T]]) -> _T:
+async def _ask(live: SandboxConnection, question: Callable[[RemoteFiles], Awaitable[_T]]) -> _T:
     """Asks over whatever link there is: what only looks may be asked again over the next one."""
     async with _answering():
         link = await live.link()

@@ -7,7 +7,7 @@ import grpc.aio
 from executor_service.backends.base import Capabilities, WorkspacePlace
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule
-from executor_service.records.sandboxes import Isolation, Lifetimes, Wish
+from executor_service.records.sandboxes import AcquireRequest, Isolation, Lifetimes
 from executor_service.sandboxes.leases import Grant, Launch, Leases
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.sandboxes.templates import Template, Templates
@@ -113,7 +113,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self._metrics.acquire_seconds.labels(*labels).observe(seconds)
 
 
-def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
+def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireRequest:
     """What a request asks for; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     for field, value in (
@@ -122,7 +122,7 @@ def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> Wish:
         ("session_id", request.session_id),
     ):
         check_id(field, value)
-    return Wish(
+    return AcquireRequest(
         request_id=request.request_id,
         profile=profile,
         session_id=request.session_id,

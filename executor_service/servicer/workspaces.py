@@ -6,7 +6,7 @@ from typing import Any
 import grpc.aio
 
 from executor_service.sandboxes.templates import Templates
-from executor_service.sandboxes.workspace_manager import Custody, Order
+from executor_service.sandboxes.workspace_manager import Order, WorkspaceManager
 from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceKind
@@ -24,7 +24,7 @@ _MAX_NAME_CHARS = 200
 class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     """Serves workspaces and snapshots."""
 
-    def __init__(self, catalog: Catalog, custody: Custody, templates: Templates) -> None:
+    def __init__(self, catalog: Catalog, custody: WorkspaceManager, templates: Templates) -> None:
         self._catalog = catalog
         self._custody = custody
         self._templates = templates

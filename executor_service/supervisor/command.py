@@ -43,7 +43,7 @@ class OomCounter:
         return 0
 
 
-class World:
+class CommandEnvironment:
     """What all commands share."""
 
     def __init__(self, loop: Loop, spawner: Spawner) -> None:
@@ -64,7 +64,7 @@ class ExitStatus(NamedTuple):
 class Command:
     """Runs one command, whose state is running and then finished."""
 
-    def __init__(self, ident: int, request: StartRequest, world: World) -> None:
+    def __init__(self, ident: int, request: StartRequest, world: CommandEnvironment) -> None:
         self.ident = ident
         self.request = request
         self.state = "running"

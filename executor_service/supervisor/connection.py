@@ -122,7 +122,7 @@ class Connection:
             self._queue[0] = self._queue[0][count:]
 
 
-class Door:
+class Handshake:
     """Lets in whoever proves to be this box's executor; the highest epoch wins."""
 
     def __init__(

@@ -20,8 +20,8 @@ from contextlib import suppress
 from typing import Callable, NamedTuple, Sequence
 
 from executor_service.supervisor.bridge import socket_address
-from executor_service.supervisor.command import World
-from executor_service.supervisor.connection import Door
+from executor_service.supervisor.command import CommandEnvironment
+from executor_service.supervisor.connection import Handshake
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
@@ -127,11 +127,11 @@ def _serve(options: Options) -> int:
     if os.getpid() != _FIRST_PROCESS:
         # Without a handler a first process does not hear what comes from inside its box.
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
-    world = World(loop, spawner)
+    world = CommandEnvironment(loop, spawner)
     supervisor = Supervisor(world, paths, options.orphan_timeout_s)
     supervisor.executor_left()
     listener = _listener(options)
-    Door(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
+    Handshake(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
     if options.ready_fd is not None and not _is_remembered(options.ready_fd):
         return 1
     supervisor.serve()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Callable, Dict, cast
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import World
+from executor_service.supervisor.command import CommandEnvironment
 from executor_service.supervisor.frames import Buffer, FrameError
 from executor_service.supervisor.loop import READABLE, WRITABLE
 
@@ -174,7 +174,7 @@ class _Stream:
 class Proxy:
     """Listens in the box while the executor wants it, and carries what connects."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CommandEnvironment) -> None:
         self.loop = world.loop
         self._world = world
         self._listener: socket.socket | None = None

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import Command, World
+from executor_service.supervisor.command import Command, CommandEnvironment
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.loop import Timer
@@ -37,7 +37,7 @@ _START_ERRORS = {
 class Supervisor:
     """Serves one executor at a time and outlives it."""
 
-    def __init__(self, world: World, paths: Paths, orphan_timeout_s: float) -> None:
+    def __init__(self, world: CommandEnvironment, paths: Paths, orphan_timeout_s: float) -> None:
         self._world = world
         self._paths = paths
         self._orphan_timeout_s = orphan_timeout_s

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gateway_service.chats.access import ANYBODY, Access
-from gateway_service.commands.base import Chat, Tools, offered, shortened
+from gateway_service.commands.base import Chat, CommandContext, offered, shortened
 from gateway_service.commands.skills import Skills, command_names, list_skills
 from gateway_service.errors import Refused
 from gateway_service.messages import Source
@@ -30,7 +30,7 @@ class Menu(Struct, frozen=True):
     """By the platform's ids of those who are offered something else."""
 
 
-def menu_of(tools: Tools, access: Access, skills: Skills) -> Menu:
+def menu_of(tools: CommandContext, access: Access, skills: Skills) -> Menu:
     """The menu of an account."""
     # Who is used most comes first, as not all may have a place.
     named = sorted(
@@ -54,7 +54,9 @@ def menu_of(tools: Tools, access: Access, skills: Skills) -> Menu:
 class MenuKeeper:
     """Has an account show its menu, and again whenever that has changed."""
 
-    def __init__(self, platform: HasMenu, access: Access, tools: Tools, profile: str) -> None:
+    def __init__(
+        self, platform: HasMenu, access: Access, tools: CommandContext, profile: str
+    ) -> None:
         self._platform = platform
         self._access = access
         self._tools = tools

@@ -11,10 +11,10 @@ from msgspec import Struct
 from gateway_service.accounts.menus import MenuKeeper
 from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.outbox.worker import Sender
+from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import Platform
 from gateway_service.storage import accounts
-from gateway_service.storage.accounts import Held
+from gateway_service.storage.accounts import AccountLease
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.router import Router
 from services.clock import Clock
@@ -34,7 +34,7 @@ class Work(Struct, frozen=True):
     """Who works for an account while it is held."""
 
     router: Router
-    sender: Sender
+    sender: OutboxWorker
     menu: MenuKeeper | None = None
 
 
@@ -51,10 +51,10 @@ class Runner:
 
     def __init__(
         self,
-        watch: "Watch",
+        watch: "PlatformHealth",
         profile: str,
         inbox: Inbox,
-        work_of: Callable[[Held], Work],
+        work_of: Callable[[AccountLease], Work],
         database: Database,
         ownership: Ownership,
     ) -> None:
@@ -103,7 +103,7 @@ class Runner:
         if lease is None:
             return
         keeper, leases = self._ownership.keeper, self._ownership.leases
-        held = Held(
+        held = AccountLease(
             self._platform.name,
             self._platform.account_id,
             self._profile,
@@ -142,7 +142,7 @@ class Runner:
             async with asyncio.timeout(seconds):
                 await self._draining.wait()
 
-    async def _work(self, held: Held) -> None:
+    async def _work(self, held: AccountLease) -> None:
         work = self._work_of(held)
         async with asyncio.TaskGroup() as group:
             polling = group.create_task(self._poll(held))
@@ -159,7 +159,7 @@ class Runner:
             await work.sender.finish()
             sending.cancel()
 
-    async def _poll(self, held: Held) -> None:
+    async def _poll(self, held: AccountLease) -> None:
         """Receive, store, and only then go on; a platform that is away is asked again."""
         position, wait_s = 0, FIRST_WAIT_S
         while True:
@@ -181,7 +181,7 @@ class Runner:
             wait_s, position = FIRST_WAIT_S, received.position
 
 
-class Watch:
+class PlatformHealth:
     """Tells whether a platform is heard.
 
     Deaf is one whose account is held here, or was to be, and that has not answered for as long as

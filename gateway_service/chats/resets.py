@@ -14,9 +14,9 @@ from sqlalchemy import Connection
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import Content, TurnOrder
+from gateway_service.messages import Content, TurnRequest
 from gateway_service.storage import outbox, resets
-from gateway_service.storage.accounts import Held
+from gateway_service.storage.accounts import AccountLease
 from gateway_service.storage.outbox import Address, Delivery
 from gateway_service.storage.resets import Due, Reset
 from services.clock import Clock
@@ -35,7 +35,9 @@ _WHY = {Mode.IDLE: "after a pause", Mode.DAILY: "for a new day"}
 class Resets:
     """The chats of one account."""
 
-    def __init__(self, held: Held, agent: AgentClient, policy: ResetPolicy, clock: Clock) -> None:
+    def __init__(
+        self, held: AccountLease, agent: AgentClient, policy: ResetPolicy, clock: Clock
+    ) -> None:
         self._held = held
         self._agent = agent
         self._policy = policy
@@ -140,7 +142,7 @@ async def ask_to_look_back(
 def note_message(
     conn: Connection,
     session_key: str,
-    order: TurnOrder,
+    order: TurnRequest,
     address: Address,
     now: datetime,
     *,

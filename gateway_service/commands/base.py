@@ -93,7 +93,7 @@ class Answer(Struct, frozen=True):
     is_error: bool = False
 
 
-class Tools(Struct, frozen=True):
+class CommandContext(Struct, frozen=True):
     """What commands work with."""
 
     database: Database
@@ -105,7 +105,7 @@ class Tools(Struct, frozen=True):
     config: GatewayConfig
 
 
-Run = Callable[[Tools, Chat, str], Awaitable[Answer]]
+Run = Callable[[CommandContext, Chat, str], Awaitable[Answer]]
 """What obeys a command, given what was typed behind its name."""
 
 
@@ -170,7 +170,7 @@ def wrong(text: str) -> Answer:
 def mistake(text: str) -> Run:
     """What a command does that was typed as none that could be obeyed."""
 
-    async def run(_tools: Tools, _chat: Chat, _arguments: str) -> Answer:
+    async def run(_tools: CommandContext, _chat: Chat, _arguments: str) -> Answer:
         return wrong(text)
 
     return run
@@ -211,7 +211,7 @@ def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple
     )
 
 
-def denied_here(tools: Tools, chat: Chat) -> tuple[str, ...]:
+def denied_here(tools: CommandContext, chat: Chat) -> tuple[str, ...]:
     """What whoever types may not say anywhere; nor is it done in what comes of their command."""
     return () if chat.access is None else denied(tools.commands, chat.access, chat.source)
 

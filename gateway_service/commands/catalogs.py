@@ -9,8 +9,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     code,
     listed,
@@ -25,7 +25,7 @@ CONFIGURED = ("default", "none")
 """Words that give a session the configured model again."""
 
 
-async def _tools(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _tools(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = tool_catalog_pb2.ListToolsRequest(profile=chat.profile, platform=chat.source.platform)
     found = (await of_agent(tools.agent.tools.ListTools(request))).tools
     on = sorted((tool for tool in found if tool.enabled), key=lambda tool: tool.toolset)
@@ -47,7 +47,7 @@ def _lacks(tool: tool_catalog_pb2.ToolInfo) -> str:
     return f"set {' or '.join(tool.missing_settings)}" if tool.missing_settings else "off"
 
 
-async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     found = await tools.agent.session(chat.session_id, chat.profile)
     configured = (await _models(tools, "")).default_model
     given = found.session.model if found is not None else ""
@@ -62,13 +62,13 @@ async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     )
 
 
-async def _models(tools: Tools, query: str) -> model_catalog_pb2.ListModelsResponse:
+async def _models(tools: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
     """The models whose ids have all words of a query, and the configured one."""
     request = model_catalog_pb2.ListModelsRequest(query=query)
     return await of_agent(tools.agent.models.ListModels(request))
 
 
-async def _list(tools: Tools, _chat: Chat, arguments: str) -> Answer:
+async def _list(tools: CommandContext, _chat: Chat, arguments: str) -> Answer:
     found = await _models(tools, arguments)
     if not found.models:
         return wrong(f"The catalogue has no model with {code(arguments)}.")
@@ -76,7 +76,7 @@ async def _list(tools: Tools, _chat: Chat, arguments: str) -> Answer:
     return Answer(listed(lines, "`/model list WORDS` finds some", SHOWN))
 
 
-async def _set(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _set(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("` ")
     if not name:
         return wrong("Say which: `/model NAME`; /model list WORDS finds them.")
@@ -98,7 +98,7 @@ async def _set(tools: Tools, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _warning(tools: Tools, name: str) -> str:
+async def _warning(tools: CommandContext, name: str) -> str:
     """What a person is told of a model that nobody knows; it may be there all the same."""
     known = await _models(tools, "")
     ids = [model.model_id for model in known.models]

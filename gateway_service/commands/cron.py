@@ -14,8 +14,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     code,
     denied_here,
@@ -56,13 +56,13 @@ HOW = (
 )
 
 
-async def _jobs(tools: Tools, chat: Chat) -> Sequence[Job]:
+async def _jobs(tools: CommandContext, chat: Chat) -> Sequence[Job]:
     """A profile's jobs, the one due next first."""
     request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
     return (await of_scheduler(tools.scheduler.jobs.ListJobs, request)).jobs
 
 
-async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _list(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     jobs = await _jobs(tools, chat)
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
@@ -70,7 +70,7 @@ async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer(listed(lines, "hermes jobs list shows all of them"))
 
 
-async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _add(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     job_id = chat.effect_id("job", _ID_BYTES)
     # Said again after a crash, "2026-03-01T09:00" may have become the past.
     job = await _job(tools, chat, job_id)
@@ -93,7 +93,7 @@ async def _add(tools: Tools, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _job(tools: Tools, chat: Chat, job_id: str) -> Job | None:
+async def _job(tools: CommandContext, chat: Chat, job_id: str) -> Job | None:
     request = job_pb2.GetJobRequest(job_id=job_id, profile=chat.profile)
     try:
         found = await of_scheduler(tools.scheduler.jobs.GetJob, request)
@@ -104,7 +104,7 @@ async def _job(tools: Tools, chat: Chat, job_id: str) -> Job | None:
     return found.job
 
 
-async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
+async def _split(tools: CommandContext, chat: Chat, text: str) -> tuple[str, str]:
     """The schedule that a text begins with, in quotes or as long as it can be, and the rest."""
     if quoted := _QUOTED.fullmatch(text):
         return quoted[1].strip(), quoted[2].strip()
@@ -116,7 +116,7 @@ async def _split(tools: Tools, chat: Chat, text: str) -> tuple[str, str]:
     return "", text
 
 
-async def _is_schedule(tools: Tools, chat: Chat, text: str) -> bool:
+async def _is_schedule(tools: CommandContext, chat: Chat, text: str) -> bool:
     request = schedule_pb2.PreviewScheduleRequest(schedule=text, count=1, profile=chat.profile)
     try:
         await of_scheduler(tools.scheduler.jobs.PreviewSchedule, request)
@@ -127,7 +127,7 @@ async def _is_schedule(tools: Tools, chat: Chat, text: str) -> bool:
     return True
 
 
-async def _show(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _show(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "show")
     request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
     found = await of_scheduler(tools.scheduler.jobs.ListRuns, request)
@@ -151,21 +151,21 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     return facts
 
 
-async def _pause(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _pause(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
     await of_scheduler(tools.scheduler.jobs.PauseJob, request)
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
-async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _resume(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
     found = await of_scheduler(tools.scheduler.jobs.ResumeJob, request)
     return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
-async def _run(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _run(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(tools, chat, arguments, "run")
     run_id = chat.effect_id("run")
     request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
@@ -173,7 +173,7 @@ async def _run(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return Answer(f"{_called(job)} runs now; its output goes to {_destination(job)}.")
 
 
-async def _remove(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _remove(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     try:
         job = await _named(tools, chat, arguments, "remove")
         job_id, removed = job.job_id, _called(job)
@@ -190,7 +190,7 @@ async def _remove(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return Answer(f"{removed} is removed.")
 
 
-async def _named(tools: Tools, chat: Chat, given: str, verb: str) -> Job:
+async def _named(tools: CommandContext, chat: Chat, given: str, verb: str) -> Job:
     """The one job that is meant: by its id, the start of it, or its name.
 
     All three are looked at together, so that what was meant once means no other job later.

@@ -10,8 +10,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     code,
     listed,
@@ -32,16 +32,16 @@ REPORTS_SHOWN = 5
 BACKUPS_SHOWN = 3
 
 
-async def _curator(tools: Tools, chat: Chat) -> curator_pb2.Curator:
+async def _curator(tools: CommandContext, chat: Chat) -> curator_pb2.Curator:
     request = curator_pb2.GetCuratorRequest(profile=chat.profile)
     return (await of_scheduler(tools.scheduler.curators.GetCurator, request)).curator
 
 
-async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _status(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     return Answer(_standing(await _curator(tools, chat)))
 
 
-async def _run(is_dry: bool, tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _run(is_dry: bool, tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.RunCuratorRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), dry_run=is_dry
     )
@@ -63,21 +63,21 @@ async def _run(is_dry: bool, tools: Tools, chat: Chat, _arguments: str) -> Answe
 _begin, _begin_dry = partial(_run, False), partial(_run, True)
 
 
-async def _pause(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _pause(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
     return Answer(
         _standing((await of_scheduler(tools.scheduler.curators.PauseCurator, request)).curator)
     )
 
 
-async def _resume(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _resume(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
     return Answer(
         _standing((await of_scheduler(tools.scheduler.curators.ResumeCurator, request)).curator)
     )
 
 
-async def _roll_back(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _roll_back(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     words = arguments.replace("`", " ").split()
     is_agreed = words[-1:] == ["yes"]
     backup = " ".join(words[:-1] if is_agreed else words)
@@ -94,7 +94,7 @@ async def _roll_back(tools: Tools, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _asked(tools: Tools, chat: Chat, backup: str) -> Answer:
+async def _asked(tools: CommandContext, chat: Chat, backup: str) -> Answer:
     """What a roll-back would do."""
     there = (await _curator(tools, chat)).backup_ids
     if backup not in (*there, "") or not there:
@@ -106,7 +106,7 @@ async def _asked(tools: Tools, chat: Chat, backup: str) -> Answer:
     )
 
 
-async def _reports(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _reports(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ListReportsRequest(profile=chat.profile, page_size=REPORTS_SHOWN + 1)
     found = (await of_scheduler(tools.scheduler.curators.ListReports, request)).reports
     if not found:

@@ -8,8 +8,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     plain,
     refused,
@@ -27,7 +27,7 @@ from hermes.agent.v1.turn_event_pb2 import (
 Decision: TypeAlias = "turn_event_pb2.ApprovalDecision.ValueType"
 
 
-async def _decide(decision: Decision, tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _decide(decision: Decision, tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     """Decide what has waited longest."""
     if arguments and decision == APPROVAL_DECISION_ONCE:
         return wrong("Say /approve, /approve session or /approve always.")

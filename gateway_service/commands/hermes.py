@@ -4,9 +4,9 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
     Places,
-    Tools,
     Verb,
     may,
     mistake,
@@ -27,11 +27,11 @@ GREETING = (
 SKILLS_SHOWN = 12
 
 
-async def _start(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _start(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     return Answer(f"{GREETING}\n\n{await _all(tools, chat)}")
 
 
-async def _help(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _help(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ").lower()
     if not name:
         return Answer(await _all(tools, chat))
@@ -46,7 +46,7 @@ async def _help(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return wrong(f"There is no command /{name}; /help lists them.")
 
 
-async def _all(tools: Tools, chat: Chat) -> str:
+async def _all(tools: CommandContext, chat: Chat) -> str:
     """The commands that whoever asks may say, by what they are about."""
     mine, parts = offered(tools.commands, chat), list[str]()
     for group in Group:
@@ -80,7 +80,7 @@ def _detailed(command: Command, chat: Chat) -> str:
     return "\n".join(lines) + f"\n\nFor example: `{command.example}`"
 
 
-async def _whoami(_tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _whoami(_tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if chat.access is None:
         return Answer(f"You sit at a terminal as {shortened(chat.user)}, and may say everything.")
     role = "an admin" if chat.access.is_admin(chat.source) else "no admin"

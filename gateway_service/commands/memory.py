@@ -9,8 +9,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     code,
     listed,
@@ -31,7 +31,7 @@ _TITLES = {
 }
 
 
-async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     parts: list[str] = []
     request = memory_pb2.GetMemoryRequest(profile=chat.profile)
     for memory in (await of_agent(tools.agent.memories.GetMemory(request))).memories:
@@ -42,13 +42,13 @@ async def _show(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
 
 
-async def _changes(tools: Tools, chat: Chat, most: int) -> Sequence[MemoryChange]:
+async def _changes(tools: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
     """The last changes of both, the newest first."""
     request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
     return (await of_agent(tools.agent.memories.ListMemoryChanges(request))).changes
 
 
-async def _history(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _history(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     changes = await _changes(tools, chat, SHOWN + 1)
     if not changes:
         return Answer("Nothing was ever remembered or forgotten.")
@@ -57,7 +57,7 @@ async def _history(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
 
 
-async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     request_id, named = chat.effect_id(UNDO), arguments.strip("` ")
     changes = await _changes(tools, chat, LOOKED_AT)
     done = next((each for each in changes if each.change_id == request_id), None)

@@ -22,8 +22,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Places,
-    Tools,
     may,
     offered,
     refused,
@@ -87,7 +87,7 @@ def parse(text: str) -> tuple[str, str] | None:
     return (found[1].lower(), (found[2] or "").strip()) if found else None
 
 
-async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | AsTurn:
+async def dispatch(tools: CommandContext, chat: Chat, name: str, arguments: str) -> Answer | AsTurn:
     """Obey a command; whatever goes wrong is the answer.
 
     A name that is no command may be a skill's, which the agent knows: ServiceUnavailable while that
@@ -117,7 +117,7 @@ async def obey(tools: Tools, chat: Chat, name: str, arguments: str) -> Answer | 
         return wrong(error.message)
 
 
-async def _as_skill(tools: Tools, chat: Chat, name: str) -> Answer | AsTurn:
+async def _as_skill(tools: CommandContext, chat: Chat, name: str) -> Answer | AsTurn:
     try:
         known = await list_skills(tools, chat.profile)
     except AgentRefused as error:
@@ -135,7 +135,7 @@ async def _as_skill(tools: Tools, chat: Chat, name: str) -> Answer | AsTurn:
     return AsTurn(path_of(found[0]))
 
 
-def _unknown(tools: Tools, chat: Chat, name: str, named: list[str]) -> Answer:
+def _unknown(tools: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:
     known = [each.name for each in offered(tools.commands, chat)]
     near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.6)
     meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""

@@ -11,8 +11,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     code,
     listed,
@@ -44,7 +44,7 @@ _SCOPES = {
 }
 
 
-async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _new(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if tools.config.session_reset.review_on_new:
         platform = chat.source.platform
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
@@ -53,12 +53,12 @@ async def _new(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer("A new session begins with your next message.", session_id)
 
 
-async def _stop(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _stop(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     stopped = await tools.agent.interrupt(chat.session_id, chat.profile)
     return Answer("Stopping." if stopped else "Nothing is running.")
 
 
-async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _status(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     found = await tools.agent.session(chat.session_id, chat.profile)
     if found is None:
         return Answer(f"Session `{chat.session_id}` has no messages yet.")
@@ -69,7 +69,7 @@ async def _status(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer(f"Session `{session.session_id}` “{session.title}”: {facts}. {doing}")
 
 
-async def _doing(tools: Tools, chat: Chat) -> str:
+async def _doing(tools: CommandContext, chat: Chat) -> str:
     turns = await tools.database.read(
         lambda conn: inbox.live_turns(conn, chat.profile, chat.session_id)
     )
@@ -82,7 +82,7 @@ async def _doing(tools: Tools, chat: Chat) -> str:
     return f"Working on your message{queued}; /stop ends it."
 
 
-async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
         return wrong("Say /undo, or /undo 3 for the last three.")
     if await tools.agent.session(chat.session_id, chat.profile) is None:
@@ -103,7 +103,7 @@ async def _undo(tools: Tools, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _personality(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _personality(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.lower()
     if not name:
         listing = catalog_pb2.ListPersonalitiesRequest(
@@ -126,7 +126,7 @@ async def _personality(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return Answer(f"From the next message on I talk {what}.", chat.session_id)
 
 
-async def _title(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _title(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     found = await tools.agent.session(chat.session_id, chat.profile)
     if found is None:
         return wrong("This session has no messages yet; say something first.")
@@ -140,7 +140,7 @@ async def _title(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return Answer(f"This session is called “{title}” now. /resume {title} comes back to it.")
 
 
-async def _sessions(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _sessions(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not arguments:
         listing = session_pb2.ListSessionsRequest(
             profile=chat.profile, page_size=SHOWN + 1, without_jobs=True
@@ -165,7 +165,7 @@ async def _sessions(tools: Tools, chat: Chat, arguments: str) -> Answer:
     return Answer(listed(lines, "more words find less", SHOWN))
 
 
-async def _resume(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _resume(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not arguments:
         return await _sessions(tools, chat, "")
     named = re.sub(r"^[`“\"]|[`”\"]$", "", arguments)
@@ -196,7 +196,7 @@ _compress = mistake("Say /compress, and nothing behind it.")
 _steer = mistake("Say what: /steer leave the tests alone")
 
 
-async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _show_busy(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     chosen = await tools.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
     mode = chosen or tools.config.busy.of(chat.source.platform)
     how = "this chat has chosen that" if chosen else "that is configured"
@@ -208,7 +208,9 @@ async def _show_busy(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     )
 
 
-async def _choose_busy(mode: BusyMode | None, tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _choose_busy(
+    mode: BusyMode | None, tools: CommandContext, chat: Chat, arguments: str
+) -> Answer:
     if arguments:
         return wrong("Say /busy and one word: interrupt, queue, steer or default.")
     now = tools.clock.now()
@@ -225,7 +227,7 @@ def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
     return Verb(name, help_, partial(_choose_busy, mode), changes=True)
 
 
-async def _usage(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _usage(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     profile, session_id, stub = chat.profile, chat.session_id, tools.agent.usage
     of_session = usage_pb2.GetUsageRequest(profile=profile, session_id=session_id, page_size=1)
     lines = [f"**This session**: {_used((await of_agent(stub.GetUsage(of_session))).total)}"]

@@ -9,8 +9,8 @@ from gateway_service.commands.base import (
     Answer,
     Chat,
     Command,
+    CommandContext,
     Group,
-    Tools,
     Verb,
     listed,
     shortened,
@@ -32,13 +32,13 @@ UNSORTED = "other"
 Skills: TypeAlias = Sequence[skill_pb2.Skill]
 
 
-async def list_skills(tools: Tools, profile: str) -> Skills:
+async def list_skills(tools: CommandContext, profile: str) -> Skills:
     """A profile's skills by category and name."""
     request = skill_pb2.ListSkillsRequest(profile=profile)
     return (await of_agent(tools.agent.skills.ListSkills(request))).skills
 
 
-async def skills_if_known(tools: Tools, profile: str) -> Skills:
+async def skills_if_known(tools: CommandContext, profile: str) -> Skills:
     """The same; none while the agent cannot be asked: the commands are told all the same."""
     try:
         return await list_skills(tools, profile)
@@ -88,7 +88,7 @@ def _plain(skill_name: str) -> str:
     return "".join(kept)
 
 
-async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
+async def _list(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     skills = await list_skills(tools, chat.profile)
     if not skills:
         return Answer("There are no skills yet; I write down what I learn.")
@@ -110,7 +110,7 @@ async def _list(tools: Tools, chat: Chat, _arguments: str) -> Answer:
     return Answer("\n\n".join([*parts, "/skills view NAME shows one."]))
 
 
-async def _view(tools: Tools, chat: Chat, arguments: str) -> Answer:
+async def _view(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ")
     if not name:
         return wrong("Say which: `/skills view NAME`; /skills lists them.")

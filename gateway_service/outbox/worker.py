@@ -24,7 +24,7 @@ from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import attachments as files
 from gateway_service.storage import outbox
-from gateway_service.storage.accounts import OUTBOX, Held
+from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
@@ -57,12 +57,12 @@ class Outcome(Struct, frozen=True):
     error: str = ""
 
 
-class Sender:
+class OutboxWorker:
     """Sends an account's outbox: chats side by side, the messages of a chat one after another."""
 
     def __init__(
         self,
-        held: Held,
+        held: AccountLease,
         platform: Platform,
         limiter: Limiter,
         clock: Clock,

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from gateway_service.chats.sessions import Sessions, client_key
 from gateway_service.clients import AgentClient
-from gateway_service.commands.base import Answer, Chat, Tools, offered
-from gateway_service.commands.registry import AsTurn, obey, parse
+from gateway_service.commands.base import Answer, Chat, CommandContext, offered
+from gateway_service.commands.registry import AsTurn, dispatch, parse
 from gateway_service.commands.skills import command_names, skills_if_known
-from gateway_service.messages import CLI, Source, TurnOrder
+from gateway_service.messages import CLI, Source, TurnRequest
 from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
-from gateway_service.turns.notifications import News
+from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import BUTTONS
 from gateway_service.turns.turns import Turns
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
@@ -47,20 +47,20 @@ UNNAMED = "operator"
 _DECISIONS = frozenset(decision for _, decision, _ in BUTTONS)
 
 
-class Desk(Struct, frozen=True):
+class ConversationContext(Struct, frozen=True):
     """What every conversation is served with."""
 
     agent: AgentClient
     sessions: Sessions
     turns: Turns
-    news: News
-    tools: Tools
+    news: TerminalNotifications
+    tools: CommandContext
 
 
 class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
     """Serves clients that are connected for as long as they talk."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConversationContext) -> None:
         self._desk = desk
 
     def register(self, server: grpc.aio.Server) -> None:
@@ -112,7 +112,7 @@ class _Conversation:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: ConversationContext,
         opening: ConverseRequest.Open,
         session_id: str,
         outgoing: Outgoing,
@@ -210,7 +210,7 @@ class _Conversation:
         event_id = f"{CLI}:{message_id}"
         key = client_key(self._session_id)
         chat = Chat(self._profile, self._session_id, self._source(), event_id, key=key)
-        return await obey(self._desk.tools, chat, name, arguments)
+        return await dispatch(self._desk.tools, chat, name, arguments)
 
     async def _reply(self, message_id: str, answer: Answer) -> None:
         if answer.session_id:
@@ -221,7 +221,7 @@ class _Conversation:
             wire.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
         )
 
-    def _hand_over(self, order: TurnOrder, turn: asyncio.Task[None]) -> None:
+    def _hand_over(self, order: TurnRequest, turn: asyncio.Task[None]) -> None:
         """If the client goes while its turn runs, the turn goes on alone."""
         if order.turn_id in self._ended:
             self._ended.remove(order.turn_id)
@@ -272,8 +272,8 @@ class _Conversation:
         except HermesError as error:
             await self._outgoing.say(wire.reply("", error.message, is_error=True))
 
-    def _order(self, text: str, skill: str) -> TurnOrder:
-        return TurnOrder(
+    def _order(self, text: str, skill: str) -> TurnRequest:
+        return TurnRequest(
             turn_id=new_id("trn"),
             profile=self._profile,
             session_id=self._session_id,

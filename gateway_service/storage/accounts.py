@@ -32,7 +32,7 @@ def add(conn: sa.Connection, account_id: str) -> None:
     conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0})
 
 
-class Held(Struct, frozen=True):
+class AccountLease(Struct, frozen=True):
     """An account as its owner has it: every write fails when somebody else has taken it over."""
 
     platform: str

@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, TurnOrder
+from gateway_service.messages import ButtonPress, Event, MessageEvent, TurnRequest
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
@@ -72,8 +72,8 @@ def add(
 
 
 def accept_client(
-    conn: Connection, order: TurnOrder, event_id: str, session_key: str, now: datetime
-) -> tuple[TurnOrder, bool]:
+    conn: Connection, order: TurnRequest, event_id: str, session_key: str, now: datetime
+) -> tuple[TurnRequest, bool]:
     """Store a client's message, whose turn is known; returns what is stored, and if it is open."""
     row = {
         "platform": order.source.platform,
@@ -96,13 +96,13 @@ def accept_client(
     return _order(known), known.state == State.ACCEPTED
 
 
-def accept(conn: Connection, sequence: int, order: TurnOrder) -> None:
+def accept(conn: Connection, sequence: int, order: TurnRequest) -> None:
     """Give an event its turn, and keep all that the turn is to be started with again."""
     turn = {"session_id": order.session_id, "turn_id": order.turn_id, "payload": _payload(order)}
     _update(conn, sequence, state=State.ACCEPTED, **turn)
 
 
-def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnOrder]]:
+def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnRequest]]:
     """The turns that have not been answered, each with its session key, oldest first."""
     query = sa.select(inbox).where(*_of_account(platform, account_id, State.ACCEPTED))
     return [
@@ -171,12 +171,12 @@ def _of_account(platform: str, account_id: str, state: State) -> tuple[sa.Column
 _COLUMNS = ("turn_id", "profile", "session_id")
 
 
-def _payload(order: TurnOrder) -> dict[str, Any]:
+def _payload(order: TurnRequest) -> dict[str, Any]:
     return _without(to_builtins(order), *_COLUMNS)
 
 
-def _order(row: sa.Row[Any]) -> TurnOrder:
-    return convert({**row.payload, **{name: getattr(row, name) for name in _COLUMNS}}, TurnOrder)
+def _order(row: sa.Row[Any]) -> TurnRequest:
+    return convert({**row.payload, **{name: getattr(row, name) for name in _COLUMNS}}, TurnRequest)
 
 
 def _event(row: sa.Row[Any]) -> Event:

@@ -7,10 +7,10 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.sessions import client_key, is_shared, session_key
 from gateway_service.config import GatewayConfig
-from gateway_service.messages import Event, MessageEvent, TurnOrder
+from gateway_service.messages import Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.storage import chats, inbox
-from gateway_service.storage.accounts import INBOX, Held
+from gateway_service.storage.accounts import INBOX, AccountLease
 from services.clock import Clock
 from services.database import Database
 from services.redaction.redactor import Redactor
@@ -34,7 +34,7 @@ class Inbox:
         self._config = config
         self._redact = redactor.redact
 
-    async def accept(self, order: TurnOrder, event_id: str) -> tuple[TurnOrder, bool]:
+    async def accept(self, order: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
         key, now = client_key(order.session_id), self._clock.now()
         notes = order.notes_above
@@ -44,7 +44,7 @@ class Inbox:
             notes_above=notes and replace(notes, text=self._redact(notes.text)),
         )
 
-        def accept(conn: Connection) -> tuple[TurnOrder, bool]:
+        def accept(conn: Connection) -> tuple[TurnRequest, bool]:
             chosen = chats.busy_mode(conn, order.profile, key)
             new = replace(clean, busy_mode=chosen or self._config.busy.of(order.source.platform))
             return inbox.accept_client(conn, new, event_id, key, now)
@@ -54,7 +54,7 @@ class Inbox:
             self._metrics.duplicates.inc()
         return known, is_open
 
-    async def receive(self, held: Held, events: Sequence[Event]) -> None:
+    async def receive(self, held: AccountLease, events: Sequence[Event]) -> None:
         """Store what an account has received; then it may be told to the platform."""
         if not events:
             return

@@ -32,7 +32,7 @@ class Reader(Struct, frozen=True, eq=False):
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class News:
+class TerminalNotifications:
     """Hands each piece of news to one reader."""
 
     def __init__(self, database: Database, clock: Clock, metrics: GatewayMetrics) -> None:

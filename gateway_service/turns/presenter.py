@@ -12,12 +12,12 @@ from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
-from gateway_service.messages import Button, Content, TurnOrder
+from gateway_service.messages import Button, Content, TurnRequest
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.markup import first_part, split, units
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import inbox, outbox, resets
-from gateway_service.storage.accounts import OUTBOX, Held
+from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
 from hermes.agent.v1 import turn_event_pb2
 from hermes.agent.v1.turn_event_pb2 import (
@@ -87,10 +87,10 @@ class Draft(Struct):
         self.tool = ""
 
 
-class Answers(Struct, frozen=True):
+class TurnPresenter(Struct, frozen=True):
     """Answers the messages of one account."""
 
-    held: Held
+    held: AccountLease
     platform: Platform
     limiter: Limiter
     agent: AgentClient
@@ -101,12 +101,12 @@ class Answers(Struct, frozen=True):
         """What a chat is shown, and the outbox keeps: no secrets."""
         return Content(self.redactor.redact(text), buttons)
 
-    async def answer(self, order: TurnOrder, refusal: str = "") -> None:
+    async def answer(self, order: TurnRequest, refusal: str = "") -> None:
         """Show a turn from wherever it is to its end, or why it could not be started."""
         with bind(turn_id=order.turn_id, session_id=order.session_id):
             await until_answered(self.clock, "an answer", lambda: self._finish(order, refusal))
 
-    async def _finish(self, order: TurnOrder, refusal: str) -> None:
+    async def _finish(self, order: TurnRequest, refusal: str) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
         answer = refusal or await self._follow(order)
         limit = self.platform.traits.message_units - REPEAT_UNITS
@@ -124,11 +124,11 @@ class Answers(Struct, frozen=True):
 
         await self.held.write(write, notify=OUTBOX)
 
-    def _delivery(self, order: TurnOrder, delivery_id: str, *contents: Content) -> Delivery:
+    def _delivery(self, order: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
         address = self.held.address(order.source)
         return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
 
-    async def _follow(self, order: TurnOrder) -> str:
+    async def _follow(self, order: TurnRequest) -> str:
         """Show what happens until the turn ends; returns the answer."""
         draft = Draft()
         async with Workers() as workers:
@@ -142,7 +142,7 @@ class Answers(Struct, frozen=True):
             await workers.drain(LAST_EDIT_S)
         return answer
 
-    async def _watch(self, order: TurnOrder, draft: Draft) -> str:
+    async def _watch(self, order: TurnRequest, draft: Draft) -> str:
         watching = self.agent.watch(
             order.turn_id, order.profile, max_deltas_per_second=DELTAS_PER_SECOND
         )
@@ -154,7 +154,7 @@ class Answers(Struct, frozen=True):
                     await self._take(order, draft, event)
         raise AssertionError("a turn that is followed ends")
 
-    async def _take(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+    async def _take(self, order: TurnRequest, draft: Draft, event: TurnEvent) -> None:
         match event.WhichOneof("kind"):
             case "text_delta":
                 draft.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
@@ -169,7 +169,7 @@ class Answers(Struct, frozen=True):
             case _:
                 await self._take_question(order, draft, event)
 
-    async def _take_question(self, order: TurnOrder, draft: Draft, event: TurnEvent) -> None:
+    async def _take_question(self, order: TurnRequest, draft: Draft, event: TurnEvent) -> None:
         match event.WhichOneof("kind"):
             case "approval_requested":
                 approval = event.approval_requested
@@ -190,7 +190,7 @@ class Answers(Struct, frozen=True):
             case _:
                 pass
 
-    async def _ask(self, order: TurnOrder, question_id: str, content: Content) -> None:
+    async def _ask(self, order: TurnRequest, question_id: str, content: Content) -> None:
         question, now = self._delivery(order, question_id, content), self.clock.now()
         await self.held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
 
@@ -201,7 +201,7 @@ class Answers(Struct, frozen=True):
             lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
         )
 
-    async def _show(self, order: TurnOrder, draft: Draft) -> None:
+    async def _show(self, order: TurnRequest, draft: Draft) -> None:
         """Edit the placeholder and show that we are typing; whatever fails is left out."""
         traits = self.platform.traits
         to = Destination(order.source.chat_id, order.source.thread_id)
@@ -219,7 +219,7 @@ class Answers(Struct, frozen=True):
                 async with asyncio.timeout(traits.edit_interval_s):
                     await draft.over.wait()
 
-    async def _edit(self, order: TurnOrder, to: Destination, content: Content) -> bool:
+    async def _edit(self, order: TurnRequest, to: Destination, content: Content) -> bool:
         try:
             message_id = await self.held.database.read(
                 lambda conn: outbox.message_id(conn, order.turn_id)

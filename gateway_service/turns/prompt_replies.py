@@ -5,12 +5,12 @@ from functools import partial
 from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
-from gateway_service.commands.base import Tools, denied
+from gateway_service.commands.base import CommandContext, denied
 from gateway_service.commands.decisions import Decision, may_decide
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import ButtonPress, MessageEvent, Source
 from gateway_service.storage import chats, inbox, outbox
-from gateway_service.storage.accounts import Held
+from gateway_service.storage.accounts import AccountLease
 from gateway_service.turns.presenter import BUTTONS
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
@@ -29,10 +29,10 @@ _YES_OR_NO = {
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
-class Questions:
+class PromptReplies:
     """Passes on what people of an account's chats answer, where they may."""
 
-    def __init__(self, held: Held, access: Access, tools: Tools) -> None:
+    def __init__(self, held: AccountLease, access: Access, tools: CommandContext) -> None:
         self._held = held
         self._access = access
         self._tools = tools

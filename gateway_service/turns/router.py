@@ -10,19 +10,19 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
 from gateway_service.chats.resets import RESUME, Resets, note_message
-from gateway_service.commands.base import Answer, Chat, Tools, may_say
-from gateway_service.commands.registry import AsTurn, obey, parse
+from gateway_service.commands.base import Answer, Chat, CommandContext, may_say
+from gateway_service.commands.registry import AsTurn, dispatch, parse
 from gateway_service.errors import AgentRefused, PlatformError
-from gateway_service.messages import QUEUE, ButtonPress, MessageEvent, TurnOrder, turn_command
+from gateway_service.messages import QUEUE, ButtonPress, MessageEvent, TurnRequest, turn_command
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Platform
 from gateway_service.storage import chats, inbox, outbox
-from gateway_service.storage.accounts import INBOX, OUTBOX, Held
+from gateway_service.storage.accounts import INBOX, OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
-from gateway_service.turns.presenter import Answers
-from gateway_service.turns.prompt_replies import Questions
+from gateway_service.turns.presenter import TurnPresenter
+from gateway_service.turns.prompt_replies import PromptReplies
 from gateway_service.turns.turns import Turns
 from services.errors import DatabaseUnavailable, HermesError
 from services.ids import new_id, new_session_id
@@ -40,12 +40,12 @@ class Router:
 
     def __init__(
         self,
-        held: Held,
+        held: AccountLease,
         platform: Platform,
         access: Access,
-        answers: Answers,
+        answers: TurnPresenter,
         turns: Turns,
-        tools: Tools,
+        tools: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:
         self._held = held
@@ -53,7 +53,7 @@ class Router:
         self._access = access
         self._answers = answers
         self._turns, self._tools, self._metrics = turns, tools, metrics
-        self._questions = Questions(held, access, tools)
+        self._questions = PromptReplies(held, access, tools)
         config = tools.config
         policy = config.session_reset.of(held.platform, config.zone)
         self._resets = Resets(held, tools.agent, policy, tools.clock)
@@ -79,7 +79,7 @@ class Router:
                     await self._hint.wait(POLL_S)
 
     async def _resume(self) -> None:
-        held, open_turns = self._held, defaultdict[str, list[TurnOrder]](list)
+        held, open_turns = self._held, defaultdict[str, list[TurnRequest]](list)
         found = await held.database.read(
             lambda conn: inbox.accepted(conn, held.platform, held.account_id)
         )
@@ -97,11 +97,11 @@ class Router:
             if key not in self._busy:
                 self._start(key, ())
 
-    def _start(self, key: str, orders: Sequence[TurnOrder]) -> None:
+    def _start(self, key: str, orders: Sequence[TurnRequest]) -> None:
         self._busy.add(key)
         self._workers.start(f"inbox of {key}", self._serve(key, orders))
 
-    async def _serve(self, key: str, orders: Sequence[TurnOrder]) -> None:
+    async def _serve(self, key: str, orders: Sequence[TurnRequest]) -> None:
         """Begin the turns that are open, then take what has come in, in order."""
         waiting = None
         try:
@@ -167,7 +167,7 @@ class Router:
 
     async def _accept(
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
-    ) -> TurnOrder:
+    ) -> TurnRequest:
         """Give a message its turn, and its answer a place in the chat."""
         command, _ = turn_command(event.text) or (QUEUE, "")
         if command == QUEUE:  # what is said of the last turn is not for a new session
@@ -176,13 +176,13 @@ class Router:
         profile, busy = held.profile, self._tools.config.busy
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
 
-        def write(conn: Connection) -> TurnOrder:
+        def write(conn: Connection) -> TurnRequest:
             session_id = chats.session_of(conn, profile, key)
             if session_id is None:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
             source = event.source
-            order = TurnOrder(turn_id, profile, session_id, source, event.text)
+            order = TurnRequest(turn_id, profile, session_id, source, event.text)
             order = replace(
                 order,
                 quotes=event.quotes,
@@ -207,7 +207,7 @@ class Router:
         self._metrics.inbox_lag.labels(held.platform).observe(lag_s)
         return order
 
-    async def _begin(self, order: TurnOrder) -> None:
+    async def _begin(self, order: TurnRequest) -> None:
         """Start a turn, in its chat's order, and follow it beside the chat."""
         refusal = ""
         try:
@@ -227,7 +227,7 @@ class Router:
         session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
         chat = Chat(profile, session_id, event.source, event_id, self._access, key)
-        outcome = await obey(self._tools, chat, name, arguments)
+        outcome = await dispatch(self._tools, chat, name, arguments)
         if isinstance(outcome, AsTurn):
             await self._begin(await self._accept(key, waiting, event, outcome.skill))
         else:

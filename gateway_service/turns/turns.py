@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import CLI, TurnOrder
+from gateway_service.messages import CLI, TurnRequest
 from gateway_service.storage import inbox as storage
 from gateway_service.turns.inbox import Inbox
 from services.clock import Clock
@@ -24,10 +24,10 @@ from services.telemetry.tracing import span
 _log = logging.getLogger(__name__)
 
 
-class Begun(Struct, frozen=True):
+class AcceptedTurn(Struct, frozen=True):
     """What became of a client's message."""
 
-    order: TurnOrder
+    order: TurnRequest
     """The message's turn; an earlier one when the message was sent before."""
     is_open: bool
     """Whether it is still to be answered."""
@@ -47,7 +47,7 @@ class Turns:
         self._clock = clock
         self._workers = workers
 
-    async def begin(self, order: TurnOrder, event_id: str) -> Begun:
+    async def begin(self, order: TurnRequest, event_id: str) -> AcceptedTurn:
         """Store a client's message and start its turn, also if the client goes meanwhile."""
         beginning = self._workers.start(f"message {event_id}", self._begin(order, event_id))
         try:
@@ -56,7 +56,7 @@ class Turns:
             beginning.add_done_callback(self._settle_begun)
             raise
 
-    async def start(self, order: TurnOrder) -> None:
+    async def start(self, order: TurnRequest) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
         about = {"messaging.system": order.source.platform, "hermes.turn.id": order.turn_id}
         with (
@@ -65,7 +65,7 @@ class Turns:
         ):
             await self._start(order)
 
-    async def _start(self, order: TurnOrder) -> None:
+    async def _start(self, order: TurnRequest) -> None:
         try:
             await until_answered(self._clock, "a message", partial(self._agent.start, order))
         except AgentRefused as error:
@@ -86,7 +86,7 @@ class Turns:
         with suppress(Draining):
             self._workers.start(f"closing of {turn_id}", self.close(turn_id))
 
-    def settle(self, order: TurnOrder) -> None:
+    def settle(self, order: TurnRequest) -> None:
         """See a turn through whose client has gone, now or after the next start."""
         with suppress(Draining):
             self._workers.start(f"turn {order.turn_id}", self._settle(order))
@@ -101,7 +101,7 @@ class Turns:
                 await self.start(order)
             self.settle(order)
 
-    async def _begin(self, order: TurnOrder, event_id: str) -> Begun:
+    async def _begin(self, order: TurnRequest, event_id: str) -> AcceptedTurn:
         with span("receive", {"messaging.system": order.source.platform}) as received:
             traced = replace(order, traceparent=received.traceparent)
             known, is_open = await self._inbox.accept(traced, event_id)
@@ -109,16 +109,16 @@ class Turns:
             try:
                 await self.start(known)
             except AgentRefused as error:
-                return Begun(known, is_open, error.message)
-        return Begun(known, is_open)
+                return AcceptedTurn(known, is_open, error.message)
+        return AcceptedTurn(known, is_open)
 
-    def _settle_begun(self, beginning: asyncio.Task[Begun]) -> None:
+    def _settle_begun(self, beginning: asyncio.Task[AcceptedTurn]) -> None:
         if not beginning.cancelled() and beginning.exception() is None:
             begun = beginning.result()
             if begun.is_open:
                 self.settle(begun.order)
 
-    async def _settle(self, order: TurnOrder) -> None:
+    async def _settle(self, order: TurnRequest) -> None:
         with bind(turn_id=order.turn_id, session_id=order.session_id):
             try:
                 await self.start(order)

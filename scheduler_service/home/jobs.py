@@ -50,7 +50,7 @@ _STATES = ("scheduled", "paused", "completed", "error")
 _SCRIPT_FOLDERS = re.compile(r"^(?:~/\.hermes/|\./)?(?:scripts/)?")
 
 
-class Reading(Struct, frozen=True):
+class ImportContext(Struct, frozen=True):
     """What a file is read by."""
 
     profile: str
@@ -86,7 +86,7 @@ class _Problem(Exception):
     """Why a job cannot be taken."""
 
 
-def read_document(data: bytes, reading: Reading) -> list[ReadJob]:
+def read_document(data: bytes, reading: ImportContext) -> list[ReadJob]:
     """The jobs of a file, in their order."""
     text = data.decode("utf-8-sig", errors="replace")
     if not text.strip():
@@ -101,7 +101,7 @@ def read_document(data: bytes, reading: Reading) -> list[ReadJob]:
     return [_read(number, job, reading) for number, job in enumerate(cast("list[object]", listed))]
 
 
-def _read(number: int, given: object, reading: Reading) -> ReadJob:
+def _read(number: int, given: object, reading: ImportContext) -> ReadJob:
     if not isinstance(given, dict):
         return ReadJob(f"number {number + 1}", None, ("it is no object with fields",))
     fields = cast("dict[str, Any]", given)
@@ -117,7 +117,7 @@ def _read(number: int, given: object, reading: Reading) -> ReadJob:
     return ReadJob(job.spec.name, job, tuple(notes))
 
 
-def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
+def _job(given: Mapping[str, Any], reading: ImportContext, notes: list[str]) -> Job:
     own = _part_of(given, OPTIONS)
     said = _said(own)
     zone = said.time_zone or reading.zone
@@ -153,7 +153,7 @@ def _job(given: Mapping[str, Any], reading: Reading, notes: list[str]) -> Job:
     return _placed(given, job, reading, notes)
 
 
-def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[str]) -> Job:
+def _placed(given: Mapping[str, Any], job: Job, reading: ImportContext, notes: list[str]) -> Job:
     """The job with its state, and when it is due next."""
     state = _text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
@@ -180,7 +180,7 @@ def _placed(given: Mapping[str, Any], job: Job, reading: Reading, notes: list[st
     return _due(given, job, reading)
 
 
-def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
+def _due(given: Mapping[str, Any], job: Job, reading: ImportContext) -> Job:
     known = _time_of(given, "next_run_at", job.spec.time_zone)
     schedule = job.schedule
     if known is not None and known > reading.now:
@@ -202,7 +202,7 @@ def _due(given: Mapping[str, Any], job: Job, reading: Reading) -> Job:
     return replace(job, schedule=schedule, next_run_at=due)
 
 
-def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Schedule, str]:
+def _schedule(given: Mapping[str, Any], zone: str, reading: ImportContext) -> tuple[Schedule, str]:
     """When it runs, and how that is written."""
     part = _part_of(given, "schedule")
     if isinstance(plain := given.get("schedule"), str):
@@ -232,7 +232,7 @@ def _schedule(given: Mapping[str, Any], zone: str, reading: Reading) -> tuple[Sc
 
 
 def _interval(
-    part: Mapping[str, Any], given: Mapping[str, Any], reading: Reading
+    part: Mapping[str, Any], given: Mapping[str, Any], reading: ImportContext
 ) -> tuple[Interval, str]:
     minutes = part.get("minutes")
     if isinstance(minutes, bool) or not isinstance(minutes, int | float):
@@ -251,7 +251,7 @@ def _interval(
     return Interval(every, anchor), text
 
 
-def _parsed(text: str, zone: str, reading: Reading) -> Schedule:
+def _parsed(text: str, zone: str, reading: ImportContext) -> Schedule:
     try:
         return parse(text, zone_of(text, zone), reading.now)
     except ScheduleError as error:
@@ -259,7 +259,7 @@ def _parsed(text: str, zone: str, reading: Reading) -> Schedule:
 
 
 def _options(
-    given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: Reading
+    given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: ImportContext
 ) -> JobOptions:
     """What its runs are made by."""
     try:
@@ -285,7 +285,7 @@ def _options(
     ).at_home(reading.channels)
 
 
-def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: Reading) -> str:
+def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportContext) -> str:
     """The text of its script, which is a file of the home's `scripts` in most homes."""
     named = _text_of(given, "script")
     if not named.strip():

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.document import document_of
-from scheduler_service.home.jobs import Reading, ReadJob, read_document, stable_id
+from scheduler_service.home.jobs import ImportContext, ReadJob, read_document, stable_id
 from scheduler_service.home.profiles import HomeOf
 from scheduler_service.jobs import Job, notes_on, without_secrets
 from scheduler_service.runs.prompts import own_words
@@ -104,7 +104,7 @@ class JobMover(Struct, frozen=True):
             check_zone(zone)
         except ValueError as error:
             raise InvalidArgument(str(error), fields={"time_zone": str(error)}) from None
-        reading = Reading(
+        reading = ImportContext(
             profile=file.profile,
             zone=zone,
             now=self.clock.now(),

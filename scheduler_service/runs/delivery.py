@@ -25,7 +25,7 @@ _ONCE = "Further failures of it are not told, until it works again."
 _log = logging.getLogger(__name__)
 
 
-class Telling(Struct, frozen=True):
+class Notification(Struct, frozen=True):
     """What is delivered, and where to."""
 
     text: str
@@ -41,7 +41,7 @@ class Telling(Struct, frozen=True):
         return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
 
-def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
+def telling_of(claim: Claim, *, failed_before: bool) -> Notification:
     """What is told of a run whose turn has ended, given whether the run before it had failed.
 
     Of failures in a row the first is told, and that they are over.
@@ -53,7 +53,7 @@ def telling_of(claim: Claim, *, failed_before: bool) -> Telling:
     to = tuple(dict.fromkeys(place for place in places if place is not None))
     is_named = bool(claim.error) or failed_before
     text = _text(claim, failed_before=failed_before)
-    return Telling(text, to, "" if is_named else job.spec.name)
+    return Notification(text, to, "" if is_named else job.spec.name)
 
 
 def _place(target: Target, origin: Origin | None) -> Origin | None:

@@ -24,7 +24,7 @@ from services.config.paths import nearest, suggestion
 from services.config.settings import Settings, is_secret_name, provider_variables
 from services.config.sources import (
     EnvFile,
-    Found,
+    RawValue,
     YamlFile,
     parse_env,
     parse_yaml,
@@ -155,7 +155,9 @@ def _settings(
         profile=DEFAULT_PROFILE,
         flags={},
         environ={},
-        env_file=EnvFile(home.env, {k: Found(k, where, v) for k, v in (variables or {}).items()}),
+        env_file=EnvFile(
+            home.env, {k: RawValue(k, where, v) for k, v in (variables or {}).items()}
+        ),
         yaml=YamlFile(home.config, yaml or {}),
     )
 

@@ -14,18 +14,18 @@ YamlPath = tuple[str, ...]
 _ANY_NAME = "*"
 
 
-class Place(Struct):
+class SettingPlace(Struct):
     """A place in config.yaml: a setting, a part of one, or a section with further places."""
 
     setting: Declared | None = None
     """The setting that it is, or is a part of; None: it is a section only."""
     annotation: Any = None
     """The type of its value."""
-    inside: dict[str, "Place"] = field(default_factory=dict[str, "Place"])
+    inside: dict[str, "SettingPlace"] = field(default_factory=dict[str, "SettingPlace"])
 
-    def find(self, path: Iterable[str]) -> "Place | None":
+    def find(self, path: Iterable[str]) -> "SettingPlace | None":
         """The place at a path from here; None where nobody reads it."""
-        place: Place | None = self
+        place: SettingPlace | None = self
         for name in path:
             if place is None or place.annotation is Any:
                 return place
@@ -45,7 +45,7 @@ class Place(Struct):
             elif place is None or (place.setting is None and value not in (None, "")):
                 yield path
 
-    def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "Place"]]:
+    def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "SettingPlace"]]:
         """All settings inside that have names of their own, with their paths."""
         for name, place in self.inside.items():
             if name == _ANY_NAME:
@@ -63,19 +63,19 @@ class Place(Struct):
             yield from ((known, *rest) for rest in place.paths(like[1:]))
 
 
-def places(declared: Iterable[Declared]) -> Place:
+def places(declared: Iterable[Declared]) -> SettingPlace:
     """All of config.yaml."""
-    root = Place()
+    root = SettingPlace()
     for setting in declared:
         for path in setting.yaml:
             place = root
             for name in path.split("."):
-                place = place.inside.setdefault(name, Place())
+                place = place.inside.setdefault(name, SettingPlace())
             _fill(place, setting, setting.info.annotation)
     return root
 
 
-def _fill(place: Place, setting: Declared, annotation: Any) -> None:
+def _fill(place: SettingPlace, setting: Declared, annotation: Any) -> None:
     place.setting, place.annotation = place.setting or setting, without_none(annotation)
     origin = origin_of(annotation)
     parts: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def _fill(place: Place, setting: Declared, annotation: Any) -> None:
     elif isinstance(origin, type) and issubclass(origin, Mapping):
         parts = {_ANY_NAME: (*get_args(place.annotation)[1:], Any)[0]}
     for name, part in parts.items():
-        _fill(place.inside.setdefault(name, Place()), setting, part)
+        _fill(place.inside.setdefault(name, SettingPlace()), setting, part)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

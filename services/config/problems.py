@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from services.config.fields import Declared, Problem
-from services.config.sources import Found, YamlFile
+from services.config.sources import RawValue, YamlFile
 
-Origins = dict[tuple[str, ...], tuple[Declared, Found | None]]
+Origins = dict[tuple[str, ...], tuple[Declared, RawValue | None]]
 """For each field what it is and what was said about it."""
 
 _SHOWN_CHARS = 60

@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 
-class Discreet(Struct, frozen=True):
+class RedactedRepr(Struct, frozen=True):
     """A record whose `repr` leaves out the fields that `unshown` names."""
 
     unshown: ClassVar[tuple[str, ...]]

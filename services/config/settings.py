@@ -32,8 +32,8 @@ from services.config.fields import (
     section,
 )
 from services.config.problems import Origins, explain
-from services.config.redacted_repr import Discreet
-from services.config.sources import EnvFile, Found, YamlFile, read_env_file, read_yaml, scalars
+from services.config.redacted_repr import RedactedRepr
+from services.config.sources import EnvFile, RawValue, YamlFile, read_env_file, read_yaml, scalars
 from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths
 from services.redaction.redactor import Redactor
 
@@ -64,7 +64,7 @@ _SEVERAL = re.compile(r"keys$", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
-class Settings(Discreet, frozen=True):
+class Settings(RedactedRepr, frozen=True):
     """What every source says, from which each service takes its own models."""
 
     unshown = ("flags", "environ", "login_secrets", "_redactor")
@@ -76,7 +76,7 @@ class Settings(Discreet, frozen=True):
     environ: Mapping[str, str]
     env_file: EnvFile
     yaml: YamlFile
-    ignored: tuple[Found, ...] = ()
+    ignored: tuple[RawValue, ...] = ()
     """What asks to run on the host itself, and counts as unset."""
     login_secrets: tuple[str, ...] = ()
     """What auth.json has when the settings are read."""
@@ -116,20 +116,20 @@ class Settings(Discreet, frozen=True):
             problems = explain(error, origins, self.yaml)
         raise ConfigError(problems)
 
-    def find(self, declared: Declared) -> Found | None:
+    def find(self, declared: Declared) -> RawValue | None:
         """What the strongest source says about a field, in the shape that its type wants."""
         found = self._find_text(declared)
         if found is None:
             return self.find_yaml(declared)
-        return Found(found.key, found.where, _from_text(declared.annotation, found.value))
+        return RawValue(found.key, found.where, _from_text(declared.annotation, found.value))
 
-    def variable(self, name: str) -> Found | None:
+    def variable(self, name: str) -> RawValue | None:
         """An environment variable, else the line of `.env`; an empty one counts as unset."""
-        in_environment = Found(name, "environment", self.environ.get(name))
+        in_environment = RawValue(name, "environment", self.environ.get(name))
         named = (in_environment, self.env_file.values.get(name))
         return next((it for it in named if it and it.value and it not in self.ignored), None)
 
-    def secret_file(self, name: str) -> Found | None:
+    def secret_file(self, name: str) -> RawValue | None:
         """The content of the file that `<name>_FILE` points to, as container platforms do it."""
         pointer = self.variable(name + FILE_SUFFIX)
         if pointer is None:
@@ -140,7 +140,7 @@ class Settings(Discreet, frozen=True):
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             message = f"{pointer.value} cannot be read: {reason}"
             raise ConfigError([Problem(pointer.key, pointer.where, message)]) from None
-        return Found(pointer.key, str(pointer.value), text) if text else None
+        return RawValue(pointer.key, str(pointer.value), text) if text else None
 
     def secret_values(self) -> Iterator[str]:
         """Values that must not appear in any output, going by the names that they have."""
@@ -160,14 +160,14 @@ class Settings(Discreet, frozen=True):
                     yield value
                 yield from _URL_PASSWORD.findall(value)
 
-    def _find_text(self, declared: Declared) -> Found | None:
+    def _find_text(self, declared: Declared) -> RawValue | None:
         if declared.flag and self.flags.get(declared.flag.name) is not None:
-            return Found(declared.flag.option, "command line", self.flags[declared.flag.name])
+            return RawValue(declared.flag.option, "command line", self.flags[declared.flag.name])
         variables = map(self.variable, declared.env)
         files = map(self.secret_file, declared.env if declared.secret else ())
         return next(filter(None, chain(variables, files)), None)
 
-    def find_yaml(self, declared: Declared) -> Found | None:
+    def find_yaml(self, declared: Declared) -> RawValue | None:
         """What config.yaml says about a field, by the first of its names that is there."""
         for path in declared.yaml:
             found = self.yaml.find(path)
@@ -243,7 +243,7 @@ def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tup
 def _off_the_host(settings: Settings) -> Settings:
     """The settings without those that ask to run on the host itself, unless the owner allows it."""
     named = (
-        Found(_BACKEND_VARIABLE, "environment", settings.environ.get(_BACKEND_VARIABLE)),
+        RawValue(_BACKEND_VARIABLE, "environment", settings.environ.get(_BACKEND_VARIABLE)),
         settings.env_file.values.get(_BACKEND_VARIABLE),
         *map(settings.yaml.find, _BACKEND_KEYS),
     )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from services.config.fields import ConfigError, Problem
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
 
 
-class Found(Discreet, frozen=True):
+class RawValue(RedactedRepr, frozen=True):
     """A value as its source gave it, before it was validated."""
 
     unshown = ("value",)
@@ -31,7 +31,7 @@ class EnvFile(Struct, frozen=True):
     """What a `.env` file sets."""
 
     path: Path
-    values: Mapping[str, Found]
+    values: Mapping[str, RawValue]
     notices: tuple[str, ...] = ()
     """What is wrong with lines that are ignored."""
 
@@ -47,7 +47,7 @@ def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
     from dotenv.parser import parse_stream
     from dotenv.variables import parse_variables
 
-    values: dict[str, Found] = {}
+    values: dict[str, RawValue] = {}
     notices: list[str] = []
     # The real environment wins, also for what is substituted.
     known: dict[str, str | None] = {}
@@ -60,11 +60,11 @@ def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
             scope = {**known, **environ}
             value = "".join(atom.resolve(scope) for atom in parse_variables(binding.value))
             known[binding.key] = value
-            values[binding.key] = Found(binding.key, where, value)
+            values[binding.key] = RawValue(binding.key, where, value)
     return EnvFile(path, values, tuple(notices))
 
 
-class YamlFile(Discreet, frozen=True):
+class YamlFile(RedactedRepr, frozen=True):
     """What a config.yaml sets."""
 
     unshown = ("data",)
@@ -73,7 +73,7 @@ class YamlFile(Discreet, frozen=True):
     data: Any
     """A mapping of ruamel.yaml, which knows the line of each key; a plain one when empty."""
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> RawValue | None:
         """The value at a dotted path; null and empty text count as unset."""
         value: Any = self.data
         parts = path.split(".")
@@ -83,7 +83,7 @@ class YamlFile(Discreet, frozen=True):
             value = cast("Mapping[str, Any]", value)[part]
         if value is None or value == "":
             return None
-        return Found(path, self.where(parts), plain(value))
+        return RawValue(path, self.where(parts), plain(value))
 
     def where(self, parts: Sequence[str | int]) -> str:
         """File and line of what the path ends in, as near as the file tells."""

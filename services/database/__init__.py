@@ -9,7 +9,7 @@ from services.database.errors import (
     DatabaseReadOnly,
 )
 from services.database.hints import Hint
-from services.database.prepared import Prepared
+from services.database.prepared_statement import Prepared
 from services.database.sql import (
     Encoded,
     UtcTime,

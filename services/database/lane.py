@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
+from services.errors import HermesError
+
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
@@ -39,7 +41,7 @@ class Job:
         """Give the outcome to the caller, on the event loop; log what nobody waits for."""
         if self.future.done():
             if self.error is not None:
-                _log.warning("a transaction whose caller is gone failed", exc_info=self.error)
+                log_failure(self.error)
         elif self.error is None:
             self.future.set_result(self.value)
         else:
@@ -131,3 +133,9 @@ def _attempt(
         return None, RuntimeError(f"a transaction raised {error!r}")
     except BaseException as error:  # noqa: BLE001 - not handled here, but carried over
         return None, error
+
+
+def log_failure(error: BaseException) -> None:
+    """Log why a transaction failed whose caller is gone."""
+    trace = None if isinstance(error, HermesError) else error
+    _log.warning("a transaction whose caller is gone failed: %s", error, exc_info=trace)

@@ -18,6 +18,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from services.database.errors import DatabaseFull, DatabaseReadOnly
 from services.database.hints import Hint, Hints
+from services.database.lane import log_failure
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
 
@@ -221,7 +222,7 @@ def _nothing(_: sa.Connection) -> None:
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.warning("a transaction whose caller is gone failed", exc_info=error)
+        log_failure(error)
 
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html

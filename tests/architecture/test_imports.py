@@ -95,7 +95,7 @@ def late_imports(module: Module) -> Iterator[str]:
 def wire_types(module: Module) -> Iterator[str]:
     """Messages stay in the modules that talk gRPC; the rest of a service has its own types."""
     own, _, inside = module.name.partition(".")
-    if own not in SERVICES or inside.partition(".")[0] in BESIDE_THE_WIRE:
+    if own not in SERVICES or not {*BESIDE_THE_WIRE}.isdisjoint(inside.split(".")):
         return
     for node, name in module.imports:
         if within(name, *WIRE):

@@ -8,7 +8,7 @@ import pytest
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import BackendError, BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
 from tests.support.boxes import SECRET, Recorder, Yard, odd_seconds, open_console, refuse
@@ -147,7 +147,7 @@ class BoxSuite:
         """One more link, cut soon unless the command has ended; begins where the last one ended."""
         adopted: list[Recorder] = []
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             adopted.append(Recorder(command))
             return adopted[0]
 
@@ -171,7 +171,7 @@ class BoxSuite:
         size = windows * WINDOW_BYTES
         adopted: list[Recorder] = []
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             adopted.append(Recorder(command))
             return adopted[0]
 
@@ -196,7 +196,7 @@ class BoxSuite:
                 await console.shell("echo early; read line; exit 7", exec_id="exc_a", stdin=True)
             recorders: list[Recorder] = []
 
-            def adopt(command: RemoteCommand) -> Recorder:
+            def adopt(command: ExecHandle) -> Recorder:
                 recorders.append(Recorder(command))
                 return recorders[-1]
 

@@ -10,7 +10,7 @@ import pytest
 
 from executor_service.backends.base import MIB
 from executor_service.errors import StartRefused
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.link.messages import StartCommand, TerminalSize
 from executor_service.records.sandboxes import EndReason, Isolation
 from tests.security.places import EVERYTHING_HELD
@@ -221,7 +221,7 @@ class CommandSuite:
         request = StartCommand("exc_" + name, ("/bin/sh", "-c", f"echo run >> {name}"))
         recorders: list[Recorder] = []
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             recorders.append(Recorder(command))
             return recorders[-1]
 

@@ -2,7 +2,7 @@
 
 import json
 
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy
 from services.lifecycle import Workers
 from tests.support.boxes import Console, Recorder, Yard, open_console
@@ -105,7 +105,7 @@ class EgressSuite:
     ) -> None:
         again: list[Recorder] = []
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             again.append(Recorder(command))
             return again[0]
 

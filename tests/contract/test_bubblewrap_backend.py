@@ -21,7 +21,7 @@ from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.support.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
@@ -38,7 +38,7 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
 
 
 def adopting(recorders: list[Recorder]) -> object:
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         recorders.append(Recorder(command))
         return recorders[-1]
 

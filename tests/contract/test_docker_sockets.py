@@ -16,7 +16,7 @@ import pytest
 from executor_service.backends.base import Box
 from executor_service.backends.docker.sockets import BoxSockets
 from executor_service.errors import BoxLost
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from tests.contract.dying_executor import DyingExecutor
 from tests.support.boxes import Recorder, Yard, open_console, open_yard
 from tests.support.docker_engine import docker_client, run_in
@@ -130,7 +130,7 @@ async def finish(yard: Yard, box: Box) -> int | None:
     """Take a counting command of a killed executor over, and see that it counts to its end."""
     recorders: list[Recorder] = []
 
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         recorders.append(Recorder(command))
         return recorders[-1]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.profiles.home.base import Existing, HomeStore, Taken
+from agent_service.profiles.home.base import Existing, HomeStore, ImportedFiles
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home.files import HomeFile
 from tests.support.profile_stores import stores
@@ -31,7 +31,7 @@ async def store(profiles_url: str, tmp_path: Path) -> AsyncIterator[HomeStore]:
 
 async def put(
     store: HomeStore, tree: Tree, existing: Existing = REFUSE, *, dry_run: bool = False
-) -> Taken:
+) -> ImportedFiles:
     """Take files."""
     async with store.incoming() as incoming:
         for (profile, path), data in tree.items():

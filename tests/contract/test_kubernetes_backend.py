@@ -18,7 +18,7 @@ from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import BoxCreateFailed, BoxLost, BoxOutOfMemory, LinkClosed
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn
@@ -185,7 +185,7 @@ async def hear(
     """One more link, which adds what it hears, until the API server drops it or all is heard."""
     adopted: list[Recorder] = []
 
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         adopted.append(Recorder(command))
         return adopted[0]
 

@@ -12,7 +12,7 @@ from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.records.sandboxes import Isolation
 from tests.contract.backend_suite_endings import check_lost
 from tests.contract.dying_executor import DyingExecutor
@@ -92,7 +92,7 @@ async def test_a_command_goes_on_when_the_executor_is_killed(folder: Path) -> No
         (box,) = await backend.list_boxes()
         adopted: list[Recorder] = []
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             adopted.append(Recorder(command))
             return adopted[-1]
 

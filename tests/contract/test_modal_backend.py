@@ -20,7 +20,7 @@ from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.support.boxes import Recorder, new_spec, open_console
 from tests.support.requirements import require
@@ -218,7 +218,7 @@ async def test_streams_that_break_lose_nothing(
         assert isinstance(await console.link.wait_ended(), LinkClosed)
     adopted: list[Recorder] = []
 
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         adopted.append(Recorder(command))
         return adopted[0]
 

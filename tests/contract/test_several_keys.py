@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.config.endpoints import FallbackModel, fallbacks
+from agent_service.config.endpoints import FallbackEntry, fallbacks
 from agent_service.models.access import Keys
 from agent_service.models.endpoints import Endpoint, EndpointSettings, configured_endpoint
 from agent_service.models.provider import Provider
@@ -102,7 +102,7 @@ async def test_when_all_rest_the_call_fails_and_the_one_that_rests_least_is_next
 def test_another_provider_of_the_chain_gets_no_keys_but_its_own() -> None:
     one, two, three = map(SecretStr, KEYS)
     main = EndpointSettings(keys={"openrouter": (one, two), "openai": (three,)})
-    found = fallbacks([FallbackModel(model="m", provider="openai")], main, lambda name: "")
+    found = fallbacks([FallbackEntry(model="m", provider="openai")], main, lambda name: "")
     (endpoint,) = (configured_endpoint(each.endpoint) for each in found)
     assert endpoint is not None
     assert (endpoint.provider, endpoint.api_key, endpoint.more_keys) == ("openai", three, ())

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import grpc.aio
 from prometheus_client import CollectorRegistry
 
-from gateway_service.accounts.runner import Ownership, Runner, Watch, Work
+from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
 from gateway_service.chats.access import Access
 from gateway_service.clients import AgentClient, SchedulerClient
-from gateway_service.commands.base import Tools
+from gateway_service.commands.base import CommandContext
 from gateway_service.commands.registry import COMMANDS
 from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.outbox.worker import Sender
+from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import Platform
 from gateway_service.platforms.rate_limits import Limiter
-from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.turns.inbox import Inbox
-from gateway_service.turns.presenter import Answers
+from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
 from gateway_service.turns.turns import Turns
 from services.clock import Clock, SystemClock
@@ -59,7 +59,7 @@ class Replica:
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
-        self.watch = Watch(platform, heard_by, metrics)
+        self.watch = PlatformHealth(platform, heard_by, metrics)
         owner = Ownership(new_owner("replica"), leases, self.keeper)
         self.runner = Runner(self.watch, "default", inbox, self._work, database, owner)
 
@@ -67,14 +67,14 @@ class Replica:
         """The value of a metric of its platform."""
         return self.registry.get_sample_value(name, {"platform": self._platform.name})
 
-    def _work(self, held: Held) -> Work:
+    def _work(self, held: AccountLease) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
-        answers = Answers(held, self._platform, limiter, self._client, self.clock, Redactor())
+        answers = TurnPresenter(held, self._platform, limiter, self._client, self.clock, Redactor())
         scheduler = SchedulerClient(lambda _: self._channel)
-        tools = Tools(held.database, self._client, scheduler, self.clock, COMMANDS, CONFIG)
+        tools = CommandContext(held.database, self._client, scheduler, self.clock, COMMANDS, CONFIG)
         access = Access(frozenset({"7"}))
         router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
-        return Work(router, Sender(held, self._platform, limiter, self.clock, self._metrics))
+        return Work(router, OutboxWorker(held, self._platform, limiter, self.clock, self._metrics))
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from agent_service.records.budget import Account, Amount, Policy, Scope, Standing
+from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.requests import TurnRequest
 from agent_service.storage import budgets, claims, turns
 from agent_service.storage.budgets import Holder
@@ -26,7 +26,7 @@ _EXPIRE = (
 )
 SIXTY = Amount(micro_usd=6, tokens=60)
 
-Outcome = tuple[list[Standing], Standing | None]
+Outcome = tuple[list[BudgetStatus], BudgetStatus | None]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from agent_service.storage.search import queries
 from agent_service.storage.search.index import message_text
 from agent_service.storage.search.queries import SearchQuery
 from agent_service.storage.session_changes import Branch, Unused
-from agent_service.storage.undo import Undone
+from agent_service.storage.undo import Undone, UndoRequest
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
 from services.ids import new_id
@@ -67,7 +67,7 @@ def undo(
     conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
 ) -> Undone:
     """Take turns back."""
-    wanted = undoing.Wanted(session_id, profile, by or new_id("und"), turns, expected)
+    wanted = UndoRequest(session_id, profile, by or new_id("und"), turns, expected)
     return undoing.undo(conn, wanted, NOW)
 
 

@@ -13,7 +13,7 @@ from gateway_service.messages import ButtonPress, Content
 from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import accounts, inbox, migrations, outbox, schema
-from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
 from services.clock import SystemClock
 from services.database import Database
@@ -93,7 +93,7 @@ async def test_a_late_owner_writes_nothing(database: Database) -> None:
     late, next_one = new_owner("late"), new_owner("next")
     lease = await database.write(lambda conn: leases.claim(conn, "memory:1", late))
     assert lease is not None
-    held = Held("memory", "1", "default", database, leases, lease)
+    held = AccountLease("memory", "1", "default", database, leases, lease)
     await held.write(lambda conn: outbox.add(conn, Delivery("a", CHAT, [PLACEHOLDER]), now))
     await database.write(lambda conn: leases.release(conn, lease))
     assert await database.write(lambda conn: leases.claim(conn, "memory:1", next_one))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway_service.accounts.runner import Watch
+from gateway_service.accounts.runner import PlatformHealth
 from gateway_service.errors import Unreachable
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.telegram import TelegramPlatform
@@ -107,7 +107,7 @@ async def test_who_stands_by_is_ready(
 
 async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     clock, registry, platform = ManualClock(), CollectorRegistry(), MemoryPlatform()
-    watch = Watch(platform, clock, GatewayMetrics.create(Meter(registry)))
+    watch = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(registry)))
     watch.listens()
     await clock.advance(DEAF_S)
     watch.failed(Unreachable("down"))
@@ -122,7 +122,7 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
 
 async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again() -> None:
     clock, platform = ManualClock(), MemoryPlatform()
-    watch = Watch(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
+    watch = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
     watch.listens()
     watch.heard()
     watch.lost()

@@ -15,7 +15,7 @@ from gateway_service.chats.resets import Resets
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
 from gateway_service.storage import chats, migrations, resets
-from gateway_service.storage.accounts import Held, lease_table
+from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.accounts import add as add_account
 from gateway_service.storage.schema import chat_session
 from hermes.agent.v1 import session_pb2
@@ -78,12 +78,12 @@ class World(Struct):
         """The next owner of the account, which the one before has lost."""
         leases = lease_table(30.0)
 
-        def claim(conn: sa.Connection) -> Held:
+        def claim(conn: sa.Connection) -> AccountLease:
             add_account(conn, "memory:1")
             conn.execute(sa.text("UPDATE account SET owner = NULL"))
             lease = leases.claim(conn, "memory:1", new_owner("replica"))
             assert lease is not None
-            return Held("memory", "1", "default", self.database, leases, lease)
+            return AccountLease("memory", "1", "default", self.database, leases, lease)
 
         policy = ResetPolicy(Mode.IDLE, idle=timedelta(hours=1))
         return Resets(await self.database.write(claim), self.agent, policy, self.clock)

@@ -18,7 +18,7 @@ from gateway_service.messages import (
     Content,
     MessageEvent,
     Source,
-    TurnOrder,
+    TurnRequest,
 )
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import KEEP_UNUSED, keep_house
@@ -46,7 +46,7 @@ ACCOUNT = Account("default", "telegram", "42")
 CHAT = Address("default", "telegram", "42", "5")
 SOURCE = Source("telegram", "5", user_id="7", user_name="Ada")
 ADA = Source(CLI, "s1", user_name="ada")
-ORDER = TurnOrder("trn_1", "default", "s1", ADA, "hi", "/src", "small")
+ORDER = TurnRequest("trn_1", "default", "s1", ADA, "hi", "/src", "small")
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_an_event_is_stored_once_and_taken_in_order(database: Database) ->
     first = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
     assert first is not None
     assert (first.event, first.received_at) == (said, NOW)
-    begun = TurnOrder("trn_1", "default", "s1", SOURCE, "hi", busy_mode=BusyMode.QUEUE)
+    begun = TurnRequest("trn_1", "default", "s1", SOURCE, "hi", busy_mode=BusyMode.QUEUE)
     await database.write(lambda conn: inbox.accept(conn, first.sequence, begun))
     second = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
     assert second is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.profiles.memory.entries import Action, Limits, MemoryRefused, Operation, Target
-from agent_service.profiles.memory.store import RULE, Asked, MemoryStore
+from agent_service.profiles.memory.store import RULE, MemoryChangeRequest, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.profiles import FileProfiles
@@ -38,7 +38,9 @@ class Remembering:
 
     async def change(self, key: str, *operations: Operation, version: str = "") -> str:
         """Change USER.md; its text after that."""
-        asked = Asked(key, "default", Target.USER, operations, "test", version=version)
+        asked = MemoryChangeRequest(
+            key, "default", Target.USER, operations, "test", version=version
+        )
         return (await self.store.change(asked)).text
 
     async def text(self, name: str = "USER.md") -> str:
@@ -86,7 +88,7 @@ async def test_a_change_is_written_and_remembered(remembering: Remembering) -> N
 async def test_a_request_s_id_means_one_memory(remembering: Remembering) -> None:
     await remembering.change("k1", Operation(ADD, "likes tea"))
     for profile, target in (("other", Target.USER), ("default", Target.MEMORY)):
-        asked = Asked("k1", profile, target, [Operation(ADD, "mine")], "test")
+        asked = MemoryChangeRequest("k1", profile, target, [Operation(ADD, "mine")], "test")
         with pytest.raises(AlreadyExists, match="used for another memory"):
             await remembering.store.change(asked)
     (change,) = await remembering.store.history("default", 10)

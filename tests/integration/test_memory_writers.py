@@ -16,7 +16,7 @@ from agent_service.profiles.memory.entries import (
     Target,
     apply,
 )
-from agent_service.profiles.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.store import MemoryChangeRequest, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
 from agent_service.storage.schema import metadata
@@ -43,7 +43,7 @@ class Writer:
     async def write(self, number: int) -> tuple[str, Operation] | None:
         """Add, replace or remove the entry; the change, or None where it was refused."""
         operation, key = self._next(number), f"{self.name}:{number}"
-        asked = Asked(key, "default", Target.MEMORY, (operation,), self.name)
+        asked = MemoryChangeRequest(key, "default", Target.MEMORY, (operation,), self.name)
         try:
             memory = await self.store.change(asked)
         except MemoryRefused:

@@ -15,7 +15,7 @@ from agent_service.profiles.memory.entries import (
     Target,
     apply,
 )
-from agent_service.profiles.memory.store import Asked, MemoryStore
+from agent_service.profiles.memory.store import MemoryChangeRequest, MemoryStore
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import profile_files
 from agent_service.storage.profile_locks import RowLocks
@@ -38,7 +38,7 @@ NAME = "memories/MEMORY.md"
 HOLDS = 150
 
 
-async def change(store: MemoryStore, asked: Asked) -> None:
+async def change(store: MemoryStore, asked: MemoryChangeRequest) -> None:
     """Make a change; again where its turn does not come in time, as with 15 others before it on a
     busy machine, which is said.
     """
@@ -62,7 +62,9 @@ async def work(store: MemoryStore, writer: int, done: dict[str, list[Operation]]
         elif entries and chance.random() < 0.4:
             operation = Operation(REPLACE, f"entry {key} again", chance.choice(entries))
         try:
-            await change(store, Asked(key, "default", Target.MEMORY, [operation], "test"))
+            await change(
+                store, MemoryChangeRequest(key, "default", Target.MEMORY, [operation], "test")
+            )
         except MemoryRefused:
             continue  # another was faster with this entry
         done[key] = [operation]

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
-from agent_service.tools.web.search import Found, Search, SearchFailed
+from agent_service.tools.web.search import Search, SearchFailed, SearchResult
 from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
 from tests.support.searx import searx
@@ -43,8 +43,8 @@ def config(server: Site, *engines: str, **more: Any) -> SearchConfig:
 async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
     found = await Search(config(server, "brave"))("river otters", 2)
     assert found == [
-        Found("Otter 1", "https://otters.example/1", "river otters & more"),
-        Found("Otter 2", "https://otters.example/2", "river otters & more"),
+        SearchResult("Otter 1", "https://otters.example/1", "river otters & more"),
+        SearchResult("Otter 2", "https://otters.example/2", "river otters & more"),
     ]
     assert server.seen[0].query["q"] == "river otters"
 

@@ -169,7 +169,8 @@ async def test_commands_go_on_or_are_lost_and_none_is_started_twice(
     size = scale()
     times = size.kills_elsewhere if place.is_slow else size.kills
     running, slowest_s = await kill_again_and_again(settings, times)
-    assert slowest_s < KNOWN_WITHIN_S
+    # gVisor starts slowly beside other tests.
+    assert slowest_s < KNOWN_WITHIN_S * (2 if place.is_slow else 1)
     async with life(settings) as (process, client):
         await ask_again(client, running, times)
         wanted = sorted([*running.exec_ids, *(f"late{number + 1}" for number in range(times))])

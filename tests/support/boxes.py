@@ -32,7 +32,7 @@ from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import ExecutorConfig
 from executor_service.errors import ExecutorError
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand, Usage
 from executor_service.records.sandboxes import Exit, Isolation
@@ -226,9 +226,7 @@ async def open_yard(name: str, folder: Path) -> AsyncGenerator[Yard]:
 class Recorder:
     """Keeps what a command does; acknowledges output at once unless told not to."""
 
-    def __init__(
-        self, command: RemoteCommand, acknowledges: bool = True, keeps: bool = True
-    ) -> None:
+    def __init__(self, command: ExecHandle, acknowledges: bool = True, keeps: bool = True) -> None:
         self.command = command
         self.acknowledges = acknowledges
         self.received = {1: bytearray(), 2: bytearray()}
@@ -305,7 +303,7 @@ class Console:
         recorders: list[Recorder] = []
         wanted = [options.pop(name, True) for name in ("acknowledges", "keeps")]
 
-        def adopt(command: RemoteCommand) -> Recorder:
+        def adopt(command: ExecHandle) -> Recorder:
             recorders.append(Recorder(command, *wanted))
             return recorders[0]
 
@@ -337,7 +335,7 @@ class Console:
         return recorder.stdout.rstrip("\n")
 
 
-def refuse(_command: RemoteCommand) -> None:
+def refuse(_command: ExecHandle) -> None:
     """Adopt no command: a new box has none."""
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.oauth.http import Answer, Fields
-from agent_service.models.oauth.issuer import Asked, Issuer, Wait
+from agent_service.models.oauth.issuer import Issuer, PendingDeviceCode, Wait
 from agent_service.models.oauth.tokens import (
     Login,
     LoginFailed,
@@ -37,7 +37,7 @@ class OpenAICodex(Issuer):
     name = "codex"
     entry = "openai-codex"
 
-    async def begin(self) -> Asked:
+    async def begin(self) -> PendingDeviceCode:
         """Ask for a code."""
         answer = await self._server.json(
             "/api/accounts/deviceauth/usercode", {"client_id": _CLIENT}
@@ -50,7 +50,7 @@ class OpenAICodex(Issuer):
         secret = text(answer.body.get("device_auth_id"))
         return self._asked(answer, self._server.url("/codex/device"), secret)
 
-    async def poll(self, asked: Asked) -> Login | Wait:
+    async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
         """Ask whether the code has been confirmed, and exchange what comes of it."""
         answer = await self._server.json(
             "/api/accounts/deviceauth/token",

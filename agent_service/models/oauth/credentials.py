@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.models.oauth.issuer import Asked, Issuer, Wait
+from agent_service.models.oauth.issuer import Issuer, PendingDeviceCode, Wait
 from agent_service.models.oauth.store import LoginStore
 from agent_service.models.oauth.tokens import (
     NOTHING,
@@ -108,7 +108,7 @@ class Credentials:
             name = PROVIDERS[self._issuer.name]
             _log.error("the new login at %s is not stored, log in again: %s", name, error)
 
-    async def log_in(self, asked: Asked) -> Login:
+    async def log_in(self, asked: PendingDeviceCode) -> Login:
         """Wait until the code has been confirmed, and keep the login in place of any before it.
 
         LoginFailed when it was refused or has expired. A provider or a place that is away for a
@@ -129,7 +129,7 @@ class Credentials:
             await unbroken(self._store.forget(self._issuer, self._clock.now()))
         return True, await self._issuer.revoke(login)
 
-    async def _confirmed(self, asked: Asked) -> Login:
+    async def _confirmed(self, asked: PendingDeviceCode) -> Login:
         pause_s = max(asked.interval_s, _SHORTEST_S)
         while self._clock.now() < asked.shown.expires_at:
             await self._clock.sleep(pause_s)

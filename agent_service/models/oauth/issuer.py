@@ -48,7 +48,7 @@ class Wait(Enum):
     """Nobody has confirmed the code, and the provider wants to be asked less often."""
 
 
-class Asked(Struct, frozen=True):
+class PendingDeviceCode(Struct, frozen=True):
     """A device code that waits to be confirmed."""
 
     shown: DeviceCode
@@ -76,11 +76,11 @@ class Issuer(ABC):
         self._server = LoginServer(self._title, url)
 
     @abstractmethod
-    async def begin(self) -> Asked:
+    async def begin(self) -> PendingDeviceCode:
         """Ask for a code."""
 
     @abstractmethod
-    async def poll(self, asked: Asked) -> Login | Wait:
+    async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
         """Ask whether the code has been confirmed."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Issuer(ABC):
     def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """The entry with the login in it, and all else that it has."""
 
-    def _asked(self, answer: Answer, url: str, secret: str) -> Asked:
+    def _asked(self, answer: Answer, url: str, secret: str) -> PendingDeviceCode:
         """The code that an answer has, to be confirmed at a URL."""
         told = self._accepted(answer)
         code = text(told.get("user_code")) or text(told.get("usercode"))
@@ -112,7 +112,9 @@ class Issuer(ABC):
             raise LoginFailed(f"{self._title} gave no code that could be confirmed")
         ends = moment(told.get("expires_at")) or self._after(told, _CODE_S)
         shown = DeviceCode(code, url, ends)
-        return Asked(shown, SecretStr(secret), seconds(told.get("interval"), _INTERVAL_S))
+        return PendingDeviceCode(
+            shown, SecretStr(secret), seconds(told.get("interval"), _INTERVAL_S)
+        )
 
     def _waits(self, answer: Answer, *, is_pending: bool) -> Wait:
         """Why there is no login yet; LoginFailed where there will be none."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.models.oauth.http import Answer, fit_for_tokens
-from agent_service.models.oauth.issuer import Asked, Issuer, Wait
+from agent_service.models.oauth.issuer import Issuer, PendingDeviceCode, Wait
 from agent_service.models.oauth.tokens import (
     Login,
     LoginFailed,
@@ -40,7 +40,7 @@ class NousPortal(Issuer):
     name = "nous"
     entry = "nous"
 
-    async def begin(self) -> Asked:
+    async def begin(self) -> PendingDeviceCode:
         """Ask for a code."""
         answer = await self._server.form(
             "/api/oauth/device/code", {"client_id": _CLIENT, "scope": _SCOPE}
@@ -49,7 +49,7 @@ class NousPortal(Issuer):
         url = text(told.get("verification_uri_complete")) or text(told.get("verification_uri"))
         return self._asked(answer, url, text(told.get("device_code")))
 
-    async def poll(self, asked: Asked) -> Login | Wait:
+    async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
         """Ask whether the code has been confirmed."""
         grant = "urn:ietf:params:oauth:grant-type:device_code"
         answer = await self._server.form(

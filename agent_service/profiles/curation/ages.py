@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from agent_service.profiles.curation.changes import Done, Kind
-from agent_service.profiles.curation.snapshot import Held
+from agent_service.profiles.curation.changes import CurationResult, Kind
+from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.usage import SkillState, Usage
 
 NEW = timedelta(days=30)
@@ -21,8 +21,8 @@ class Ages(Struct, frozen=True):
 
 
 def transitions(
-    skills: Iterable[Held], of_jobs: Collection[str], now: datetime, ages: Ages
-) -> list[Done]:
+    skills: Iterable[KnownSkill], of_jobs: Collection[str], now: datetime, ages: Ages
+) -> list[CurationResult]:
     """What becomes of which skills, by name; protected skills and those of jobs stay."""
     found = (
         transition(held.skill.name, held.usage, now, ages)
@@ -32,7 +32,7 @@ def transitions(
     return sorted((each for each in found if each is not None), key=lambda each: each.name)
 
 
-def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Done | None:
+def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> CurationResult | None:
     """What becomes of a skill; None where it stays as it is."""
     since = usage.active_time or usage.created_time
     if since is None or usage.state is SkillState.ARCHIVED:
@@ -43,9 +43,9 @@ def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> Done | Non
     # A skill that was never used may not have had the occasion yet.
     may_go = usage.active_time is not None or idle >= NEW
     if idle >= ages.archived and may_go:
-        return Done(Kind.ARCHIVED, name, reason=unused)
+        return CurationResult(Kind.ARCHIVED, name, reason=unused)
     wanted = SkillState.STALE if idle >= ages.stale else SkillState.ACTIVE
     if wanted is usage.state:
         return None
     why = unused if wanted is SkillState.STALE else "it was used again"
-    return Done(Kind(wanted.value), name, reason=why)
+    return CurationResult(Kind(wanted.value), name, reason=why)

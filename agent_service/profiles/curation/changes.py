@@ -24,7 +24,7 @@ class Kind(StrEnum):
     REMOVED = "removed"
 
 
-class Done(Struct, frozen=True):
+class CurationResult(Struct, frozen=True):
     """Something that was done to a skill, or was not, and why."""
 
     kind: Kind
@@ -37,8 +37,8 @@ class Draft(Struct, frozen=True):
     """Everything that a run does, worked out and not done."""
 
     changes: tuple[Change, ...]
-    done: tuple[Done, ...]
-    refused: tuple[Done, ...]
+    done: tuple[CurationResult, ...]
+    refused: tuple[CurationResult, ...]
 
 
 STAMP = re.compile(r"\d{8}-\d{6}(?:-\d+)?")

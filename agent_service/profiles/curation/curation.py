@@ -15,7 +15,7 @@ from agent_service.profiles.curation.drafts import Drafting
 from agent_service.profiles.curation.plan import BadPlan, Plan, parsed
 from agent_service.profiles.curation.reports import Report, report_of
 from agent_service.profiles.curation.rollback import Rollback, changed
-from agent_service.profiles.curation.snapshot import Held, Snapshot
+from agent_service.profiles.curation.snapshot import KnownSkill, Snapshot
 from agent_service.profiles.curation.state import CuratorState
 from agent_service.profiles.skills import journal
 from agent_service.profiles.skills.files import SkillFiles
@@ -70,7 +70,7 @@ class Curation:
             now = self._clock.now()
             await state.change(self._files, lambda found: found.told(now, summary))
 
-    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[Held]:
+    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[KnownSkill]:
         """What a model is asked about: neither protected skills nor those that are too old."""
         plain = await snapshot.taken(self._library)
         old = transitions(plain.skills.values(), jobs, self._clock.now(), ages)

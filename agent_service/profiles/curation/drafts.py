@@ -11,7 +11,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from agent_service.profiles.curation.ages import Ages, transitions
-from agent_service.profiles.curation.changes import Done, Draft, Kind
+from agent_service.profiles.curation.changes import CurationResult, Draft, Kind
 from agent_service.profiles.curation.plan import Merge, Plan, Pruning
 from agent_service.profiles.curation.snapshot import Snapshot
 from agent_service.profiles.curation.umbrella import Umbrella
@@ -36,8 +36,8 @@ class Drafting:
         """Folders in the archive of skills that are put away, by name."""
         self._umbrellas: list[Umbrella] = []
         self._usage: dict[str, Usage] = {}
-        self._done: list[Done] = []
-        self._refused: list[Done] = []
+        self._done: list[CurationResult] = []
+        self._refused: list[CurationResult] = []
 
     def transitions(self, ages: Ages) -> None:
         """Let skills grow old."""
@@ -54,7 +54,7 @@ class Drafting:
         goals = {merge.into for merge in plan.consolidations}
         groups: defaultdict[str, list[Merge]] = defaultdict(list)
         for merge in plan.consolidations:
-            done = Done(Kind.MERGED, merge.source, merge.into, merge.reason)
+            done = CurationResult(Kind.MERGED, merge.source, merge.into, merge.reason)
             again = any(merge.source == each.source for group in groups.values() for each in group)
             problem = "it is named twice" if again else self._unfit(merge.source)
             if merge.source in goals:
@@ -95,17 +95,19 @@ class Drafting:
             umbrella.check()
         except BadSkill as problem:
             for merge in merges:
-                self._refuse(Done(Kind.MERGED, merge.source, into, merge.reason), str(problem))
+                self._refuse(
+                    CurationResult(Kind.MERGED, merge.source, into, merge.reason), str(problem)
+                )
             return
         self._umbrellas.append(umbrella)
         at = timestamp(self._now)
         if umbrella.is_new:
             self._usage[into] = Usage().created(at)
-            self._done.append(Done(Kind.CREATED, into, reason=umbrella.description))
+            self._done.append(CurationResult(Kind.CREATED, into, reason=umbrella.description))
         else:
             self._usage[into] = self._usage_of(into).patched(at)
         for merge in merges:
-            self._archive(Done(Kind.MERGED, merge.source, into, merge.reason))
+            self._archive(CurationResult(Kind.MERGED, merge.source, into, merge.reason))
 
     def _umbrella(self, into: str, merges: Sequence[Merge]) -> Umbrella:
         """What takes the skills in; BadSkill where nothing can."""
@@ -129,7 +131,7 @@ class Drafting:
         return Umbrella.new(into, description, categories.pop() if len(categories) == 1 else "")
 
     def _prune(self, pruning: Pruning, goals: Collection[str]) -> None:
-        done = Done(Kind.PRUNED, pruning.name, reason=pruning.reason)
+        done = CurationResult(Kind.PRUNED, pruning.name, reason=pruning.reason)
         problem = self._unfit(pruning.name)
         if pruning.name in goals:
             problem = "others are to become part of it, so that it stays"
@@ -140,7 +142,7 @@ class Drafting:
         else:
             self._archive(done)
 
-    def _archive(self, done: Done) -> None:
+    def _archive(self, done: CurationResult) -> None:
         name = done.name
         target = archive_place(self._snapshot.archived, name, self._now)
         self._gone[name] = target
@@ -149,8 +151,8 @@ class Drafting:
         self._usage[name] = usage
         self._done.append(done)
 
-    def _refuse(self, done: Done, problem: str) -> None:
-        self._refused.append(Done(done.kind, done.name[:80], done.into[:80], problem))
+    def _refuse(self, done: CurationResult, problem: str) -> None:
+        self._refused.append(CurationResult(done.kind, done.name[:80], done.into[:80], problem))
 
     def _usage_of(self, name: str) -> Usage:
         return self._usage.get(name, self._snapshot.usage.of(name))

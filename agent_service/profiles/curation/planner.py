@@ -14,7 +14,7 @@ from msgspec import Struct
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.models.spending import Spending
-from agent_service.profiles.curation.snapshot import Held
+from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.document import split
 from agent_service.records.errors import BudgetReached
 from agent_service.records.model import Purpose
@@ -64,7 +64,7 @@ prunings:
 
 
 def messages(
-    skills: Sequence[Held], jobs: Collection[str], clean: Callable[[str], str] = str
+    skills: Sequence[KnownSkill], jobs: Collection[str], clean: Callable[[str], str] = str
 ) -> list[dict[str, Any]]:
     """What is asked about some skills, of which jobs use some; models may see what is `clean`."""
     most = max(MIN_CHARS, MAX_CHARS // max(1, len(skills)))
@@ -85,7 +85,9 @@ def clusters(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
     return {prefix: members for prefix, members in found.items() if len(members) >= MIN_CLUSTER}
 
 
-def _one(held: Held, most: int, clean: Callable[[str], str], *, is_job: bool) -> dict[str, Any]:
+def _one(
+    held: KnownSkill, most: int, clean: Callable[[str], str], *, is_job: bool
+) -> dict[str, Any]:
     skill, text = held.skill, clean(split(held.text)[1])
     text = text if len(text) <= most else f"{text[:most]}\n… (there is more)"
     told = {"name": skill.name, "description": clean(skill.description), "text": text}
@@ -125,7 +127,7 @@ class Planning(Struct, frozen=True):
     redact: Callable[[str], str]
     """Takes secrets out of what is sent."""
 
-    async def ask(self, profile: str, skills: Sequence[Held], jobs: Collection[str]) -> str:
+    async def ask(self, profile: str, skills: Sequence[KnownSkill], jobs: Collection[str]) -> str:
         """What the model answers; FailedPrecondition says why it does not."""
         charge = Charge(profile)
         try:

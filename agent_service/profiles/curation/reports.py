@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agent_service.profiles.curation.changes import STAMP, Done, Kind, free_stamp, stamp_order
+from agent_service.profiles.curation.changes import (
+    STAMP,
+    CurationResult,
+    Kind,
+    free_stamp,
+    stamp_order,
+)
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
 from agent_service.profiles.skills.usage import moment
 from services.validation import convert, json_object
@@ -40,8 +46,8 @@ class Report(Struct, frozen=True):
     run_id: str
     time: str
     """ISO 8601 in UTC."""
-    changes: tuple[Done, ...] = ()
-    refusals: tuple[Done, ...] = ()
+    changes: tuple[CurationResult, ...] = ()
+    refusals: tuple[CurationResult, ...] = ()
     backup_id: str = ""
     path: str = ""
     """Of REPORT.md in the profile's home; empty of a dry run."""
@@ -143,7 +149,7 @@ def _counted(kind: Kind) -> str:
     return "active again" if kind is Kind.ACTIVE else kind.value
 
 
-def _line(done: Done) -> str:
+def _line(done: CurationResult) -> str:
     name = f"{done.name} → {done.into}" if done.into else done.name
     reason = " ".join(done.reason.split())
     return f"- `{name}`: {reason}" if reason else f"- `{name}`"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from agent_service.profiles.curation.backups import Backup
-from agent_service.profiles.curation.changes import Done, Draft, Kind
+from agent_service.profiles.curation.changes import CurationResult, Draft, Kind
 from agent_service.profiles.skills.journal import Change, Move, Remove, Write, applied, digest
 from agent_service.profiles.skills.library import USAGE, Protection
 from agent_service.profiles.skills.names import ARCHIVE, DOCUMENT
@@ -53,7 +53,7 @@ class Rollback:
         """The folders of those, by name."""
         self._away: dict[str, str] = {}
         """The folders of the archive that they were in, by name."""
-        self._refused: dict[str, Done] = {}
+        self._refused: dict[str, CurationResult] = {}
         self._states: set[str] = set()
         """The skills whose state was given back."""
 
@@ -68,7 +68,7 @@ class Rollback:
                     self._give_back(paths, backup)
                     self._away[name] = folder
             elif problem := self._problem(folder, paths, backup):
-                self._refused[name] = Done(Kind.RESTORED, name, reason=problem)
+                self._refused[name] = CurationResult(Kind.RESTORED, name, reason=problem)
             else:
                 self._give_back(paths, backup)
                 self._undone[name].update(paths)
@@ -114,10 +114,10 @@ class Rollback:
         is_other = name in self._states and UsageFile(self._records).of(name).state != before
         return is_other or any(self._goal.get(it) != self._now.get(it) for it in self._undone[name])
 
-    def _done(self, name: str) -> Done:
+    def _done(self, name: str) -> CurationResult:
         is_left = any(path in self._goal for path in self._undone[name] if _is_document(path))
         was_there = any(path in self._now for path in self._undone[name] if _is_document(path))
-        return Done(Kind.REMOVED if was_there and not is_left else Kind.RESTORED, name)
+        return CurationResult(Kind.REMOVED if was_there and not is_left else Kind.RESTORED, name)
 
     def _by_folder(self, backup: Backup) -> Iterator[tuple[str, Sequence[str]]]:
         """The files that were changed, by the folders of skills, and then of archived ones."""

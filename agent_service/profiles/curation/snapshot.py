@@ -19,7 +19,7 @@ from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, arc
 from agent_service.profiles.skills.usage import Usage, UsageFile
 
 
-class Held(Struct, frozen=True):
+class KnownSkill(Struct, frozen=True):
     """A skill with what is known of it."""
 
     skill: Skill
@@ -41,7 +41,7 @@ class Held(Struct, frozen=True):
 class Snapshot(Struct, frozen=True):
     """What there is."""
 
-    skills: Mapping[str, Held]
+    skills: Mapping[str, KnownSkill]
     """By name; those of which there are several are left out: nobody could say which is meant."""
     taken: frozenset[str]
     """Names of skills, categories and folders."""
@@ -56,10 +56,10 @@ async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     """The library as it is, with the texts and the files of some of its skills."""
     catalogue, provenance = await library.catalogue(), await library.provenance()
     counts = Counter(skill.name for skill in catalogue.skills)
-    skills: dict[str, Held] = {}
+    skills: dict[str, KnownSkill] = {}
     for skill in catalogue.skills:
         if counts[skill.name] == 1:
-            held = Held(skill, provenance.of(skill.name), provenance.usage.of(skill.name))
+            held = KnownSkill(skill, provenance.of(skill.name), provenance.usage.of(skill.name))
             full = await _filled(library, held) if skill.name in wanted else held
             skills[skill.name] = full
     tree = await library.files.tree()
@@ -70,7 +70,7 @@ async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     )
 
 
-async def _filled(library: Library, held: Held) -> Held:
+async def _filled(library: Library, held: KnownSkill) -> KnownSkill:
     folder = held.skill.folder
     try:
         text = await library.exact(f"{folder}/{DOCUMENT}")
@@ -81,7 +81,7 @@ async def _filled(library: Library, held: Held) -> Held:
         try:
             data = await library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
         except FileRefused:
-            return Held(held.skill, held.origin, held.usage, text, {}, has_large_files=True)
+            return KnownSkill(held.skill, held.origin, held.usage, text, {}, has_large_files=True)
         if data is not None:
             files[path] = data
-    return Held(held.skill, held.origin, held.usage, text, files)
+    return KnownSkill(held.skill, held.origin, held.usage, text, files)

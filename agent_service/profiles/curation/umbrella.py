@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from agent_service.profiles.curation.plan import Form, Merge
-from agent_service.profiles.curation.snapshot import Held
+from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.document import (
     MAX_BODY_CHARS,
     BadSkill,
@@ -29,7 +29,7 @@ ROOM_CHARS = MAX_BODY_CHARS // 2
 class Umbrella:
     """A skill while it takes others in."""
 
-    def __init__(self, folder: str, document: SkillDocument, before: Held | None) -> None:
+    def __init__(self, folder: str, document: SkillDocument, before: KnownSkill | None) -> None:
         self._folder = folder
         self._document = document
         self._before = before
@@ -38,7 +38,7 @@ class Umbrella:
         """Those that are new."""
 
     @classmethod
-    def of(cls, held: Held) -> Self:
+    def of(cls, held: KnownSkill) -> Self:
         """A skill that there is; BadSkill where it cannot be written as it must be."""
         if not held.text:
             raise BadSkill(f"{held.skill.name} is not all text")
@@ -62,7 +62,7 @@ class Umbrella:
         """What it is for."""
         return self._document.description
 
-    def take_in(self, held: Held, merge: Merge) -> None:
+    def take_in(self, held: KnownSkill, merge: Merge) -> None:
         """Make a skill a part of this one; BadSkill where that cannot be."""
         name = held.skill.name
         if not held.text or held.has_large_files:

@@ -32,7 +32,7 @@ class Existing(StrEnum):
     REPLACE = "replace"
 
 
-class Taken(Struct, frozen=True):
+class ImportedFiles(Struct, frozen=True):
     """What became of the files that came, each by profile and path."""
 
     added: Sequence[tuple[str, str]] = ()
@@ -135,7 +135,7 @@ class HomeStore(Protocol):
         """Take files; what was not put is forgotten when the context is left."""
         ...
 
-    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> Taken:
+    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
         """Put all files in their places, or only say what that would be.
 
         None is put where one is in the way. Who repeats a put that was cut off completes it.
@@ -158,10 +158,10 @@ def changed_together(files: Collection[tuple[str, str]]) -> Iterator[tuple[str, 
         yield from ((profile, name) for name in _MEMORIES if (profile, name) in files)
 
 
-def decided(taken: Taken, existing: Existing) -> Taken:
+def decided(taken: ImportedFiles, existing: Existing) -> ImportedFiles:
     """What is to become of files; AlreadyExists where some are in the way."""
     if existing is Existing.KEEP:
-        return Taken(taken.added, (), taken.replaced, taken.unchanged, taken.left_out)
+        return ImportedFiles(taken.added, (), taken.replaced, taken.unchanged, taken.left_out)
     if existing is Existing.REFUSE:
         _refuse(taken.replaced)
     return taken

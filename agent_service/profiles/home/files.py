@@ -12,8 +12,8 @@ from typing import BinaryIO
 from agent_service.profiles.home.base import (
     PIECE_BYTES,
     Existing,
+    ImportedFiles,
     Incoming,
-    Taken,
     changed_together,
     check_places,
     decided,
@@ -60,7 +60,7 @@ class FileHomes:
         """Take files."""
         return incoming_to(self._home)
 
-    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> Taken:
+    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
         """Put files in their places."""
         await incoming.flush()
         async with self._putting, AsyncExitStack() as locks:
@@ -82,7 +82,7 @@ class FileHomes:
             held = skills.locked() if name == "skills" else documents.opened(profile, name)
             await locks.enter_async_context(held)
 
-    def _compared(self, incoming: Incoming) -> Taken:
+    def _compared(self, incoming: Incoming) -> ImportedFiles:
         files = incoming.files
         check_places(files, files)
         added: list[tuple[str, str]] = []
@@ -99,7 +99,7 @@ class FileHomes:
                 unchanged.append((profile, path))
             else:
                 replaced.append((profile, path))
-        return Taken(added, replaced, (), unchanged)
+        return ImportedFiles(added, replaced, (), unchanged)
 
     def _place(self, incoming: Incoming, wanted: Sequence[tuple[str, str]]) -> None:
         touched: set[Path] = set()

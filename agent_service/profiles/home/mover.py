@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.profiles.home.base import Existing, HomeStore, Incoming, Taken
+from agent_service.profiles.home.base import Existing, HomeStore, ImportedFiles, Incoming
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.bundled_skills import Own, encoded
 from agent_service.profiles.skills.library import BUNDLED
@@ -74,14 +74,16 @@ class Moving(Struct, frozen=True):
         """Take files."""
         return self.homes.incoming()
 
-    async def plan(self, incoming: Incoming, profiles: Sequence[str], existing: Existing) -> Taken:
+    async def plan(
+        self, incoming: Incoming, profiles: Sequence[str], existing: Existing
+    ) -> ImportedFiles:
         """What `put` would do."""
         async with self._without_bundled(profiles):
             return await self.homes.put(incoming, existing, dry_run=True)
 
     async def put(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
-    ) -> tuple[Taken, int]:
+    ) -> tuple[ImportedFiles, int]:
         """Put what came in its place; also how many sessions were new among it."""
         before = {profile: await self.memories.texts(profile) for profile in profiles}
         async with self._without_bundled(profiles):
@@ -100,7 +102,7 @@ class Moving(Struct, frozen=True):
                 await stack.enter_async_context(self.shelves.of(profile).without_bundled())
             yield
 
-    async def _take_sessions(self, taken: Taken) -> tuple[int, list[LeftOut]]:
+    async def _take_sessions(self, taken: ImportedFiles) -> tuple[int, list[LeftOut]]:
         """Take the sessions that stand in no folder here; those that do were taken from there.
 
         Gives how many were new, and the files that are none, which the home keeps as files.

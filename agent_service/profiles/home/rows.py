@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from agent_service.profiles.home.base import (
     PIECE_BYTES,
     Existing,
+    ImportedFiles,
     Incoming,
-    Taken,
     changed_together,
     check_places,
     decided,
@@ -75,14 +75,14 @@ class RowHomes:
         """Take files."""
         return incoming_to(self._home)
 
-    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> Taken:
+    async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
         """Put files in their places, in one transaction."""
         await incoming.flush()
         coming, left_out = await asyncio.to_thread(_read, incoming)
         async with AsyncExitStack() as stack:
             held = [] if dry_run else await self._lock(stack, coming)
 
-            def put(conn: Connection) -> Taken:
+            def put(conn: Connection) -> ImportedFiles:
                 for lease in held:
                     self._locks.fence(conn, lease)
                 taken = decided(_compared(conn, coming), existing)
@@ -129,7 +129,7 @@ def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOu
     return coming, left_out
 
 
-def _compared(conn: Connection, coming: Mapping[tuple[str, str], _File]) -> Taken:
+def _compared(conn: Connection, coming: Mapping[tuple[str, str], _File]) -> ImportedFiles:
     added: list[tuple[str, str]] = []
     same: list[tuple[str, str]] = []
     other: list[tuple[str, str]] = []
@@ -143,4 +143,4 @@ def _compared(conn: Connection, coming: Mapping[tuple[str, str], _File]) -> Take
     for profile in {profile for profile, _ in added}:
         taken |= {(profile, one.path) for one in files.all_of(conn, profile)}
     check_places(added, taken)
-    return Taken(added, sorted(other), (), same)
+    return ImportedFiles(added, sorted(other), (), same)

@@ -115,7 +115,7 @@ class Snapshot(Struct, frozen=True):
     """What a person is to hear of entries that are kept out of prompts."""
 
 
-class Asked(Struct, frozen=True):
+class MemoryChangeRequest(Struct, frozen=True):
     """A change that somebody asks for."""
 
     key: str
@@ -170,7 +170,7 @@ class MemoryStore:
             tuple(blocked for _, blocked in shown if blocked),
         )
 
-    async def change(self, asked: Asked) -> Memory:
+    async def change(self, asked: MemoryChangeRequest) -> Memory:
         """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
 
         async def after(memory: Memory) -> str:
@@ -194,7 +194,9 @@ class MemoryStore:
                 )
             return change.before
 
-        return await self._made(Asked(key, profile, Target(change.target), (), by), after)
+        return await self._made(
+            MemoryChangeRequest(key, profile, Target(change.target), (), by), after
+        )
 
     async def texts(self, profile: str) -> Mapping[Target, str]:
         """Both memories as text, to be compared with what they become."""
@@ -205,7 +207,7 @@ class MemoryStore:
         for target, after in (await self.texts(profile)).items():
             if before[target] != after:
                 key = new_id("chg")
-                asked = Asked(key, profile, target, (), by)
+                asked = MemoryChangeRequest(key, profile, target, (), by)
                 change = self._changed(asked, before[target], after)
                 await self._database.write(lambda conn, change=change: storage.intend(conn, change))
                 await self._note(key)
@@ -251,7 +253,9 @@ class MemoryStore:
             self._scanner.blocked(Source.MEMORY, found)
         return ", ".join(sorted(found))
 
-    async def _made(self, asked: Asked, after: Callable[[Memory], Awaitable[str]]) -> Memory:
+    async def _made(
+        self, asked: MemoryChangeRequest, after: Callable[[Memory], Awaitable[str]]
+    ) -> Memory:
         """The memory once it is changed, by this request or by the same one before."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
             memory = await self._writable(asked.target, document.data, asked.limit)
@@ -270,7 +274,7 @@ class MemoryStore:
             await self._note(asked.key)
             return replace(memory, text=text)
 
-    def _changed(self, asked: Asked, before: str, after: str) -> MemoryChange:
+    def _changed(self, asked: MemoryChangeRequest, before: str, after: str) -> MemoryChange:
         return MemoryChange(
             asked.key,
             asked.profile,

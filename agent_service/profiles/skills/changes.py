@@ -46,7 +46,7 @@ class Use(StrEnum):
     ARCHIVED = "archived"
 
 
-class Wanted(Struct, frozen=True):
+class SkillChangeRequest(Struct, frozen=True):
     """A change as somebody asks for it."""
 
     action: Action
@@ -86,7 +86,7 @@ class Changes:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    async def of(self, wanted: Wanted, now: datetime) -> Change:
+    async def of(self, wanted: SkillChangeRequest, now: datetime) -> Change:
         """The change; BadSkill or FileRefused says why there is none."""
         catalogue = await self._library.catalogue()
         if wanted.action is Action.CREATE:
@@ -116,13 +116,13 @@ class Changes:
                 "of your own."
             )
 
-    async def _edited(self, skill: Skill, wanted: Wanted) -> Change:
+    async def _edited(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
         if not wanted.content:
             raise BadSkill("edit needs content: the whole new SKILL.md.")
         before = await self._library.exact(f"{skill.folder}/{DOCUMENT}")
         return await asyncio.to_thread(_document, skill, before, wanted.content)
 
-    async def _patched(self, skill: Skill, wanted: Wanted) -> Change:
+    async def _patched(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
         if not wanted.old_string:
             raise BadSkill("patch needs old_string, the text to replace, and new_string.")
         path = _support_path(wanted.file_path) if wanted.file_path else ""
@@ -144,7 +144,7 @@ class Changes:
             return _support(skill, path, before, after)
         return await asyncio.to_thread(_document, skill, before, after)
 
-    async def _file_written(self, skill: Skill, wanted: Wanted) -> Change:
+    async def _file_written(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
         if wanted.file_content is None:
             raise BadSkill("write_file needs file_path and file_content.")
         path = _support_path(wanted.file_path)
@@ -152,7 +152,7 @@ class Changes:
         before = None if is_new else await self._library.exact(f"{skill.folder}/{path}")
         return _support(skill, path, before, wanted.file_content)
 
-    async def _file_removed(self, skill: Skill, wanted: Wanted) -> Change:
+    async def _file_removed(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
         path = _support_path(wanted.file_path)
         if path not in skill.files:
             raise BadSkill(f"{skill.name} has no {path}; it has {_listed(skill.files)}.")
@@ -162,7 +162,7 @@ class Changes:
         return Change(skill.name, place, told, Use.PATCHED, before=digest(before))
 
     async def _archived(
-        self, skill: Skill, wanted: Wanted, catalogue: Catalogue, now: datetime
+        self, skill: Skill, wanted: SkillChangeRequest, catalogue: Catalogue, now: datetime
     ) -> Change:
         told = f"Archived {skill.name}. It is kept, and a person can bring it back."
         if wanted.absorbed_into:
@@ -175,7 +175,7 @@ class Changes:
         return Change(skill.name, skill.folder, told, Use.ARCHIVED, target=target)
 
 
-def _created(wanted: Wanted, catalogue: Catalogue) -> Change:
+def _created(wanted: SkillChangeRequest, catalogue: Catalogue) -> Change:
     name, category = wanted.name, wanted.category
     if not wanted.content:
         raise BadSkill("create needs content: a whole SKILL.md with its frontmatter.")

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from agent_service.profiles.skills.changes import Change, Changes, Use, Wanted
+from agent_service.profiles.skills.changes import Change, Changes, SkillChangeRequest, Use
 from agent_service.profiles.skills.document import BadSkill, is_name, own_name
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.journal import digest
@@ -54,7 +54,7 @@ class SkillManager:
         self._changes = Changes(library)
         self._clock = clock
 
-    async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
+    async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
         """Make a change, or finish it; BadSkill or FileRefused says why not."""
         async with self._files.locked():
             kept: dict[str, Any] = dict(await notes.get(NOTES) or {})

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent_service.profiles.curation.state import forget_first_look
 from agent_service.profiles.skills.bundled_skills import BundledSkills, Own
-from agent_service.profiles.skills.changes import Wanted
+from agent_service.profiles.skills.changes import SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill, Surroundings
 from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.profiles.skills.index import index
@@ -224,7 +224,7 @@ class ProfileSkills(SkillManager):
         self._recent = None
         return await super().restore(folder)
 
-    async def manage(self, key: str, wanted: Wanted, notes: Notes) -> str:
+    async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
         """Change the library, once for each key."""
         try:
             return await super().manage(key, wanted, notes)

@@ -10,7 +10,7 @@ from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.paths import (
     HOME,
-    Place,
+    PathClass,
     is_credential,
     is_device,
     is_outside,
@@ -287,12 +287,12 @@ def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
     """What is deleted of the paths that the text names."""
     if _DELETES.search(code):
         found = {place(path) for path in paths}
-        if Place.ROOT in found:
+        if PathClass.ROOT in found:
             yield Finding("delete-root")
-        yield Finding("recursive-delete", Reach.OUTSIDE if Place.TMP not in found else None)
+        yield Finding("recursive-delete", Reach.OUTSIDE if PathClass.TMP not in found else None)
     elif _DELETES_ONE.search(code) and (_WALKS_HERE.search(code) or _WALKED.search(code)):
         walked = (next(filter(None, match.groups()), "") for match in _WALKED.finditer(code))
-        if any(place(path) is Place.ROOT for path in walked):
+        if any(place(path) is PathClass.ROOT for path in walked):
             yield Finding("delete-root")
         yield Finding("workspace-delete")
 

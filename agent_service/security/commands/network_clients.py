@@ -74,7 +74,7 @@ _SHORTEST = 6
 """Letters of a long option that is known by its beginning."""
 
 
-class Talker(Struct, frozen=True):
+class NetworkClient(Struct, frozen=True):
     """How a program is told whom to ask for what; options are written as they are given."""
 
     quiet: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class Talker(Struct, frozen=True):
             yield f"-{letter}", ""
 
 
-_CURL = Talker(
+_CURL = NetworkClient(
     quiet=listed(
         "-o -w -m -c -D -C -y -Y -z --output --output-dir --write-out --max-time --cookie-jar "
         "--dump-header --continue-at --connect-timeout --retry --retry-delay --retry-max-time "
@@ -135,7 +135,7 @@ _CURL = Talker(
     ),
     reads=listed("-K --config --alt-svc"),
 )
-_WGET = Talker(
+_WGET = NetworkClient(
     quiet=listed(
         "-o -a -t -O -T -w -Q -P -l -A -R -D -I -X --output-document --output-file --tries "
         "--timeout --wait --limit-rate --directory-prefix --cut-dirs --ca-certificate --level "
@@ -148,12 +148,12 @@ _WGET = Talker(
     ),
     reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
-_HTTPIE = Talker(
+_HTTPIE = NetworkClient(
     quiet=listed("-A -s -p -o --auth-type --style --print --output --pretty --verify --timeout"),
     gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
     reads=listed("--proxy"),
 )
-_FETCHER = Talker(
+_FETCHER = NetworkClient(
     quiet=listed("-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum"),
     gives=listed(
         "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
@@ -161,12 +161,12 @@ _FETCHER = Talker(
     ),
     reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
 )
-_OTHERS = Talker(
+_OTHERS = NetworkClient(
     quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
     gives=listed("-p --proxy-auth"),
     reads=listed("-f"),
 )
-_PAGER = Talker(
+_PAGER = NetworkClient(
     quiet=listed(
         "-width -T -I -O -cols -o -l -p -oN -oX -oG -oA --script --top-ports -servername -CAfile "
         "-CApath -cert -key -port"
@@ -178,7 +178,7 @@ _PAGER = Talker(
     reads=listed("-cmd_script -cfg -iL"),
     has_letters=False,
 )
-_SSH = Talker(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
+_SSH = NetworkClient(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
 
 HTTPIES = listed("http https xh xhs")
 _OTHER_PROGRAMS = (
@@ -194,7 +194,7 @@ _TABLE = (
     ("lynx links w3m nslookup nmap openssl", _PAGER),
     (_OTHER_PROGRAMS, _OTHERS),
 )
-TALKERS: Mapping[str, Talker] = {
+TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
 """How each program is told."""
@@ -214,7 +214,7 @@ _MACHINE = re.compile(
 )
 
 
-class Talk(Struct, frozen=True):
+class NetworkCall(Struct, frozen=True):
     """What one call says to whom."""
 
     addresses: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ class Talk(Struct, frozen=True):
         return bool(self.addresses) and all(map(is_local, self.addresses))
 
 
-def _talk_of(call: Invocation, talker: Talker) -> Talk:
+def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
     addresses = [value for name, value in call.settings if leads_away(name, value)]
     operands: list[str] = []
     gives = call.name == "POST" or (call.name in HTTPIES and bool(call.feeds))
@@ -250,7 +250,7 @@ def _talk_of(call: Invocation, talker: Talker) -> Talk:
         gives = gives or items
     addresses += _hosts(call, operands)
     is_untold = is_untold or any("*" in address for address in addresses)
-    return Talk(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
+    return NetworkCall(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
 
 
 def _requested(operands: list[str]) -> tuple[list[str], bool]:

@@ -107,7 +107,7 @@ _REBUILT = re.compile(
 _TAIL = re.compile(r"(?:/(?:\*+|\.\*?|\.\[[^]]*\]\*|\.\?\?\*|\{[^}]*\}|\*\.\*))+/*$")
 
 
-class Place(StrEnum):
+class PathClass(StrEnum):
     """What deleting something there destroys."""
 
     ROOT = "root"
@@ -158,23 +158,23 @@ def _is_whole(path: str) -> bool:
     return bool(_WHOLE.fullmatch(path))
 
 
-def place(path: str, cwd: str = "") -> Place:
+def place(path: str, cwd: str = "") -> PathClass:
     """What a delete of the path would destroy."""
     found = resolve(path, cwd)
     if is_critical(path, cwd):
-        return Place.ROOT
+        return PathClass.ROOT
     if UNKNOWN in found:
-        return Place.UNKNOWN
+        return PathClass.UNKNOWN
     if _TMP.match(found):
-        return Place.TMP
+        return PathClass.TMP
     if _SYSTEM.match(found):
-        return Place.SYSTEM
+        return PathClass.SYSTEM
     if found == WORKSPACE or found.startswith(WORKSPACE + "/"):
         inner = found[len(WORKSPACE) + 1 :]
-        return Place.REBUILT if _REBUILT.match(inner) else Place.WORKSPACE
+        return PathClass.REBUILT if _REBUILT.match(inner) else PathClass.WORKSPACE
     if found.startswith("/"):
-        return Place.HOME if found.startswith(("/home/", "/Users/")) else Place.SYSTEM
-    return Place.REBUILT if _REBUILT.match(found) else Place.WORKSPACE
+        return PathClass.HOME if found.startswith(("/home/", "/Users/")) else PathClass.SYSTEM
+    return PathClass.REBUILT if _REBUILT.match(found) else PathClass.WORKSPACE
 
 
 def is_kept(path: str, cwd: str = "") -> bool:
@@ -182,7 +182,7 @@ def is_kept(path: str, cwd: str = "") -> bool:
     if path.startswith(("/dev/", "/proc/", "/sys/")):
         return False
     folder = path.rpartition("/")[0]
-    passing = (Place.TMP, Place.REBUILT)
+    passing = (PathClass.TMP, PathClass.REBUILT)
     return place(path, cwd) not in passing and not (folder and place(folder, cwd) in passing)
 
 

@@ -19,7 +19,7 @@ from agent_service.security.fetch.destinations import (
     FetchRefused,
     Origin,
 )
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 
 if TYPE_CHECKING:
     from httpx2 import AsyncBaseTransport, AsyncClient, Request, Response
@@ -42,7 +42,7 @@ class FetchLimits(Struct, frozen=True):
     redirects: int = 5
 
 
-class Fetched(Discreet, frozen=True):
+class Fetched(RedactedRepr, frozen=True):
     """An answer, of whatever status."""
 
     unshown = ("data",)

@@ -21,7 +21,7 @@ class NotThere(Unclear):
     """The text is not there."""
 
 
-class Shift(Struct, frozen=True):
+class IndentShift(Struct, frozen=True):
     """By what the file's lines are indented more, or less, than those that were given."""
 
     more: str = ""
@@ -36,15 +36,15 @@ class Shift(Struct, frozen=True):
         return self.more + line.removeprefix(self.less)
 
 
-class Place(Struct, frozen=True):
+class LineRange(Struct, frozen=True):
     """Where lines stand."""
 
     first: int
     """Index of the first line."""
-    shift: Shift = Shift()
+    shift: IndentShift = IndentShift()
 
 
-def places(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> list[Place]:
+def places(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> list[LineRange]:
     """Where the wanted lines stand from line `start` on, by the strictest reading that finds any.
 
     Places may overlap. Lines that are all blank are found only as they are.
@@ -97,7 +97,7 @@ def _replace_lines(text: str, old: str, new: str, every: bool) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def shifted(text: str, shift: Shift) -> str:
+def shifted(text: str, shift: IndentShift) -> str:
     """The text, indented as the place needs it; NotThere where it cannot be."""
     lines = [shift.apply(line) for line in text.split("\n")]
     if None in lines:
@@ -105,8 +105,8 @@ def shifted(text: str, shift: Shift) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def _apart(found: list[Place], length: int) -> list[Place]:
-    apart: list[Place] = []
+def _apart(found: list[LineRange], length: int) -> list[LineRange]:
+    apart: list[LineRange] = []
     for place in found:
         if not apart or place.first >= apart[-1].first + length:
             apart.append(place)
@@ -117,12 +117,12 @@ def _several(count: int) -> Unclear:
     return Unclear(f"stands there {count} times")
 
 
-_Reading = Callable[[Sequence[str], Sequence[str]], Shift | None]
+_Reading = Callable[[Sequence[str], Sequence[str]], IndentShift | None]
 
 
 def _places(
     lines: Sequence[str], wanted: Sequence[str], start: int, reading: _Reading
-) -> Iterator[Place]:
+) -> Iterator[LineRange]:
     # Most windows fail at a line that is compared cheaply.
     key = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
     said = wanted[key].strip()
@@ -131,20 +131,20 @@ def _places(
             continue
         shift = reading(lines[first : first + len(wanted)], wanted)
         if shift is not None:
-            yield Place(first, shift)
+            yield LineRange(first, shift)
 
 
-def _same(lines: Sequence[str], wanted: Sequence[str]) -> Shift | None:
-    return Shift() if list(lines) == list(wanted) else None
+def _same(lines: Sequence[str], wanted: Sequence[str]) -> IndentShift | None:
+    return IndentShift() if list(lines) == list(wanted) else None
 
 
-def _same_but_ends(lines: Sequence[str], wanted: Sequence[str]) -> Shift | None:
+def _same_but_ends(lines: Sequence[str], wanted: Sequence[str]) -> IndentShift | None:
     pairs = zip(lines, wanted, strict=True)
-    return Shift() if all(a.rstrip() == b.rstrip() for a, b in pairs) else None
+    return IndentShift() if all(a.rstrip() == b.rstrip() for a, b in pairs) else None
 
 
-def _same_but_indent(lines: Sequence[str], wanted: Sequence[str]) -> Shift | None:
-    shifts: set[Shift] = set()
+def _same_but_indent(lines: Sequence[str], wanted: Sequence[str]) -> IndentShift | None:
+    shifts: set[IndentShift] = set()
     for line, want in zip(lines, wanted, strict=True):
         if line.strip() != want.strip():
             return None
@@ -160,11 +160,11 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _shift(has: str, given: str) -> Shift | None:
+def _shift(has: str, given: str) -> IndentShift | None:
     if has.endswith(given):
-        return Shift(more=has.removesuffix(given))
+        return IndentShift(more=has.removesuffix(given))
     if given.endswith(has):
-        return Shift(less=given.removesuffix(has))
+        return IndentShift(less=given.removesuffix(has))
     return None
 
 
@@ -223,7 +223,7 @@ def _edit(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> _Edit:
     return _Edit(hunk, place.first, end, _lines(lines[place.first : end], hunk, place.shift))
 
 
-def _lines(there: Sequence[str], hunk: Hunk, shift: Shift) -> list[str]:
+def _lines(there: Sequence[str], hunk: Hunk, shift: IndentShift) -> list[str]:
     """What then stands there: what is kept as it is in the file, what is new indented as that."""
     kept = iter(there)
     after: list[str] = []
@@ -236,7 +236,7 @@ def _lines(there: Sequence[str], hunk: Hunk, shift: Shift) -> list[str]:
     return after
 
 
-def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> Place:
+def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> LineRange:
     start = before[-1].end if before else 0
     anchor = -1
     for text in hunk.anchors:
@@ -263,11 +263,11 @@ def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> Place:
     return found[0]
 
 
-def _insertion(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit], anchor: int) -> Place:
+def _insertion(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit], anchor: int) -> LineRange:
     if anchor >= 0:
-        return Place(anchor + 1)
+        return LineRange(anchor + 1)
     stated = hunk.line - 1 + _drift(before) if hunk.line else len(lines)
-    return Place(max(0, min(stated, len(lines))))
+    return LineRange(max(0, min(stated, len(lines))))
 
 
 def _drift(before: Sequence[_Edit]) -> int:
@@ -277,7 +277,7 @@ def _drift(before: Sequence[_Edit]) -> int:
     return before[-1].first - (before[-1].hunk.line - 1)
 
 
-def _free(found: Sequence[Place], hunk: Hunk, before: Sequence[_Edit]) -> list[Place]:
+def _free(found: Sequence[LineRange], hunk: Hunk, before: Sequence[_Edit]) -> list[LineRange]:
     """The places that no other hunk has."""
     size = len(hunk.old)
     return [

@@ -31,7 +31,7 @@ class SearchFailed(Exception):
     """No search engine gave results; the message says why, without secrets."""
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """One result."""
 
     title: str
@@ -87,7 +87,7 @@ class Search:
         """Whether there is an engine to ask."""
         return bool(self._engines)
 
-    async def __call__(self, query: str, limit: int) -> Sequence[Found]:
+    async def __call__(self, query: str, limit: int) -> Sequence[SearchResult]:
         """Results of the first engine that answers; SearchFailed when none does."""
         failures: list[str] = []
         for name, ask in self._engines:
@@ -112,12 +112,12 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
     return document
 
 
-def _found(document: Mapping[str, Any]) -> Sequence[Found]:
+def _found(document: Mapping[str, Any]) -> Sequence[SearchResult]:
     """Results, the best first: those of Brave stand under `web`, and describe pages."""
     results = object_of(document.get("web", document)).get("results")
     listed = cast("list[object]", results) if isinstance(results, list) else []
     return [
-        Found(
+        SearchResult(
             _plain(entry.get("title")), url, _plain(entry.get("content", entry.get("description")))
         )
         for entry in map(object_of, listed)

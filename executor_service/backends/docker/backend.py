@@ -29,7 +29,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
 from executor_service.backends.docker import probe as docker_probe
-from executor_service.backends.docker.container import Walls, check_memory
+from executor_service.backends.docker.container import Hardening, check_memory
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker.sockets import BIRTH_SOCKET, BoxSockets
@@ -74,7 +74,7 @@ class DockerBackend:
         self._options = options
         self._engine = Engine(address)
         user = ordinary_user(os.geteuid() if address.is_local else 0)
-        self._walls = Walls(user, options.runtime, address.is_local)
+        self._walls = Hardening(user, options.runtime, address.is_local)
         self._is_probed = False
         self._volumes = VolumeStore(
             owner, self._engine, options.image, supervisor, lambda: self._walls

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FILES_PER_TMPFS = 65536
 
 
-class Walls(Struct, frozen=True):
+class Hardening(Struct, frozen=True):
     """How every container is hardened, whatever the box is for."""
 
     user: BoxUser

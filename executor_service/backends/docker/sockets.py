@@ -25,7 +25,7 @@ BIRTH = "/opt/hermes-birth"
 BIRTH_SOCKET = f"{BIRTH}/{_SOCKET}"
 
 
-class Birth(Struct):
+class NewSockets(Struct):
     """The sockets of a box that is being made."""
 
     folder: Path
@@ -56,7 +56,7 @@ class BoxSockets:
         self._records = Records(folder)
 
     @asynccontextmanager
-    async def birth(self, key: str) -> AsyncGenerator[Birth]:
+    async def birth(self, key: str) -> AsyncGenerator[NewSockets]:
         """For the time in which a box is made; whose supervisor has no socket then, gets none."""
         with ExitStack() as sockets:
             birth = await asyncio.to_thread(self._prepare, key, sockets)
@@ -79,7 +79,7 @@ class BoxSockets:
         """Remove what is left of boxes that are gone."""
         await asyncio.to_thread(self._forget_others, living)
 
-    def _prepare(self, key: str, sockets: ExitStack) -> Birth:
+    def _prepare(self, key: str, sockets: ExitStack) -> NewSockets:
         try:
             folder = self._records.prepare(key) / _BIRTH
         except FileExistsError as error:
@@ -95,9 +95,9 @@ class BoxSockets:
             self._records.forget(key)
             raise
         door.setblocking(False)
-        return Birth(folder, door, listener)
+        return NewSockets(folder, door, listener)
 
-    def _clear(self, key: str, birth: Birth) -> None:
+    def _clear(self, key: str, birth: NewSockets) -> None:
         if birth.is_over:
             (birth.folder / _SOCKET).unlink()
             birth.folder.rmdir()

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits, made
 from executor_service.backends.bridge import PYTHON, read_all
-from executor_service.backends.docker.container import Walls, volume_mount, volume_of
+from executor_service.backends.docker.container import Hardening, volume_mount, volume_of
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
@@ -40,7 +40,12 @@ class VolumeStore:
     """The volumes of one owner's workspaces."""
 
     def __init__(
-        self, owner: str, engine: Engine, image: str, supervisor: bytes, walls: Callable[[], Walls]
+        self,
+        owner: str,
+        engine: Engine,
+        image: str,
+        supervisor: bytes,
+        walls: Callable[[], Hardening],
     ) -> None:
         self._owner = owner
         self._engine = engine

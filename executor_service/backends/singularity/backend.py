@@ -16,7 +16,7 @@ from executor_service.backends.bubblewrap.host import counts_processes_per_names
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
-from executor_service.backends.singularity.probe import Found, find_program, look_at
+from executor_service.backends.singularity.probe import ProbeResult, find_program, look_at
 from executor_service.backends.singularity.start import Parts, start_box
 from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.config import SingularityConfig
@@ -33,7 +33,7 @@ class SingularityBackend(ProcessBackend[Parts]):
     ) -> None:
         super().__init__(owner, folder, supervisor)
         self._options = options
-        self._found: Found | None = None
+        self._found: ProbeResult | None = None
 
     def _make_parts(self, cgroups: Cgroups) -> Parts:
         memory = self._folder / "memory"

@@ -27,7 +27,7 @@ print(json.dumps({"python": sys.version_info[:2], "tmp_bytes": size,
 """
 
 
-class Found(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """What there is."""
 
     version: str
@@ -66,7 +66,7 @@ def find_program(name: str) -> str:
     )
 
 
-def look_at(parts: Parts) -> Found:
+def look_at(parts: Parts) -> ProbeResult:
     """Run the image's Python in a box once; BackendUnavailable says what is missing."""
     image = parts.image
     if not image:
@@ -89,7 +89,7 @@ def look_at(parts: Parts) -> Found:
     if seen["network"] == str(Path("/proc/self/ns/net").readlink()):
         raise BackendUnavailable(f"{parts.program} lets boxes into the network of this machine")
     own_users = seen["users"] != str(Path("/proc/self/ns/user").readlink())
-    return Found(version.strip(), seen["tmp_bytes"], own_users)
+    return ProbeResult(version.strip(), seen["tmp_bytes"], own_users)
 
 
 def _run(argv: list[str], deadline_s: float) -> str:

@@ -15,7 +15,7 @@ from services.cli.console import complain, printable, say
 from services.cli.output import Column, age, duration, enum_word, local_time
 from services.cli.sandboxes.exec_stream import ExecStream
 from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors, executors
-from services.cli.sandboxes.shell import Place, Shell
+from services.cli.sandboxes.shell import SandboxAddress, Shell
 from services.cli.sandboxes.trial import try_sandboxes
 from services.errors import InvalidArgument, NotFound, Reason, reason_of
 
@@ -134,7 +134,7 @@ def _outcome(command: exec_pb2.Exec) -> str:
     return f"{how} after {duration(ended.duration)}"
 
 
-async def _show(place: Place, exec_id: str, start: int) -> exec_pb2.AttachExecRequest.Open:
+async def _show(place: SandboxAddress, exec_id: str, start: int) -> exec_pb2.AttachExecRequest.Open:
     """Show what is stored of a command's output from an offset on; returns what follows it."""
     stub, ends = ExecServiceStub(place.channel), list[int]()
     for stream in _STREAMS:
@@ -157,7 +157,7 @@ async def _show(place: Place, exec_id: str, start: int) -> exec_pb2.AttachExecRe
     )
 
 
-async def _follow(place: Place, rest: exec_pb2.AttachExecRequest.Open) -> None:
+async def _follow(place: SandboxAddress, rest: exec_pb2.AttachExecRequest.Open) -> None:
     """Show the rest of what a command writes, until it ends."""
     opening = exec_pb2.AttachExecRequest(open=rest)
     stream = ExecStream(place.channel, place.named, opening)
@@ -182,7 +182,7 @@ def _write(data: bytes, stream: int) -> None:
 
 
 @asynccontextmanager
-async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Place]:
+async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[SandboxAddress]:
     """The sandbox that was named: one in use, or by its whole id one that has ended."""
     named, profile = context.given.sandbox, context.profile
     async with executors(context.settings) as deployment:
@@ -201,7 +201,7 @@ async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[Pla
             if not found:
                 raise
         at, one = found[0]
-        yield Place(at.channel, one)
+        yield SandboxAddress(at.channel, one)
 
 
 async def _in_use(

@@ -33,7 +33,7 @@ DETACH_KEY = b"\x1d"
 """Ctrl-]; pressed twice it detaches, and before any other key it is a key like all."""
 
 
-class Place(Struct, frozen=True):
+class SandboxAddress(Struct, frozen=True):
     """A sandbox, and the way to its executor as an operator."""
 
     channel: grpc.aio.Channel
@@ -54,7 +54,7 @@ class Place(Struct, frozen=True):
 class Shell(Struct):
     """One sitting at a program in a sandbox."""
 
-    place: Place
+    place: SandboxAddress
     term: str
     """What kind of terminal this is; empty where there is none, and pipes are used."""
     _held: bytes = b""

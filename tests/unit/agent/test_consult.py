@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.consult import Consult, Given
+from agent_service.models.consult import Consult, ConsultAnswer
 from agent_service.models.fallback import USUAL
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
 from agent_service.records.model import (
@@ -56,7 +56,7 @@ async def _unasked() -> list[ModelInfo]:
     raise AssertionError("no list of models is needed")
 
 
-async def asked(model: Scripted, time_limit_s: float | None = None) -> Given:
+async def asked(model: Scripted, time_limit_s: float | None = None) -> ConsultAnswer:
     """What comes of a question."""
 
     async def name() -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_service.config.toolsets import NOTHING
-from agent_service.records.jobs import Wish
+from agent_service.records.jobs import JobChange
 from agent_service.tools.base import RetryWithHint
 from agent_service.tools.cronjob import limited
 
@@ -11,18 +11,19 @@ HAS = frozenset({"cron", "web"})
 
 
 def test_a_job_without_any_toolset_can_be_changed_by_who_made_it() -> None:
-    changed = limited(Wish(prompt="look"), HAS, before=Wish(toolsets=NOTHING))
+    changed = limited(JobChange(prompt="look"), HAS, before=JobChange(toolsets=NOTHING))
     assert changed.toolsets == NOTHING
 
 
 @pytest.mark.parametrize(
-    "wish", [Wish(toolsets=("web", "file")), Wish(script="true"), Wish(skills=("tea",))]
+    "wish",
+    [JobChange(toolsets=("web", "file")), JobChange(script="true"), JobChange(skills=("tea",))],
 )
-def test_more_than_the_conversation_has_is_refused(wish: Wish) -> None:
+def test_more_than_the_conversation_has_is_refused(wish: JobChange) -> None:
     with pytest.raises(RetryWithHint, match="gives no more away"):
         limited(wish, HAS)
 
 
 def test_a_job_that_names_none_gets_what_the_conversation_has_of_those_for_jobs() -> None:
-    assert limited(Wish(), HAS).toolsets == ("web",)
-    assert limited(Wish(), frozenset()).toolsets is None
+    assert limited(JobChange(), HAS).toolsets == ("web",)
+    assert limited(JobChange(), frozenset()).toolsets is None

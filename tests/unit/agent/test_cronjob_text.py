@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from agent_service.records.jobs import JobView, Wish
+from agent_service.records.jobs import JobChange, JobView
 from agent_service.tools.cronjob_text import listed
 
 JOB = JobView(
@@ -14,7 +14,7 @@ JOB = JobView(
     time_zone="UTC",
     state="paused",
     deliver_to=("slack",),
-    wish=Wish(),
+    wish=JobChange(),
     changed_at=datetime(2026, 1, 1, tzinfo=UTC),
     pause_reason="no chat of slack is named",
 )

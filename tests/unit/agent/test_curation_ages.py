@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent_service.profiles.curation.ages import Ages, transition
-from agent_service.profiles.curation.changes import Done
+from agent_service.profiles.curation.changes import CurationResult
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -26,7 +26,7 @@ ages = st.tuples(st.integers(1, 60), st.integers(0, 60)).map(
 )
 
 
-def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> Done | None:
+def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> CurationResult | None:
     return transition("a", usage, now, of)
 
 

@@ -22,7 +22,7 @@ from agent_service.records.sandbox import (
     FileStat,
     OnOutput,
     PathRefused,
-    Place,
+    SandboxInfo,
     Stream,
 )
 from agent_service.security.commands.classifier import CommandClassifier
@@ -155,8 +155,8 @@ async def call(
 ) -> str:
     """What a call says; "asked" with the subject where a person has to decide."""
 
-    async def sandbox() -> Place:
-        return Place(backend)
+    async def sandbox() -> SandboxInfo:
+        return SandboxInfo(backend)
 
     commands, files = Bash(home), Disk(home)
     context: Any = ToolContext(
@@ -243,8 +243,8 @@ async def test_a_file_that_a_person_has_to_allow_is_sent_once_they_have(
 async def test_an_answer_sends_no_file_that_a_person_has_to_allow(
     home: Path, path: str, backend: str, asks: bool, sent: bool
 ) -> None:
-    async def place() -> Place:
-        return Place(backend)
+    async def place() -> SandboxInfo:
+        return SandboxInfo(backend)
 
     chats, disk = Chats(), Disk(home)
     work = Workplace(disk, place)  # pyright: ignore[reportArgumentType] - it is only read

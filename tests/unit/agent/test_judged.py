@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import USUAL, Route
-from agent_service.records.background import Wanted
+from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
-from agent_service.records.sandbox import Place
+from agent_service.records.sandbox import SandboxInfo
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
@@ -94,7 +94,7 @@ class Records:
     async def add_links(self, text: str) -> None:
         """Forget them."""
 
-    async def watch(self, key: str, command: str, wanted: Wanted) -> None:
+    async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
         """Not called."""
         raise AssertionError(key)
 
@@ -109,8 +109,8 @@ def context_of(
 ) -> ToolContext:
     """What a tool has when nothing is decided."""
 
-    async def sandbox() -> Place:
-        return Place(backend, has_network=state is not None and state.has_network)
+    async def sandbox() -> SandboxInfo:
+        return SandboxInfo(backend, has_network=state is not None and state.has_network)
 
     unused: Any = None
     return ToolContext(

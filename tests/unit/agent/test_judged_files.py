@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.records.events import Decision
-from agent_service.records.sandbox import FileStat, Place
+from agent_service.records.sandbox import FileStat, SandboxInfo
 from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
@@ -70,8 +70,8 @@ async def call(
 ) -> str:
     """What a call says; "asked" with the subject where a person has to decide."""
 
-    async def sandbox() -> Place:
-        return Place(backend)
+    async def sandbox() -> SandboxInfo:
+        return SandboxInfo(backend)
 
     unused: Any = None
     context = ToolContext(

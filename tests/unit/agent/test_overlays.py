@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_service.records.model import encoded
-from agent_service.records.overlays import BUILT_IN, NOTHING, Overlay, Personalities, Said
+from agent_service.records.overlays import BUILT_IN, NOTHING, Overlay, OverlayMessage, Personalities
 from services.errors import InvalidArgument
 
 MESSAGES = [
@@ -20,7 +20,9 @@ def test_without_anything_the_conversation_is_sent_as_it_is() -> None:
 
 
 def test_the_prompt_comes_first_and_unchanged() -> None:
-    overlay = Overlay(("Be brief.",), (Said("user", "a"), Said("assistant", "½ “b”")))
+    overlay = Overlay(
+        ("Be brief.",), (OverlayMessage("user", "a"), OverlayMessage("assistant", "½ “b”"))
+    )
     overlay = overlay.with_personality("pirate", "Talk like a pirate.")
     assert Overlay.of(json.loads(json.dumps(overlay.stored()))) == overlay
     assert [json.loads(message) for message in overlay.sent(MESSAGES)] == [

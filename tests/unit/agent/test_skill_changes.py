@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from skills_ref import validate
 
-from agent_service.profiles.skills.changes import Action, Wanted
+from agent_service.profiles.skills.changes import Action, SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused, HomeSkillFiles
 from agent_service.profiles.skills.shelf import ProfileSkills, SkillShelves
@@ -22,12 +22,14 @@ from services.errors import ServiceUnavailable
 from tests.fakes.clock import ManualClock
 from tests.support.skills import Kept, document, put, put_skill, run, skills, usage
 
-CREATE = Wanted(Action.CREATE, "notes", content=document("notes"), category="office")
-PATCH = Wanted(Action.PATCH, "notes", old_string="Do it.", new_string="Do it well.")
-EDIT = Wanted(Action.EDIT, "notes", content=document("notes", body="Otherwise."))
-WRITE = Wanted(Action.WRITE_FILE, "notes", file_path="references/a.md", file_content="one")
-REMOVE = Wanted(Action.REMOVE_FILE, "notes", file_path="references/old.md")
-ARCHIVE = Wanted(Action.ARCHIVE, "notes")
+CREATE = SkillChangeRequest(Action.CREATE, "notes", content=document("notes"), category="office")
+PATCH = SkillChangeRequest(Action.PATCH, "notes", old_string="Do it.", new_string="Do it well.")
+EDIT = SkillChangeRequest(Action.EDIT, "notes", content=document("notes", body="Otherwise."))
+WRITE = SkillChangeRequest(
+    Action.WRITE_FILE, "notes", file_path="references/a.md", file_content="one"
+)
+REMOVE = SkillChangeRequest(Action.REMOVE_FILE, "notes", file_path="references/old.md")
+ARCHIVE = SkillChangeRequest(Action.ARCHIVE, "notes")
 
 
 class Killed(BaseException):
@@ -51,7 +53,7 @@ class DyingNotes(Kept):
         raise Killed
 
 
-async def _manage(shelf: ProfileSkills, wanted: Wanted, key: str = "k") -> str:
+async def _manage(shelf: ProfileSkills, wanted: SkillChangeRequest, key: str = "k") -> str:
     return await shelf.manage(key, wanted, Kept())
 
 
@@ -184,7 +186,7 @@ def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: st
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(
-    tmp_path: Path, wanted: Wanted, problem: str
+    tmp_path: Path, wanted: SkillChangeRequest, problem: str
 ) -> None:
     put_skill(tmp_path, "there")
     put_skill(tmp_path, "in/side")
@@ -196,7 +198,7 @@ def test_a_change_that_makes_no_sense_is_refused(
 
 @pytest.mark.parametrize("wanted", [PATCH, EDIT, WRITE, REMOVE, ARCHIVE], ids=lambda w: w.action)
 @pytest.mark.parametrize("how", ["bundled", "hub", "pinned"])
-def test_what_is_protected_stays(tmp_path: Path, wanted: Wanted, how: str) -> None:
+def test_what_is_protected_stays(tmp_path: Path, wanted: SkillChangeRequest, how: str) -> None:
     put_skill(tmp_path, "notes")
     put(tmp_path, "notes/references/old.md", "old")
     if how == "bundled":
@@ -215,7 +217,7 @@ def test_what_is_protected_stays(tmp_path: Path, wanted: Wanted, how: str) -> No
     "wanted", [CREATE, PATCH, EDIT, WRITE, REMOVE, ARCHIVE], ids=lambda w: w.action
 )
 def test_a_change_is_made_once_wherever_its_process_is_killed(
-    tmp_path: Path, wanted: Wanted
+    tmp_path: Path, wanted: SkillChangeRequest
 ) -> None:
     root, ready = tmp_path / "skills", tmp_path / "ready"
     if wanted is not CREATE:

@@ -13,7 +13,7 @@ from agent_service.records.calls import Decided, PendingCall, StepState
 from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.records.events import Decision
 from agent_service.records.model import ToolCall
-from agent_service.records.sandbox import NOWHERE, Place
+from agent_service.records.sandbox import NOWHERE, SandboxInfo
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
 from agent_service.tools.approval import binding_of, check_allowed
@@ -115,7 +115,9 @@ def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTu
     return live
 
 
-def toolbox(tool: Sample, place: Place = NOWHERE, redactor: Redactor | None = None) -> Toolbox:
+def toolbox(
+    tool: Sample, place: SandboxInfo = NOWHERE, redactor: Redactor | None = None
+) -> Toolbox:
     """A toolbox with one tool, which needs nothing of its context but the key."""
 
     def context(live: LiveTurn, call: PendingCall, progress: object) -> ToolContext:
@@ -203,8 +205,10 @@ async def test_a_database_that_is_away_is_no_result() -> None:
 @pytest.mark.parametrize("thing", ["x", "broken", "crash"])
 async def test_a_result_from_where_nothing_is_isolated_says_so(thing: str) -> None:
     call = ("sample", f'{{"thing": "{thing}"}}')
-    (confined,) = await facts(toolbox(Sample(), Place("docker", "namespace", "sbx_1")), turn(call))
-    (fact,) = await facts(toolbox(Sample(), Place("local", "none", "sbx_1")), turn(call))
+    (confined,) = await facts(
+        toolbox(Sample(), SandboxInfo("docker", "namespace", "sbx_1")), turn(call)
+    )
+    (fact,) = await facts(toolbox(Sample(), SandboxInfo("local", "none", "sbx_1")), turn(call))
     assert isinstance(fact, ToolReturned)
     assert isinstance(confined, ToolReturned)
     note = "[local is no sandbox: this was done on the machine itself]"

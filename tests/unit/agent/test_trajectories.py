@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from agent_service.sessions.trajectory_format import Said, Sample, line
+from agent_service.sessions.trajectory_format import Sample, TrajectoryMessage, line
 
 CALLS: list[dict[str, Any]] = [
     {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x": "½"}'}},
@@ -12,8 +12,8 @@ CALLS: list[dict[str, Any]] = [
 ]
 
 
-def _said(role: str, text: str | None, reasoning: str = "", **more: Any) -> Said:
-    return Said({"role": role, "content": text, **more}, reasoning)
+def _said(role: str, text: str | None, reasoning: str = "", **more: Any) -> TrajectoryMessage:
+    return TrajectoryMessage({"role": role, "content": text, **more}, reasoning)
 
 
 def test_each_message_is_where_it_belongs() -> None:

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from agent_service.records import transcripts
-from agent_service.records.transcripts import CLOSING, NO_RESULT, SEPARATOR, Said, Transcript
+from agent_service.records.transcripts import (
+    CLOSING,
+    NO_RESULT,
+    SEPARATOR,
+    Transcript,
+    TranscriptMessage,
+)
 from services.errors import InvalidArgument
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -115,7 +121,7 @@ def test_strange_ids_are_made_usable() -> None:
     read = parse({"session_id": "../a b\n", "title": " My\n plan ", "messages": said})
     assert read.session_id == ".._a_b"
     assert read.title == "My plan"
-    assert read.messages[0] == Said(
+    assert read.messages[0] == TranscriptMessage(
         {"role": "user", "content": "ab"}, "", read.messages[0].created_at
     )
     assert written(read)["title"] == "My plan"

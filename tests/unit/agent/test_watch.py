@@ -3,7 +3,7 @@ where others can have put something into its sandbox."""
 
 import re
 
-from agent_service.records.background import Progress, Wanted, Watched
+from agent_service.records.background import Progress, WatchedCommand, WatchRequest
 from agent_service.records.requests import TurnRequest
 from agent_service.records.sandbox import (
     CommandStatus,
@@ -15,7 +15,7 @@ from agent_service.records.sandbox import (
     SandboxUnavailable,
     Stream,
 )
-from agent_service.turns.background.service import Watch
+from agent_service.turns.background_commands import CommandMonitor
 from tests.fakes.clock import HastyClock
 
 ENDED = Exit(ExitReason.EXITED, 0, 0, 0, 0, 0)
@@ -57,18 +57,18 @@ class _Command:
         return OutputPage(data[start : start + length], start, len(data), self._status)
 
 
-def _watch(command: _Command, opening: Opening | None = None) -> Watch:
-    watched = Watched(
+def _watch(command: _Command, opening: Opening | None = None) -> CommandMonitor:
+    watched = WatchedCommand(
         key="k",
         sandbox_id="sbx",
         command="make",
         request=TurnRequest("", "", "s", "", {"platform": "cli"}, "notice"),
-        wanted=Wanted(end=True, patterns=("READY",)),
+        wanted=WatchRequest(end=True, patterns=("READY",)),
     )
-    return Watch(command, watched, {}, HastyClock(), lambda: opening)
+    return CommandMonitor(command, watched, {}, HastyClock(), lambda: opening)
 
 
-async def _news(watch: Watch, progress: Progress) -> tuple[str, Progress]:
+async def _news(watch: CommandMonitor, progress: Progress) -> tuple[str, Progress]:
     """The next news, asked for again where nobody could be asked."""
     while True:
         try:

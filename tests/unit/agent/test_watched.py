@@ -11,8 +11,8 @@ from agent_service.records.background import (
     MAX_MATCH_NOTICES,
     MAX_PARTIAL_BYTES,
     Lines,
-    Wanted,
-    Watched,
+    WatchedCommand,
+    WatchRequest,
     said_of_end,
     said_of_loss,
     said_of_matches,
@@ -61,9 +61,9 @@ def test_there_is_no_end_to_what_a_command_says_but_to_what_is_kept() -> None:
     assert lines.take() == ([], 0)
 
 
-def _watched(command: str) -> Watched:
-    return Watched(
-        "k", "sbx", command, TurnRequest("", "", "s", "", {}, "notice"), Wanted(end=True)
+def _watched(command: str) -> WatchedCommand:
+    return WatchedCommand(
+        "k", "sbx", command, TurnRequest("", "", "s", "", {}, "notice"), WatchRequest(end=True)
     )
 
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.backends.folder_store import local_store
 from executor_service.execs.exec_handle import Command
-from executor_service.execs.exec_registry import CommandTable, Stores
+from executor_service.execs.exec_registry import ExecRegistry, Stores
 from executor_service.execs.recorder import Recorder
 from executor_service.execs.segments import SpoolLimits
 from executor_service.execs.spool import Spool
@@ -22,13 +22,13 @@ from executor_service.link.messages import StartCommand
 from executor_service.metrics import ExecutorMetrics
 from executor_service.network.gate import Gate
 from executor_service.network.network import Networks
-from executor_service.records.sandboxes import Isolation, Lifetimes, Wish
+from executor_service.records.sandboxes import AcquireRequest, Isolation, Lifetimes
 from executor_service.sandboxes.leases import Grant, Leases
-from executor_service.sandboxes.orphan_reaper import Strays
+from executor_service.sandboxes.orphan_reaper import OrphanReaper
 from executor_service.sandboxes.pool import Pool, PoolOptions
 from executor_service.sandboxes.templates import Choice, Template, Templates
 from executor_service.sandboxes.workspace_loans import Lending
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.lifecycle import Workers
@@ -51,7 +51,7 @@ class Core:
     spool: Spool
     stores: Stores
     pool: Pool
-    strays: Strays
+    strays: OrphanReaper
     leases: Leases
     catalog: Catalog
     templates: Templates
@@ -73,9 +73,9 @@ class Core:
         return self.metric("hermes_sandbox_pool", backend=NAME, template="default", state=state)
 
 
-def wish(session_id: str = "", **changes: object) -> Wish:
+def wish(session_id: str = "", **changes: object) -> AcquireRequest:
     """What somebody asks for."""
-    usual = Wish(
+    usual = AcquireRequest(
         request_id=uuid.uuid4().hex,
         profile="default",
         session_id=session_id or uuid.uuid4().hex,
@@ -127,11 +127,13 @@ async def open_core(
         workers = await stack.enter_async_context(Workers())
         recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
         stores = Stores(journal, spool, recorder, clock, metrics)
-        make_table = partial(CommandTable, backend=NAME, stores=stores)
+        make_table = partial(ExecRegistry, backend=NAME, stores=stores)
         workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
         pool = Pool(backend, options, workspaces, make_table, workers, metrics)
         catalog = Catalog(journal, folder / "workspaces", 0)
-        strays = Strays(backend, workspaces, catalog, lambda _box: True, pool.boxes.keys, metrics)
+        strays = OrphanReaper(
+            backend, workspaces, catalog, lambda _box: True, pool.boxes.keys, metrics
+        )
         choice = Choice(backend, await backend.probe(), "for tests")
         networks = Networks(Gate(AddressVetting(), no_names), metrics.egress, workers)
         template = Template(options.template, choice, options.limits, pool, strays, networks)
@@ -141,7 +143,7 @@ async def open_core(
 
         templates = Templates([], only)
         await templates.open()
-        keeping = Keeping(templates, local_store(folder, folder, b""), workspaces)
+        keeping = WorkspaceStores(templates, local_store(folder, folder, b""), workspaces)
         lending = Lending(catalog, keeping, workspaces, clock)
         leases = Leases(templates, journal, lending, LIFETIMES, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import BackendUnavailable, PathInvalid
-from executor_service.execs.exec_registry import CommandTable
+from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.journal import Journal
 from executor_service.records.sandboxes import (
     Claim,
@@ -129,7 +129,7 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
     async with open_core(tmp_path) as core:
         other = await core.acquire()
         claim = replace(other.sandbox.claim, sandbox_id="sbx_awaited", session_id="s")
-        table = CommandTable(claim.sandbox_id, NAME, core.stores)
+        table = ExecRegistry(claim.sandbox_id, NAME, core.stores)
         await table.restore([CommandRecord(claim.sandbox_id, "exc_x", "digest", claim.claimed_at)])
         awaited = Sandbox(claim, table, None, core.clock)
         awaited.await_box(1800)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from executor_service.errors import BoxPoisoned, ExecutorError, LinkClosed, LinkRefused
 from executor_service.link.byte_streams import SocketStream
-from executor_service.link.command import RemoteCommand
+from executor_service.link.command import ExecHandle
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand
 from executor_service.supervisor import frames
@@ -89,7 +89,7 @@ async def pair(
     supervisor = Supervisor(SocketStream(theirs))
     recorders: Recorders = []
 
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         recorders.append(Recorder(command, acknowledges=False))
         return recorders[-1]
 
@@ -182,7 +182,7 @@ async def test_what_has_ended_has_said_how_before_the_link_is_up() -> None:
     supervisor = Supervisor(SocketStream(theirs))
     recorders: dict[str, Recorder] = {}
 
-    def adopt(command: RemoteCommand) -> Recorder:
+    def adopt(command: ExecHandle) -> Recorder:
         return recorders.setdefault(command.exec_id, Recorder(command, acknowledges=False))
 
     async def serve() -> None:

@@ -16,8 +16,8 @@ from executor_service.backends.folder_store import local_store
 from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import WorkspaceInUse
 from executor_service.sandboxes.workspace_collector import Collector
-from executor_service.sandboxes.workspace_manager import Custody
-from executor_service.sandboxes.workspace_stores import Keeping
+from executor_service.sandboxes.workspace_manager import WorkspaceManager
+from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from executor_service.workspaces.workspace import (
@@ -34,12 +34,12 @@ MANY = 101
 DAY_S = 24 * 3600
 
 
-async def custody_of(core: Core, catalog: Catalog) -> Custody:
+async def custody_of(core: Core, catalog: Catalog) -> WorkspaceManager:
     supervisor = await asyncio.to_thread(build_zipapp)
     workspaces = Workspaces(catalog.folder, WorkdirPolicy(False, core.folder, core.folder))
     store = local_store(core.folder, catalog.folder, supervisor)
-    keeping = Keeping(core.templates, store, workspaces)
-    return Custody(catalog, core.leases, keeping, core.workers, core.clock, core.metrics)
+    keeping = WorkspaceStores(core.templates, store, workspaces)
+    return WorkspaceManager(catalog, core.leases, keeping, core.workers, core.clock, core.metrics)
 
 
 async def collect(core: Core, retention_days: float = 0) -> None:
@@ -94,13 +94,15 @@ async def test_what_is_used_while_others_go_stays(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         await put(core, "wsp_first", "here", unused_s=4 * DAY_S)
         await put(core, "wsp_later", "here", unused_s=3 * DAY_S)
-        remove, now = Custody.remove, core.clock.now().timestamp()
+        remove, now = WorkspaceManager.remove, core.clock.now().timestamp()
 
-        async def slowly(custody: Custody, workspace: Workspace, reason: RemovalReason) -> None:
+        async def slowly(
+            custody: WorkspaceManager, workspace: Workspace, reason: RemovalReason
+        ) -> None:
             await core.catalog.change("wsp_later", used_at=now)
             await remove(custody, workspace, reason)
 
-        with replaced(Custody, "remove", slowly):
+        with replaced(WorkspaceManager, "remove", slowly):
             await collect(core, retention_days=2)
         assert [one.workspace_id for one in core.catalog] == ["wsp_later"]
 

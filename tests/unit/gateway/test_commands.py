@@ -7,7 +7,7 @@ import pytest
 from gateway_service.commands.base import ANYWHERE, Command, Group, Places, Verb
 from gateway_service.commands.registry import COMMANDS, parse
 from gateway_service.commands.skills import command_name, command_names, skill_named
-from gateway_service.messages import Source, TurnOrder, turn_command
+from gateway_service.messages import Source, TurnRequest, turn_command
 from hermes.agent.v1.skill_pb2 import Skill
 
 
@@ -157,5 +157,5 @@ def test_a_skill_never_shadows_a_command_and_never_another_skill() -> None:
     ],
 )
 def test_what_the_agent_is_told(text: str, skill_path: str, said: str) -> None:
-    order = TurnOrder("trn_1", "default", "s", Source("cli", "s"), text, skill=skill_path)
+    order = TurnRequest("trn_1", "default", "s", Source("cli", "s"), text, skill=skill_path)
     assert order.said == said

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.home.jobs import Reading, ReadJob, read_document
+from scheduler_service.home.jobs import ImportContext, ReadJob, read_document
 
-READING = Reading("default", "UTC", datetime(2026, 1, 1, tzinfo=UTC), timedelta(hours=1), {})
+READING = ImportContext("default", "UTC", datetime(2026, 1, 1, tzinfo=UTC), timedelta(hours=1), {})
 
 
 def read(**options: Any) -> ReadJob:

@@ -1,7 +1,7 @@
-from services.config.redacted_repr import Discreet
+from services.config.redacted_repr import RedactedRepr
 
 
-class Login(Discreet, frozen=True):
+class Login(RedactedRepr, frozen=True):
     unshown = ("password",)
 
     name: str

@@ -12,7 +12,7 @@ from agent_service.security.commands.families import Reach
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.network_clients import is_local
-from agent_service.security.commands.paths import Place, place
+from agent_service.security.commands.paths import PathClass, place
 
 
 class Rule(Struct, frozen=True):
@@ -149,7 +149,7 @@ _OF_USERS = ("/usr/local", "~", "/home", "/Users")
 def _is_every_file(path: str, cwd: str) -> bool:
     """Whether it is every file of a folder of the workspace, if not the folders in it."""
     begin = path.rstrip("*.")
-    return bool(_EVERY_FILE.fullmatch(path)) and place(f"{begin}x", cwd) is Place.WORKSPACE
+    return bool(_EVERY_FILE.fullmatch(path)) and place(f"{begin}x", cwd) is PathClass.WORKSPACE
 
 
 def _is_covered(path: str, cwd: str) -> bool:
@@ -172,7 +172,9 @@ KINDS: Mapping[str, Callable[[str, str], bool]] = {
     "whole": lambda path, cwd: path.endswith("*") and paths.is_critical(path, cwd),
     "covered": _is_covered,
     "every-file": _is_every_file,
-    "machine": lambda path, cwd: place(path, cwd) in (Place.ROOT, Place.SYSTEM, Place.HOME),
+    "machine": lambda path, cwd: (
+        place(path, cwd) in (PathClass.ROOT, PathClass.SYSTEM, PathClass.HOME)
+    ),
     "system": _is_system,
     "guarded": lambda path, cwd: (
         bool(paths.written_family(path, cwd))

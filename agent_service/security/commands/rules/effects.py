@@ -7,7 +7,7 @@ from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN, marks
 from agent_service.security.commands.paths import (
-    Place,
+    PathClass,
     is_below,
     is_credential,
     is_critical,
@@ -78,13 +78,13 @@ def deletes_root(call: Invocation) -> bool:
         return "/" in targets and not call.has("-name", "-iname", "-path", "-regex")
     return any(is_critical(target, call.cwd) for target in targets) or (
         call.long("no-preserve-root")
-        and any(place(each, call.cwd) in (Place.SYSTEM, Place.UNKNOWN) for each in targets)
+        and any(place(each, call.cwd) in (PathClass.SYSTEM, PathClass.UNKNOWN) for each in targets)
     )
 
 
 def deletes_session(call: Invocation) -> bool:
     """Whether it deletes folders of the session, or such as are not known."""
-    elsewhere = {Place.TMP, Place.REBUILT, Place.SYSTEM, Place.ROOT}
+    elsewhere = {PathClass.TMP, PathClass.REBUILT, PathClass.SYSTEM, PathClass.ROOT}
     return deletes_folders(call) and not (
         {place(target, call.cwd) for target in _deleted(call)} <= elsewhere
     )
@@ -139,7 +139,7 @@ def write_families(call: Invocation) -> Iterator[str]:
 
 def copies_raw(call: Invocation) -> bool:
     """Whether dd does anything but to copy a file of the workspace to another."""
-    inside = (Place.WORKSPACE, Place.REBUILT, Place.TMP)
+    inside = (PathClass.WORKSPACE, PathClass.REBUILT, PathClass.TMP)
     return any(
         not path
         or path.startswith(("/dev/", "/proc/", UNKNOWN))

@@ -17,10 +17,10 @@ from agent_service.clients.commands import SessionCommands
 from agent_service.clients.leases import SandboxLeases, WatchedSandbox
 from agent_service.records.background import (
     MAX_MATCH_NOTICES,
+    CommandNews,
     Lines,
-    News,
     Progress,
-    Watched,
+    WatchedCommand,
     said_of_end,
     said_of_loss,
     said_of_matches,
@@ -80,13 +80,13 @@ class Looking(Protocol):
         ...
 
 
-class Watch:
+class CommandMonitor:
     """Looks at a command until there is something to be told."""
 
     def __init__(
         self,
         commands: Looking,
-        watched: Watched,
+        watched: WatchedCommand,
         offsets: Mapping[str, int],
         clock: Clock,
         opening: Callable[[], Opening | None],
@@ -99,7 +99,7 @@ class Watch:
         self._lines = Lines(watched.wanted.patterns, offsets)
         self._tell_from = 0.0
 
-    async def next(self, progress: Progress) -> News:
+    async def next(self, progress: Progress) -> CommandNews:
         """The next news; SandboxUnavailable or CommandUncertain where nobody can be asked."""
         try:
             while True:
@@ -109,17 +109,17 @@ class Watch:
                     self._tell_from = self._clock.monotonic() + PAUSE_S
                     told = progress.told_of_matches + 1
                     text = said_of_matches(self._watched, *self._lines.take(), told, self._fence)
-                    return News(text, self._noted(progress, told_of_matches=told))
+                    return CommandNews(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
             return self._gone(progress, said_of_loss(self._watched))
 
-    def given_up(self, progress: Progress) -> News:
+    def given_up(self, progress: Progress) -> CommandNews:
         """The last news of a command whose executor does not come back."""
         return self._gone(progress, said_of_no_executor(self._watched))
 
-    def _gone(self, progress: Progress, said: str) -> News:
+    def _gone(self, progress: Progress, said: str) -> CommandNews:
         text = "\n\n".join([*self._last_lines(progress), said])
-        return News(text, self._noted(progress, is_over=True))
+        return CommandNews(text, self._noted(progress, is_over=True))
 
     def _may_tell(self, progress: Progress) -> bool:
         is_due = self._clock.monotonic() >= self._tell_from
@@ -161,7 +161,7 @@ class Watch:
                 return
             pages += 1
 
-    async def _last(self, ended: CommandStatus, progress: Progress) -> News:
+    async def _last(self, ended: CommandStatus, progress: Progress) -> CommandNews:
         """The news of a command that has ended: its last lines that match, and how it ended."""
         assert ended.exit is not None, "it has ended"
         end: list[str] = []
@@ -171,7 +171,7 @@ class Watch:
             end = [said_of_end(self._watched, how, tail, self._fence)]
         # Where its output could not be read, the lines wait for the next try.
         said = [*self._last_lines(progress), *end]
-        return News("\n\n".join(said), self._noted(progress, is_over=True))
+        return CommandNews("\n\n".join(said), self._noted(progress, is_over=True))
 
     def _last_lines(self, progress: Progress) -> list[str]:
         """The notice of the lines that were not told yet, if any, now that no more come."""
@@ -203,7 +203,7 @@ class _WorkedInElsewhere(Exception):
     """Another replica runs a turn of the session, and has its sandbox."""
 
 
-class Watches:
+class BackgroundCommands:
     """The commands that this replica watches."""
 
     def __init__(
@@ -255,7 +255,7 @@ class Watches:
                 task = workers.start(f"watch of {key}", self._watch(lease, watched, news))
                 self._keeper.hold(lease, since, task.cancel)
 
-    async def _watch(self, lease: Lease, watched: Watched, news: News) -> None:
+    async def _watch(self, lease: Lease, watched: WatchedCommand, news: CommandNews) -> None:
         try:
             await self._follow(lease, watched, news)
         except Fenced:
@@ -268,10 +268,10 @@ class Watches:
             self._keeper.drop(lease)
             self._watching.discard(watched.key)
 
-    async def _follow(self, lease: Lease, watched: Watched, news: News) -> None:
+    async def _follow(self, lease: Lease, watched: WatchedCommand, news: CommandNews) -> None:
         """Look at a command and tell of it, until nothing is left to be told."""
         sandbox = WatchedSandbox(self._sandboxes, watched, self._owner)
-        watch = Watch(
+        watch = CommandMonitor(
             SessionCommands(sandbox),
             watched,
             news.progress.offsets,
@@ -284,7 +284,7 @@ class Watches:
                     await self._notices.tell(watched, news)
                 except NotFound:
                     return  # its session is gone
-                await self._note(lease, News("", news.progress))
+                await self._note(lease, CommandNews("", news.progress))
             if news.progress.is_over:
                 break
             news = await self._news(watch, sandbox, watched, news.progress)
@@ -294,13 +294,17 @@ class Watches:
         forget = partial(background.forget, leases=self._leases, lease=lease)
         await unbroken(self._database.write(forget))
 
-    async def _note(self, lease: Lease, news: News) -> None:
+    async def _note(self, lease: Lease, news: CommandNews) -> None:
         note = partial(background.note, leases=self._leases, lease=lease, news=news)
         await unbroken(self._database.write(note))
 
     async def _news(
-        self, watch: Watch, sandbox: WatchedSandbox, watched: Watched, progress: Progress
-    ) -> News:
+        self,
+        watch: CommandMonitor,
+        sandbox: WatchedSandbox,
+        watched: WatchedCommand,
+        progress: Progress,
+    ) -> CommandNews:
         """The next news of a command, also where its executor is away for a while."""
         while True:
             try:

@@ -181,13 +181,13 @@ def _joined(first: ToolProgress, second: ToolProgress) -> ToolProgress:
     return ToolProgress(second.call_id, (first.text + second.text)[-PROGRESS_KEPT_CHARS:])
 
 
-class Elsewhere(Struct, frozen=True):
+class OwnedElsewhere(Struct, frozen=True):
     """Ends the events that are found here: another replica owns the turn, and has them live."""
 
     endpoint: str
 
 
-class Watching:
+class EventFeed:
     """Finds a turn's events: in this process while it owns the turn, else in the journal."""
 
     def __init__(
@@ -224,7 +224,7 @@ class Watching:
 
     async def watch(
         self, turn_id: str, profile: str, after: int
-    ) -> AsyncGenerator[list[Recorded] | Elsewhere]:
+    ) -> AsyncGenerator[list[Recorded] | OwnedElsewhere]:
         """The events after a sequence, durable ones once each, in batches.
 
         They end with TurnFinished, or with where the turn's owner is.
@@ -250,7 +250,7 @@ class Watching:
             if is_over:
                 return
             if owner:
-                yield Elsewhere(owner)
+                yield OwnedElsewhere(owner)
                 return
             if stream is None:
                 await self._until_owned(turn_id)
