@@ -18,19 +18,19 @@ from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions
 from agent_service.storage.activity import known
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
-from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
-from agent_service.tools.guard_model import GuardModel
+from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
+from agent_service.tools.guards.model import GuardModel
+from agent_service.tools.guards.second_opinion import SecondOpinion
+from agent_service.tools.guards.shell_input import ShellInput
+from agent_service.tools.guards.taint import Screen
 from agent_service.tools.hints import Hints
 from agent_service.tools.schema import Listed
-from agent_service.tools.script import ScriptArguments, ScriptTool
-from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.taint import Screen
-from agent_service.tools.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
+from agent_service.tools.shell.script import ScriptArguments, ScriptTool
+from agent_service.tools.shell.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
-from agent_service.tools.typed import Typed
-from agent_service.tools.web.search import configured_web
+from agent_service.tools.web.engines import configured_web
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.loop import LoopParts
 from agent_service.turns.script_turns import Scripts
@@ -114,8 +114,8 @@ def loop_parts(
     )
 
 
-def _typed(arguments: ScriptArguments) -> Typed:
-    return Typed(arguments.command)
+def _typed(arguments: ScriptArguments) -> ShellInput:
+    return ShellInput(arguments.command)
 
 
 def command_policy(

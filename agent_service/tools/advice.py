@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_service.records.model import ToolCall
 from agent_service.records.turn_state import STOP_AT, LiveTurn
-from agent_service.tools.taint import without_marks
+from agent_service.tools.guards.taint import without_marks
 
 WARN_AT = 2
 WRAP_UP_CALLS = 5

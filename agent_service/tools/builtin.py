@@ -14,28 +14,16 @@ from agent_service.records.messages import Messenger
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool, ToolContext
 from agent_service.tools.clarify import Clarify
-from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
-from agent_service.tools.cronjob import Cronjob
+from agent_service.tools.cronjob.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
-from agent_service.tools.execute_code import ExecuteCode, ExecuteCodeArguments
-from agent_service.tools.file_guard import JudgeFiles, Touched
-from agent_service.tools.hints import Hints, hinted
-from agent_service.tools.list_directory import ListDirectory
-from agent_service.tools.memory import MemoryTool
-from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
-from agent_service.tools.mixture_of_agents import MixtureOfAgents
-from agent_service.tools.patch import Patch, PatchArguments, paths_of
-from agent_service.tools.patching.forms import Malformed
-from agent_service.tools.process import Process, ProcessArguments
-from agent_service.tools.read_file import ReadFile, ReadFileArguments
-from agent_service.tools.schema import Listed
-from agent_service.tools.search_files import SearchFiles, SearchFilesArguments
-from agent_service.tools.send_message import KnownChats, SendMessage
-from agent_service.tools.session_search import SessionSearch
-from agent_service.tools.skill_manage import SkillManage
-from agent_service.tools.skill_view import SkillView
-from agent_service.tools.skills_list import SkillsList
-from agent_service.tools.taint import (
+from agent_service.tools.files.list_directory import ListDirectory
+from agent_service.tools.files.read_file import ReadFile, ReadFileArguments
+from agent_service.tools.files.search_files import SearchFiles, SearchFilesArguments
+from agent_service.tools.files.write_file import WriteFile, WriteFileArguments
+from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
+from agent_service.tools.guards.files import JudgeFiles, Touched
+from agent_service.tools.guards.shell_input import ShellInput
+from agent_service.tools.guards.taint import (
     MEMORY_KEPT,
     SKILL_KEPT,
     AskForNewAddresses,
@@ -44,15 +32,27 @@ from agent_service.tools.taint import (
     Screen,
     Untrusted,
 )
-from agent_service.tools.terminal import Terminal, TerminalArguments, folders_of
+from agent_service.tools.hints import Hints, hinted
+from agent_service.tools.memory import MemoryTool
+from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
+from agent_service.tools.mixture_of_agents import MixtureOfAgents
+from agent_service.tools.patching.forms import Malformed
+from agent_service.tools.patching.patch import Patch, PatchArguments, paths_of
+from agent_service.tools.schema import Listed
+from agent_service.tools.send_message import KnownChats, SendMessage
+from agent_service.tools.session_search import SessionSearch
+from agent_service.tools.shell.execute_code import ExecuteCode, ExecuteCodeArguments
+from agent_service.tools.shell.process import Process, ProcessArguments
+from agent_service.tools.shell.terminal import Terminal, TerminalArguments, folders_of
+from agent_service.tools.skill_manage import SkillManage
+from agent_service.tools.skill_view import SkillView
+from agent_service.tools.skills_list import SkillsList
 from agent_service.tools.todo import Todo
-from agent_service.tools.typed import Typed
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from agent_service.tools.web import pages
-from agent_service.tools.web.search import SETTINGS, Web
-from agent_service.tools.web_extract import WebExtract, WebExtractArguments
-from agent_service.tools.web_search import WebSearch
-from agent_service.tools.write_file import WriteFile, WriteFileArguments
+from agent_service.tools.web.engines import SETTINGS, Web
+from agent_service.tools.web.web_extract import WebExtract, WebExtractArguments
+from agent_service.tools.web.web_search import WebSearch
 
 
 class Asking(Struct, frozen=True):
@@ -171,16 +171,16 @@ def _changed(arguments: PatchArguments) -> Touched:
     return Touched(paths, paths, said)
 
 
-def _typed(arguments: TerminalArguments) -> Typed:
-    return Typed(arguments.command, arguments.workdir, has_folder=True)
+def _typed(arguments: TerminalArguments) -> ShellInput:
+    return ShellInput(arguments.command, arguments.workdir, has_folder=True)
 
 
-def _input(arguments: ProcessArguments) -> Typed | None:
+def _input(arguments: ProcessArguments) -> ShellInput | None:
     if arguments.action not in ("write", "submit"):
         return None
     key, newline = arguments.session_id, "\n" if arguments.action == "submit" else ""
-    return Typed(arguments.data + newline, key, process=key)
+    return ShellInput(arguments.data + newline, key, process=key)
 
 
-def _code(arguments: ExecuteCodeArguments) -> Typed:
-    return Typed(f"python3 -c {shlex.quote(arguments.code)}", shown=arguments.code)
+def _code(arguments: ExecuteCodeArguments) -> ShellInput:
+    return ShellInput(f"python3 -c {shlex.quote(arguments.code)}", shown=arguments.code)

@@ -12,8 +12,8 @@ from agent_service.records.requests import SUBAGENT, TurnRequest
 from agent_service.records.sandbox import Files, PathRefused
 from agent_service.security.threats import Screened, Source, ThreatScanner
 from agent_service.tools.base import RetryWithHint, ToolFailed
-from agent_service.tools.file_guard import guarded_family, real_places
-from agent_service.tools.real_paths import real_path
+from agent_service.tools.guards.files import guarded_family, real_places
+from agent_service.tools.guards.real_paths import real_path
 from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"

@@ -14,7 +14,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.taint import fenced, sources, taint
+from agent_service.tools.guards.taint import fenced, sources, taint
 
 NAME = "delegate_task"
 MAX_CHARS = 24_000

@@ -10,8 +10,8 @@ from typing import Any
 
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.model import ToolCall
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import SessionState, Tool, ToolResult
+from agent_service.tools.guards.approval import ApprovalRequired
 from services.validation import json_object
 
 CALLABLE = (

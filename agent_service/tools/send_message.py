@@ -21,7 +21,6 @@ from agent_service.records.messages import (
 )
 from agent_service.records.sandbox import Files, PathRefused
 from agent_service.security.commands.families import FAMILIES
-from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -31,10 +30,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.command_guard import CommandPolicy
-from agent_service.tools.file_guard import guarded
-from agent_service.tools.taint import must_ask
-from agent_service.tools.texts import same_file
+from agent_service.tools.files.texts import same_file
+from agent_service.tools.guards.approval import binding_of, check_allowed
+from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.guards.files import guarded
+from agent_service.tools.guards.taint import must_ask
 
 MAX_CHARACTERS = 100_000
 MAX_FILES = 10

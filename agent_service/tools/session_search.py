@@ -15,7 +15,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.taint import fenced, taint
+from agent_service.tools.guards.taint import fenced, taint
 from services.errors import InvalidArgument, NotFound
 
 _MOST_ID = 2**30

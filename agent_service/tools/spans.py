@@ -12,9 +12,9 @@ from agent_service.models.spans import (
 )
 from agent_service.records.events import Outcome
 from agent_service.records.turn_state import LiveTurn
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolArguments, ToolResult
 from agent_service.tools.clarify import ClarificationRequired
+from agent_service.tools.guards.approval import ApprovalRequired
 from services.telemetry.tracing import CANCELLED, Attributes, Span, span
 
 AGENT = "hermes"

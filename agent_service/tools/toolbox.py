@@ -28,7 +28,6 @@ from agent_service.records.sandbox import (
 )
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools import advice
-from agent_service.tools.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -39,12 +38,13 @@ from agent_service.tools.base import (
     ToolResult,
 )
 from agent_service.tools.clarify import ClarificationRequired
+from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
+from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.oversize import ResultRoom
-from agent_service.tools.refusals import refused
 from agent_service.tools.schema import describe, explain
+from agent_service.tools.shell.terminal import with_usual_timeout
 from agent_service.tools.spans import tool_span
-from agent_service.tools.terminal import with_usual_timeout
 from services.database import DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError, Reason
 from services.lifecycle import Workers

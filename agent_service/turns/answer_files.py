@@ -21,8 +21,8 @@ from agent_service.records.messages import (
 from agent_service.records.sandbox import Files, SandboxInfo, SandboxUnavailable
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools.base import RetryWithHint, ToolFailed
-from agent_service.tools.command_guard import CommandPolicy
-from agent_service.tools.file_guard import guarded
+from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.guards.files import guarded
 from agent_service.tools.send_message import FILES_AT_ONCE, read_files
 from agent_service.turns.continuation import said_before
 

@@ -37,8 +37,8 @@ from agent_service.records.sandbox import (
 )
 from agent_service.storage import background
 from agent_service.storage.claims import Claimant
-from agent_service.tools.taint import fenced
-from agent_service.tools.terminal import describe_exit
+from agent_service.tools.guards.taint import fenced
+from agent_service.tools.shell.terminal import describe_exit
 from agent_service.turns.background_notifier import Notices
 from services.clock import Clock
 from services.database import Database

@@ -27,8 +27,8 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import bindings, sessions
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
-from agent_service.tools.execute_code import NAME as EXECUTE_CODE
 from agent_service.tools.inner import inner_key
+from agent_service.tools.shell.execute_code import NAME as EXECUTE_CODE
 from agent_service.turns.service import Turns
 from agent_service.turns.session_factory import SessionDrafts
 from services.database import Database

@@ -16,7 +16,7 @@ from agent_service.records.requests import (
     source_of,
 )
 from agent_service.security.threats import Source, ThreatScanner
-from agent_service.tools.taint import screened
+from agent_service.tools.guards.taint import screened
 from services.redaction.redactor import Redactor
 
 _AT_ONCE_CHARS = 20_000

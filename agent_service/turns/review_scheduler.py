@@ -21,7 +21,7 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import reviews
 from agent_service.storage.schema import session_state, step
 from agent_service.storage.sessions import put_state
-from agent_service.tools.taint import MEMORY_KEPT, SKILL_KEPT
+from agent_service.tools.guards.taint import MEMORY_KEPT, SKILL_KEPT
 from services.database import Prepared, is_one_of
 
 COUNTS = "nudges"

@@ -15,10 +15,10 @@ from agent_service.records.requests import ScriptMode, Unattended
 from agent_service.records.sandbox import CommandUncertain
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import Source, ThreatScanner
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Tool, ToolContext, ToolResult
-from agent_service.tools.script import ScriptArguments
-from agent_service.tools.taint import fenced, notice_of_blocked, of_blocked, taint
+from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.taint import fenced, notice_of_blocked, of_blocked, taint
+from agent_service.tools.shell.script import ScriptArguments
 from agent_service.tools.toolbox import ContextFactory, tried
 from services.errors import Reason
 from services.redaction.redactor import Redactor

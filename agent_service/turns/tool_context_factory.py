@@ -18,8 +18,8 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.security import url_provenance
 from agent_service.storage import approvals, background, sessions
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
-from agent_service.tools.terminal import FOREGROUND_S
-from agent_service.tools.typed import KEPT
+from agent_service.tools.guards.shell_input import KEPT
+from agent_service.tools.shell.terminal import FOREGROUND_S
 from agent_service.turns.answer_files import Workplace
 from agent_service.turns.background_notifier import notice_of
 from agent_service.turns.delegation import CallSubagents, Delegation, Endings

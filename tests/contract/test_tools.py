@@ -10,7 +10,7 @@ from agent_service.profiles.memory.store import MemoryStore
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Effect, Tool
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.command_guard import CommandPolicy
+from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.tools.schema import describe
 from tests.support.reach import out_of_reach
 

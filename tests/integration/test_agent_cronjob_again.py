@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.records.calls import StepState
 from agent_service.security.threats import ThreatScanner
-from agent_service.tools.cronjob import Cronjob
-from agent_service.tools.taint import Screen
+from agent_service.tools.cronjob.cronjob import Cronjob
+from agent_service.tools.guards.taint import Screen
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import new_tokens
 from services.rpc.channels import Channels

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
-from agent_service.tools.web.search import Search, SearchFailed, SearchResult
+from agent_service.tools.web.engines import Search, SearchFailed, SearchResult
 from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
 from tests.support.searx import searx

@@ -8,8 +8,8 @@ from agent_service.models.fallback import Route
 from agent_service.records.messages import Target
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.builtin import Reach
-from agent_service.tools.taint import Screen
-from agent_service.tools.web.search import configured_web
+from agent_service.tools.guards.taint import Screen
+from agent_service.tools.web.engines import configured_web
 
 
 def out_of_reach() -> Reach:

@@ -5,7 +5,7 @@ import pytest
 from agent_service.config.toolsets import NOTHING
 from agent_service.records.jobs import JobChange
 from agent_service.tools.base import RetryWithHint
-from agent_service.tools.cronjob import limited
+from agent_service.tools.cronjob.cronjob import limited
 
 HAS = frozenset({"cron", "web"})
 

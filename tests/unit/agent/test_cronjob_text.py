@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from agent_service.records.jobs import JobChange, JobView
-from agent_service.tools.cronjob_text import listed
+from agent_service.tools.cronjob.text import listed
 
 JOB = JobView(
     id="job_a",

@@ -28,11 +28,11 @@ from agent_service.records.sandbox import (
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.paths import HOME, own_places, read_family
 from agent_service.security.threats import ThreatScanner
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.command_guard import CommandPolicy
 from agent_service.tools.context_files import NAMES, ContextFiles
+from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.turns.answer_files import AnswerFiles, Workplace
 from tests.support.reach import out_of_reach
 from tests.unit.agent.test_judged import Records, State

@@ -7,12 +7,12 @@ import pytest
 
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.model import ToolCall
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolResult
+from agent_service.tools.guards.approval import ApprovalRequired
 from agent_service.tools.inner import JournaledCalls, inner_key
 from agent_service.tools.memory import MemoryTool
-from agent_service.tools.patch import Patch
-from agent_service.tools.terminal import Terminal
+from agent_service.tools.patching.patch import Patch
+from agent_service.tools.shell.terminal import Terminal
 
 OUTER = PendingCall("trn_1:2", ToolCall("call_1", "execute_code", "{}"), 2, 5)
 PATCH = '{"mode": "replace"}'

@@ -12,7 +12,6 @@ from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
 from agent_service.records.sandbox import SandboxInfo
 from agent_service.storage.sessions import TAINT
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import (
     Effect,
     ToolArguments,
@@ -21,16 +20,17 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.command_guard import CommandPolicy, JudgeCommands
-from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.typed import Typed
+from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
+from agent_service.tools.guards.second_opinion import SecondOpinion
+from agent_service.tools.guards.shell_input import ShellInput
 from services.ids import new_id
 
 MANUAL = CommandPolicy()
 OFF = CommandPolicy(asks=False)
-LINE = Typed("")
-INPUT = Typed("", process="proc_1")
-IN_FOLDER = Typed("", has_folder=True)
+LINE = ShellInput("")
+INPUT = ShellInput("", process="proc_1")
+IN_FOLDER = ShellInput("", has_folder=True)
 LEAVES, STAYS, UNCLEAR = "rm -rf src", "chmod 777 x", "echo 'a"
 
 
@@ -132,7 +132,7 @@ async def call(
     decision: Decision | None = None,
     backend: str = "bubblewrap",
     granted: frozenset[str] | set[str] = frozenset(),
-    typed: Typed = LINE,
+    typed: ShellInput = LINE,
     state: State | None = None,
 ) -> str:
     """Call the tool and give what it says, or "asked" with the subject."""
@@ -314,7 +314,7 @@ PADDED = "a=xxxxxxxxxxxxxxxx;" + 'a="$a$a$a$a";' * 1200 + "rm -rf /"
 @pytest.mark.parametrize("command", [PADDED, "x" * 70_000, f"chmod 777 x; {PADDED}"])
 @pytest.mark.parametrize("typed", [LINE, INPUT])
 async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
-    command: str, typed: Typed
+    command: str, typed: ShellInput
 ) -> None:
     with pytest.raises(ToolFailed, match="too long or too involved"):
         await call(command, OFF, typed=typed)
@@ -333,10 +333,10 @@ async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
     ],
 )
 async def test_a_command_is_judged_in_its_folder(command: str, folder: str) -> None:
-    there = Typed("", folder, has_folder=True)
+    there = ShellInput("", folder, has_folder=True)
     with pytest.raises(ToolFailed, match="deletes the root"):
         await call(command, OFF, typed=there, backend="local")
-    inside = Typed("", "/workspace/a/b", has_folder=True)
+    inside = ShellInput("", "/workspace/a/b", has_folder=True)
     assert await call(command, OFF, typed=inside, backend="local") == f"ran {command}"
 
 

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.records.events import Decision
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import ToolFailed
-from agent_service.tools.command_guard import JudgeCommands
-from agent_service.tools.typed import Typed
+from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.commands import JudgeCommands
+from agent_service.tools.guards.shell_input import ShellInput
 from tests.unit.agent.test_judged import (
     IN_FOLDER,
     INPUT,
@@ -28,7 +28,7 @@ from tests.unit.agent.test_judged import (
 async def ask(
     command: str,
     *,
-    typed: Typed = LINE,
+    typed: ShellInput = LINE,
     state: State | None = None,
     key: str = "trn_1:2",
     **decided: Any,

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from agent_service.records.events import Decision
 from agent_service.records.sandbox import FileStat, SandboxInfo
-from agent_service.tools.approval import ApprovalRequired
 from agent_service.tools.base import RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.command_guard import DISPOSABLE, CommandPolicy
+from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
 from tests.support.reach import out_of_reach
 from tests.unit.agent.test_judged import Records, State
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent_service.records.sandbox import FileStat
-from agent_service.tools.patched_files import PatchedFiles
+from agent_service.tools.patching.files import PatchedFiles
 from agent_service.tools.patching.forms import read
 
 PATCH = """*** Begin Patch

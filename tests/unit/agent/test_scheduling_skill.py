@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from agent_service.tools.cronjob import CronjobArguments
+from agent_service.tools.cronjob.cronjob import CronjobArguments
 from scheduler_service.runs.prompts import is_silent
 from scheduler_service.schedule.schedule import parse
 from tests.support.bundled import ROOT

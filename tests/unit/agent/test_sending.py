@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from agent_service.records.events import Decision
 from agent_service.records.sandbox import Opening
-from agent_service.tools.command_guard import CommandPolicy
+from agent_service.tools.guards.commands import CommandPolicy
 from tests.unit.agent.test_judged import MANUAL, Opinion, State, call
 
 SENDING = CommandPolicy(asks_before_sending=True)

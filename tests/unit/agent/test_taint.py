@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent_service.clients.leases import place_of
 from agent_service.records.sandbox import Opening
-from agent_service.tools.taint import fenced
+from agent_service.tools.guards.taint import fenced
 from hermes.executor.v1 import network_pb2, sandbox_pb2
 
 NAMESPACE = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE

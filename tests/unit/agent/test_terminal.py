@@ -10,7 +10,7 @@ import pytest
 
 from agent_service.records.sandbox import Command, CommandStatus, Exit, ExitReason
 from agent_service.tools.base import ToolContext
-from agent_service.tools.terminal import Terminal, TerminalArguments
+from agent_service.tools.shell.terminal import Terminal, TerminalArguments
 
 
 @dataclass(slots=True)

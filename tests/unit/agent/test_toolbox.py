@@ -16,7 +16,6 @@ from agent_service.records.model import ToolCall
 from agent_service.records.sandbox import NOWHERE, SandboxInfo
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
-from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     ToolArguments,
@@ -25,6 +24,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+from agent_service.tools.guards.approval import binding_of, check_allowed
 from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
 from agent_service.tools.skill_view import SkillView, SkillViewArguments
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox

@@ -24,11 +24,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+from agent_service.tools.guards.taint import fenced
 from agent_service.tools.inner import inner_key
 from agent_service.tools.output import CommandOutput
-from agent_service.tools.program import ERRORS_CHARS, PROGRAM
-from agent_service.tools.taint import fenced
-from agent_service.tools.terminal import describe_exit
+from agent_service.tools.shell.program import ERRORS_CHARS, PROGRAM
+from agent_service.tools.shell.terminal import describe_exit
 from services.lifecycle import ungrouped
 
 NAME = "execute_code"

@@ -17,11 +17,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.command_guard import DISPOSABLE, CommandPolicy
-from agent_service.tools.file_guard import guarded_family, real_places
+from agent_service.tools.files.texts import WORKSPACE
+from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
+from agent_service.tools.guards.files import guarded_family, real_places
+from agent_service.tools.guards.real_paths import real_path
 from agent_service.tools.output import OutputWindow
-from agent_service.tools.real_paths import real_path
-from agent_service.tools.texts import WORKSPACE
 
 TIMEOUT_S = 60
 MAX_RESULTS = 1000

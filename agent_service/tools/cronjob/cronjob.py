@@ -13,7 +13,6 @@ from agent_service.records.jobs import JobChange, JobRefused, Jobs, JobView, Sch
 from agent_service.records.messages import Target
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
-from agent_service.tools.approval import binding_of, check_allowed
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -23,10 +22,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.command_guard import refusal
-from agent_service.tools.cronjob_meant import Meant, meant, shown_here
-from agent_service.tools.cronjob_text import errors_of, listed, scheduled
-from agent_service.tools.taint import Screen, must_ask
+from agent_service.tools.cronjob.lookup import FoundJob, look_up, shown_here
+from agent_service.tools.cronjob.text import errors_of, listed, scheduled
+from agent_service.tools.guards.approval import binding_of, check_allowed
+from agent_service.tools.guards.commands import refusal
+from agent_service.tools.guards.taint import Screen, must_ask
 
 NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""
@@ -184,7 +184,7 @@ class Cronjob(UsualTool[CronjobArguments]):
         profile, action = context.caller.profile, arguments.action
         if action == "update" and wish == JobChange():
             raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
-        job = await meant(self._jobs, arguments.job_id, context)
+        job = await look_up(self._jobs, arguments.job_id, context)
         match action:
             case "run":
                 await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")
@@ -199,7 +199,7 @@ class Cronjob(UsualTool[CronjobArguments]):
         return ToolResult(await asyncio.to_thread(scheduled, changed, done))
 
     async def _changed(
-        self, job: Meant, action: str, wish: JobChange, context: ToolContext
+        self, job: FoundJob, action: str, wish: JobChange, context: ToolContext
     ) -> JobView:
         """The job once it is changed, paused or resumed: by this call, or by it made before."""
         profile, most = context.caller.profile, context.caller.toolsets

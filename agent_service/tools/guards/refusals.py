@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from agent_service.records.requests import REVIEW
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools.base import Tool, ToolArguments
-from agent_service.tools.cronjob import CronjobArguments
+from agent_service.tools.cronjob.cronjob import CronjobArguments
 from agent_service.tools.memory import MemoryArguments
 from agent_service.tools.session_search import SessionSearchArguments
 from agent_service.tools.skill_manage import SkillManageArguments

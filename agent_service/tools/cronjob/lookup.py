@@ -17,12 +17,12 @@ from agent_service.records.messages import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
 from services.validation import convert
 
-MEANT = "cronjob_calls"
+CALLS = "cronjob_calls"
 KEPT = 16
 """Calls of a session of which it is kept; those of one message are made one after the other."""
 
 
-class Meant(Struct, frozen=True):
+class FoundJob(Struct, frozen=True):
     """The job that a call means."""
 
     id: str
@@ -33,15 +33,15 @@ class Meant(Struct, frozen=True):
     """The call was made before, and may have come as far as to change it."""
 
 
-async def meant(jobs: Jobs, named: str, context: ToolContext) -> Meant:
+async def look_up(jobs: Jobs, named: str, context: ToolContext) -> FoundJob:
     """The job that a call means by an id, or by the name that only one has."""
-    kept: dict[str, Any] = await context.state.get(MEANT) or {}
+    kept: dict[str, Any] = await context.state.get(CALLS) or {}
     if (known := kept.get(context.key)) is not None:
-        return convert(known, Meant)
+        return convert(known, FoundJob)
     job = await _find(jobs, named, context)
-    found = Meant(job.id, job.name, job.changed_at)
+    found = FoundJob(job.id, job.name, job.changed_at)
     newest = list({**kept, context.key: msgspec.to_builtins(found)}.items())[-KEPT:]
-    await context.state.put(MEANT, dict(newest))
+    await context.state.put(CALLS, dict(newest))
     return replace(found, is_again=False)
 
 

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from agent_service.records.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
 from agent_service.storage.sessions import TAINT
-from agent_service.tools.approval import binding_of, check_allowed, check_not_denied
 from agent_service.tools.base import A, SessionState, Tool, ToolContext, ToolResult, Wrapper
-from agent_service.tools.guard_model import GuardModel
+from agent_service.tools.guards.approval import binding_of, check_allowed, check_not_denied
+from agent_service.tools.guards.model import GuardModel
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.web.search import Search, SearchFailed
+from agent_service.tools.web.engines import Search, SearchFailed
 
 
 class WebSearchArguments(ToolArguments):

@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.threats import Blocked, Source
-from agent_service.tools.approval import ApprovalRequired, check_decision, check_not_denied
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
-from agent_service.tools.second_opinion import SecondOpinion
-from agent_service.tools.taint import has_read_strangers, sources
-from agent_service.tools.typed import Before, Typed
+from agent_service.tools.guards.approval import ApprovalRequired, check_decision, check_not_denied
+from agent_service.tools.guards.second_opinion import SecondOpinion
+from agent_service.tools.guards.shell_input import PriorInput, ShellInput
+from agent_service.tools.guards.taint import has_read_strangers, sources
 from services.redaction.redactor import Redactor
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class JudgeCommands(Wrapper[A]):
     """A tool whose calls give text to a shell."""
 
     def __init__(
-        self, inner: Tool[A], typed: Callable[[A], Typed | None], policy: CommandPolicy
+        self, inner: Tool[A], typed: Callable[[A], ShellInput | None], policy: CommandPolicy
     ) -> None:
         super().__init__(inner)
         self._typed = typed
@@ -69,21 +69,21 @@ class JudgeCommands(Wrapper[A]):
         """Run the inner tool if its command may run."""
         typed = self._typed(arguments)
         if typed is not None:
-            before = await Before.of(typed, context.key, context.state)
+            before = await PriorInput.of(typed, context.key, context.state)
             typed = before.continued(typed)
             verdict = await self._classify(typed)
             await self._check(typed, verdict, context)
             await before.keep(typed, verdict, context.key, context.state)
         return await self._inner.run(arguments, context)
 
-    async def _classify(self, typed: Typed) -> Verdict:
+    async def _classify(self, typed: ShellInput) -> Verdict:
         if len(typed.command) <= LONG_CHARS:
             return self._classifier.classify(typed.command, typed.folder)
         # By one of its own: each is for one thread at a time.
         apart = CommandClassifier(self._policy.own)
         return await asyncio.to_thread(apart.classify, typed.command, typed.folder)
 
-    async def _check(self, typed: Typed, verdict: Verdict, context: ToolContext) -> None:
+    async def _check(self, typed: ShellInput, verdict: Verdict, context: ToolContext) -> None:
         if verdict.kind is CommandClass.HARDLINE:
             if self._policy.blocked is not None:
                 self._policy.blocked(Source.COMMAND, _hardline(verdict))
@@ -121,7 +121,9 @@ class JudgeCommands(Wrapper[A]):
             return False
         return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
 
-    async def _needs_person(self, typed: Typed, verdict: Verdict, context: ToolContext) -> bool:
+    async def _needs_person(
+        self, typed: ShellInput, verdict: Verdict, context: ToolContext
+    ) -> bool:
         if verdict.is_exhausted or await self._would_send(verdict, context):
             return True
         if not self._policy.asks or verdict.kind is CommandClass.SAFE:
@@ -145,7 +147,7 @@ class JudgeCommands(Wrapper[A]):
         return bool(await context.records.unknown_links(verdict.addresses))
 
 
-def binding_of(typed: Typed, verdict: Verdict) -> str:
+def binding_of(typed: ShellInput, verdict: Verdict) -> str:
     """What an allowance is bound to: every program that runs with its arguments, and the folder.
 
     A command that depends on what it does not say itself is bound to its very text, too.

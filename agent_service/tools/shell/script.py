@@ -6,7 +6,7 @@ from agent_service.records.calls import SCRIPT
 from agent_service.records.sandbox import Command, Stream
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.output import OutputWindow
-from agent_service.tools.terminal import describe_exit
+from agent_service.tools.shell.terminal import describe_exit
 
 SHOWN_ERROR_CHARS = 2000
 """Of what it has printed last, where it has failed."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent_service.records.sandbox import Files
 from agent_service.tools.base import RetryWithHint, ToolFailed
-from agent_service.tools.texts import WORKSPACE
+from agent_service.tools.files.texts import WORKSPACE
 from services.lifecycle import all_of
 
 MOST_LINKS = 40

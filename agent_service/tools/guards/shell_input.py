@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agent_service.security.commands.families import Verdict
 from agent_service.tools.base import SessionState
-from agent_service.tools.texts import WORKSPACE
+from agent_service.tools.files.texts import WORKSPACE
 
 MOST_CHARS = 8_192
 """Of a line that is not finished."""
@@ -25,7 +25,7 @@ KEPT = frozenset({_FOLDER, _LINES, _BEGUN})
 """Names of the session's values that nothing but its calls changes."""
 
 
-class Typed(Struct, frozen=True):
+class ShellInput(Struct, frozen=True):
     """What a call would give to a shell."""
 
     command: str
@@ -41,14 +41,14 @@ class Typed(Struct, frozen=True):
     """Where it begins, as far as that is known."""
 
 
-class Before(Struct, frozen=True):
+class PriorInput(Struct, frozen=True):
     """What calls before have left."""
 
     left: str = ""
     """The folder that a command begins in, or the line that input goes on with."""
 
     @classmethod
-    async def of(cls, typed: Typed, key: str, state: SessionState) -> Self:
+    async def of(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
         """What the call of this key goes on with; the same when it is made again."""
         if not typed.process and not typed.has_folder:
             return cls()
@@ -60,7 +60,7 @@ class Before(Struct, frozen=True):
             return cls(lines.get(typed.process, ""))
         return cls(await state.get(_FOLDER) or "")
 
-    def continued(self, typed: Typed) -> Typed:
+    def continued(self, typed: ShellInput) -> ShellInput:
         """The call as what it goes on with."""
         if typed.process:
             return replace(typed, command=self.left + typed.command)
@@ -70,7 +70,9 @@ class Before(Struct, frozen=True):
             return replace(typed, folder=posixpath.join(WORKSPACE, typed.place))
         return replace(typed, folder=self.left, place=self.left)
 
-    async def keep(self, typed: Typed, verdict: Verdict, key: str, state: SessionState) -> None:
+    async def keep(
+        self, typed: ShellInput, verdict: Verdict, key: str, state: SessionState
+    ) -> None:
         """Keep what the call leaves, before it runs."""
         if not typed.process and not typed.has_folder:
             return

@@ -10,10 +10,10 @@ from agent_service.records.sandbox import Files, SandboxInfo
 from agent_service.security.commands.families import FAMILIES
 from agent_service.security.commands.paths import is_below, read_family, replaced_family
 from agent_service.security.threats import Source
-from agent_service.tools.approval import check_allowed, check_not_denied
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
-from agent_service.tools.command_guard import DISPOSABLE, CommandPolicy
-from agent_service.tools.real_paths import real_path
+from agent_service.tools.guards.approval import check_allowed, check_not_denied
+from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
+from agent_service.tools.guards.real_paths import real_path
 from services.lifecycle import all_of
 
 MOST_SHOWN_CHARS = 8_000

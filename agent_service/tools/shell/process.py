@@ -16,7 +16,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.terminal import describe_exit
+from agent_service.tools.shell.terminal import describe_exit
 
 WAIT_LIMIT_S = 600
 POLL_S = 0.2

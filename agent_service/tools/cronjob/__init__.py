@@ -1,0 +1,1 @@
+"""The `cronjob` tool: finding jobs, and showing them."""

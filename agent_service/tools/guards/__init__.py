@@ -1,0 +1,1 @@
+"""What judges a call before it runs, and its result before the model reads it."""

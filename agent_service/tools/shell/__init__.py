@@ -1,0 +1,1 @@
+"""The tools that run commands and programs in the sandbox."""
