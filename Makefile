@@ -106,7 +106,8 @@ protos: $(TESTABLE) ## generate protos/gen from the contracts
 	@$(BIN)/python protos/generate
 
 .PHONY: docs
-docs: $(TESTABLE) ## write what the documentation has from the code
+docs: $(TESTABLE) ## draw the pictures, and write what the documentation has from the code
+	@$(BIN)/python docs/pictures/generate
 	@$(BIN)/python -m tests.unit.docs_reference
 	@$(BIN)/python -m tests.unit.services.test_config_docs
 

@@ -4,6 +4,7 @@ import argparse
 import ast
 import importlib
 import re
+import runpy
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -327,3 +328,22 @@ def test_the_guide_shows_every_sample() -> None:
 def test_what_is_made_from_the_code_is_what_the_code_says(path: str) -> None:
     document = (ROOT / path).read_text(encoding="utf-8")
     assert document == with_parts(path, document), "run python -m tests.unit.docs_reference"
+
+
+def test_the_places_of_the_architecture_are_there() -> None:
+    text = page(ROOT / "docs/developers/architecture.md").text
+    places = re.findall(r"^\| [^|]+ \| `([\w/]+\.py)` \| `(\w+)` \|$", text, re.MULTILINE)
+    assert len(places) >= 10
+    for file, name in places:
+        code = (ROOT / file).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(?:(?:async )?def|class) {name}\b|^{name} = ", code, re.MULTILINE), (
+            name
+        )
+
+
+def test_the_pictures_are_what_their_script_draws() -> None:
+    folder = ROOT / "docs/pictures"
+    drawn: dict[str, str] = runpy.run_path(str(folder / "generate"))["pictures"]()
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.svg")} == drawn
+    shown = {link.rpartition("/")[2] for each in pages() for link in each.links}
+    assert drawn.keys() <= shown
