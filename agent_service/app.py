@@ -67,9 +67,8 @@ from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import Defaults
 from agent_service.storage.search.index import SearchUpkeep
-from agent_service.tools.context_files import ContextFiles
+from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
-from agent_service.tools.hints import Hints
 from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles

@@ -18,12 +18,12 @@ from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions
 from agent_service.storage.activity import known
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.model import GuardModel
 from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import Screen
-from agent_service.tools.hints import Hints
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
 from agent_service.tools.shell.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S

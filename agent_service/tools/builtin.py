@@ -14,6 +14,7 @@ from agent_service.records.messages import Messenger
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool, ToolContext
 from agent_service.tools.clarify import Clarify
+from agent_service.tools.context_files import Hints, hinted
 from agent_service.tools.cronjob.cronjob import Cronjob
 from agent_service.tools.delegate_task import DelegateTask
 from agent_service.tools.files.list_directory import ListDirectory
@@ -32,7 +33,6 @@ from agent_service.tools.guards.taint import (
     Screen,
     Untrusted,
 )
-from agent_service.tools.hints import Hints, hinted
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
@@ -44,14 +44,11 @@ from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.shell.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.shell.process import Process, ProcessArguments
 from agent_service.tools.shell.terminal import Terminal, TerminalArguments, folders_of
-from agent_service.tools.skill_manage import SkillManage
-from agent_service.tools.skill_view import SkillView
-from agent_service.tools.skills_list import SkillsList
+from agent_service.tools.skills import SkillManage, SkillsList, SkillView
 from agent_service.tools.todo import Todo
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
-from agent_service.tools.web import pages
 from agent_service.tools.web.engines import SETTINGS, Web
-from agent_service.tools.web.web_extract import WebExtract, WebExtractArguments
+from agent_service.tools.web.web_extract import WebExtract, WebExtractArguments, is_installed
 from agent_service.tools.web.web_search import WebSearch
 
 
@@ -133,7 +130,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         ),
         Listed(
             Untrusted(extract, "web pages", reach.screen),
-            reason="" if pages.is_installed() else "hermes-services[web] is not installed",
+            reason="" if is_installed() else "hermes-services[web] is not installed",
         ),
         Listed(Untrusted(looking, "a picture", reach.screen)),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),

@@ -1,5 +1,6 @@
-"""The `skill_manage` tool: the agent keeps what it has learned."""
+"""The `skills_list`, `skill_view` and `skill_manage` tools: the library of skills."""
 
+from itertools import groupby
 from typing import Literal
 
 from pydantic import Field
@@ -7,6 +8,9 @@ from pydantic import Field
 from agent_service.profiles.skills.changes import Action, SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused
+from agent_service.profiles.skills.index import UNSORTED, one_line
+from agent_service.profiles.skills.shelf import LOADED
+from agent_service.profiles.skills.views import view
 from agent_service.tools.base import (
     Effect,
     ToolArguments,
@@ -15,6 +19,77 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+
+
+class SkillsListArguments(ToolArguments):
+    """Lists the skills that there are now, with what each is for. Load one with `skill_view`.
+
+    The list in your instructions is that of the conversation's start; this one is newer and shows
+    also what does not apply here.
+    """
+
+    category: str = Field(default="", description="Only this category; empty lists all.")
+
+
+class SkillsList(UsualTool[SkillsListArguments]):
+    """Lists skills."""
+
+    name = "skills_list"
+    toolset = "skills"
+    arguments = SkillsListArguments
+    usual_effect = Effect.PURE
+
+    async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
+        """List them."""
+        catalogue = await context.library.offered()
+        wanted = arguments.category
+        listed = [
+            each for each in catalogue.skills if not wanted or wanted == (each.category or UNSORTED)
+        ]
+        lines: list[str] = []
+        for category, members in groupby(listed, lambda skill: skill.category):
+            about = one_line(catalogue.about(category))
+            lines.append(f"{category or UNSORTED}:{' ' if about else ''}{about}")
+            lines += [f"- {each.name}: {one_line(each.description)}" for each in members]
+        where = f" in the category {wanted!r}" if wanted else ""
+        return ToolResult("\n".join(lines) or f"There are no skills{where}.")
+
+
+class SkillViewArguments(ToolArguments):
+    """Loads a skill: its instructions, and the names of its files. With file_path one of these.
+
+    Load a skill before you do what it is for, and follow it.
+    """
+
+    name: str = Field(min_length=1, description="The skill, by its name or as category/name.")
+    file_path: str = Field(
+        default="", description="One of its files, such as references/api.md; empty is SKILL.md."
+    )
+
+
+class SkillView(UsualTool[SkillViewArguments]):
+    """Shows skills, and counts that they were read."""
+
+    name = "skill_view"
+    toolset = "skills"
+    arguments = SkillViewArguments
+    usual_effect = Effect.PURE
+    """Reading again changes nothing but a count."""
+    usual_writes = frozenset({"skills"})
+    """Nothing, but a change by the same message comes wholly before it or after."""
+
+    async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
+        """Show it."""
+        try:
+            skills = context.library
+            skill = await skills.find(arguments.name)
+            seen = await view(skills, skill, arguments.file_path, is_placed=True)
+            await skills.viewed(skill.name)
+            if skill.files:
+                await context.state.add(LOADED, skill.folder)
+        except (BadSkill, FileRefused) as error:
+            raise ToolFailed(str(error)) from None
+        return ToolResult(seen.text, beside=seen.warning)
 
 
 class SkillManageArguments(ToolArguments):

@@ -41,7 +41,7 @@ from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
 from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
-from agent_service.tools.oversize import ResultRoom
+from agent_service.tools.output import ResultRoom
 from agent_service.tools.schema import describe, explain
 from agent_service.tools.shell.terminal import with_usual_timeout
 from agent_service.tools.spans import tool_span

@@ -9,7 +9,7 @@ import pytest_asyncio
 from agent_service.records.commands import ToolReturned
 from agent_service.records.sandbox import Files, SandboxUnavailable
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.tools.oversize import (
+from agent_service.tools.output import (
     FOLDER,
     LATE_CHARS,
     PREVIEW_CHARS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_service.tools.hints import folders_of
+from agent_service.tools.context_files import folders_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.content_pb2 import ContextFile, MessagePart
 from hermes.common.v1.origin_pb2 import Origin

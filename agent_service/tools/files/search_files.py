@@ -19,8 +19,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.files.texts import WORKSPACE
 from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
-from agent_service.tools.guards.files import guarded_family, real_places
-from agent_service.tools.guards.real_paths import real_path
+from agent_service.tools.guards.files import guarded_family, real_path, real_places
 from agent_service.tools.output import OutputWindow
 
 TIMEOUT_S = 60

@@ -13,9 +13,7 @@ from agent_service.tools.base import Tool, ToolArguments
 from agent_service.tools.cronjob.cronjob import CronjobArguments
 from agent_service.tools.memory import MemoryArguments
 from agent_service.tools.session_search import SessionSearchArguments
-from agent_service.tools.skill_manage import SkillManageArguments
-from agent_service.tools.skill_view import SkillViewArguments
-from agent_service.tools.skills_list import SkillsListArguments
+from agent_service.tools.skills import SkillManageArguments, SkillsListArguments, SkillViewArguments
 
 _OF_JOBS: Mapping[str, str] = {"create": "cron add", "update": "cron add"}
 """Other actions of `cronjob` have the names of the command's verbs."""

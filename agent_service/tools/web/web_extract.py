@@ -1,17 +1,45 @@
-"""The `web_extract` tool."""
+"""The `web_extract` tool: the main text of web pages as Markdown."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import codecs
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 from pydantic import Field
 
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
+from agent_service.security.scripts import ScriptFailed, answer_of
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.tools.web.pages import PagesUnreadable, is_html, is_text, read_pages
 from services.lifecycle import all_of
 
 MAX_URLS = 5
+LIMIT_S = 30.0
+"""For all pages together to be read."""
 MAX_CHARACTERS = 80_000
 """Of all pages together, so that the result stays one that a model can read."""
+
+
+WORKER = Path(__file__).with_name("page_worker.py")
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_TEXTS = frozenset(
+    {
+        "",
+        "application/json",
+        "application/javascript",
+        "application/ld+json",
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/xml",
+        "application/yaml",
+    }
+)
+
+
+def is_installed() -> bool:
+    """Whether what reads pages is installed."""
+    return find_spec("trafilatura") is not None
 
 
 class WebExtractArguments(ToolArguments):
@@ -60,31 +88,52 @@ class WebExtract(UsualTool[WebExtractArguments]):
             return f"Could not be fetched: {failed}."
         if not 200 <= page.status < 300:
             return f"Could not be fetched: the server answered with status {page.status}."
-        if not is_html(page) and not is_text(page):
+        if not _is_html(page) and not _is_text(page):
             return f"It is a file of type {page.content_type[:80]}, which has no text to show."
         return page
 
 
+def _is_html(page: Fetched) -> bool:
+    """Whether it has a main text to be found."""
+    is_markup = page.content_type == "" and page.data.lstrip()[:1] == b"<"
+    return page.content_type in _HTML or is_markup
+
+
+def _is_text(page: Fetched) -> bool:
+    """Whether it can be shown as it is."""
+    return page.content_type.startswith("text/") or page.content_type in _TEXTS
+
+
 async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
     """What each page says, by the URL that it was asked for by."""
-    texts = {url: page.text for url, page in pages.items() if not is_html(page)}
+    texts = {url: page.text for url, page in pages.items() if not _is_html(page)}
     markup = [url for url in pages if url not in texts]
+    if not markup:
+        return texts
+    asked = json.dumps([_encoded(pages[url]) for url in markup]).encode()
     try:
-        read = await read_pages([pages[url] for url in markup])
-    except PagesUnreadable as error:
-        return texts | await _one_by_one(pages, markup, error)
+        read = json.loads(await answer_of(WORKER, asked, LIMIT_S))
+    except ScriptFailed as error:
+        if len(markup) == 1:
+            return texts | {markup[0]: f"The page could not be read: {error}."}
+        # One page that cannot be read takes the others with it.
+        for url in markup:
+            texts |= await _texts({url: pages[url]})
+        return texts
     for url, found in zip(markup, read, strict=True):
-        texts[url] = "\n\n".join(filter(None, (found.title and f"# {found.title}", found.text)))
+        title = found["title"] and f"# {found['title']}"
+        texts[url] = "\n\n".join(filter(None, (title, found["text"])))
     return texts
 
 
-async def _one_by_one(
-    pages: Mapping[str, Fetched], urls: Sequence[str], error: PagesUnreadable
-) -> dict[str, str]:
-    """The pages each by itself, as one that cannot be read takes the others with it."""
-    if len(urls) == 1:
-        return {urls[0]: f"It could not be read: {error}."}
-    return {url: text for each in urls for url, text in (await _texts({each: pages[each]})).items()}
+def _encoded(page: Fetched) -> dict[str, str]:
+    """A page as the worker takes it."""
+    try:
+        charset = codecs.lookup(page.charset).name if page.charset else ""
+    except LookupError:
+        charset = ""
+    data = base64.b64encode(page.data).decode()
+    return {"url": page.url, "charset": charset, "data": data}
 
 
 def _part(url: str, page: Fetched | None, text: str, room: int) -> str:

@@ -25,8 +25,12 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.guards.approval import binding_of, check_allowed
-from agent_service.tools.skill_manage import SkillManage, SkillManageArguments
-from agent_service.tools.skill_view import SkillView, SkillViewArguments
+from agent_service.tools.skills import (
+    SkillManage,
+    SkillManageArguments,
+    SkillView,
+    SkillViewArguments,
+)
 from agent_service.tools.toolbox import MAX_PARALLEL_CALLS, Toolbox
 from services.database.leases import Lease
 from services.errors import DatabaseUnavailable
