@@ -1,7 +1,7 @@
 """The models that take over where another fails: in which order, and who is left alone a while."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Protocol, Self
 
 from msgspec import Struct
@@ -55,11 +55,11 @@ class Routed:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._opened.aclose()
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+    def stream(
+        self, request: ModelRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Call the model."""
-        async with self._others.get(request.route, self._first).stream(request) as events:
-            yield events
+        return self._others.get(request.route, self._first).stream(request)
 
 
 class Chain:

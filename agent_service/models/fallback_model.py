@@ -1,8 +1,8 @@
 """Brings a turn to another model where the one that it asks fails."""
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 
 from msgspec.structs import replace
 
@@ -23,27 +23,38 @@ class FallbackModel:
     before it asks for more, so that the next owner goes on with the same model.
     """
 
-    def __init__(self, inner: Model, chain: Chain, turn: LiveTurn) -> None:
+    def __init__(
+        self,
+        inner: Model,
+        chain: Chain,
+        turn: LiveTurn,
+        reserve: Callable[[ModelRequest], Awaitable[Mapping[str, str]]],
+    ) -> None:
+        """`reserve` holds what a call may take, and returns warnings by what they are about."""
         self._inner = inner
         self._chain = chain
         self._turn = turn
+        self._reserve = reserve
+        self._warnings: set[str] = set()
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+    def stream(self, request: ModelRequest) -> "aclosing[AsyncGenerator[ModelEvent]]":
         """Call the model."""
-        async with aclosing(self._answers(request)) as events:
-            yield events
+        return aclosing(self._answer(request))
 
-    async def _answers(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         usual = self._chain.find(self._turn.route)
         route = self._chain.rested(usual)
-        notices = [] if route is usual else [self._resting(usual, route)]
+        if route is not usual:
+            yield ModelNotice(self._resting(usual, route))
         if route.name != self._turn.route:
             yield ModelSwitched(route.name, self._model_of(route))
         failures: dict[str, ModelError | ModelNotConfigured] = {}
         while True:
+            asked = replace(request, route=route.name, model=self._model_of(route))
+            for text in self._unsaid(await self._reserve(asked)):
+                yield ModelNotice(text)
             try:
-                async with aclosing(self._ask(request, route, notices)) as events:
+                async with self._inner.stream(asked) as events:
                     async for event in events:
                         yield event
             except (ModelError, ModelNotConfigured) as error:
@@ -56,19 +67,13 @@ class FallbackModel:
                 self._chain.answered(route)
                 return
             going_on = f"Going on with {self._shown(route)} for the rest of this turn."
-            notices.append(f"{failed} {going_on}")
+            yield ModelNotice(f"{failed} {going_on}")
             yield ModelSwitched(route.name, self._model_of(route))
 
-    async def _ask(
-        self, request: ModelRequest, route: Route, notices: list[str]
-    ) -> AsyncGenerator[ModelEvent]:
-        asked = replace(request, route=route.name, model=self._model_of(route))
-        async with self._inner.stream(asked) as events:
-            async for event in events:
-                # Who started the turn may only watch it by the time that the model speaks.
-                while notices:
-                    yield ModelNotice(notices.pop(0))
-                yield event
+    def _unsaid(self, warnings: Mapping[str, str]) -> list[str]:
+        unsaid = [text for about, text in warnings.items() if about not in self._warnings]
+        self._warnings |= warnings.keys()
+        return unsaid
 
     def _following(
         self,

@@ -1,11 +1,9 @@
 """The Model seam over any provider: attempts, events, and what can go wrong with them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import Self
-
-from msgspec import Struct
 
 from agent_service.models.access import Access, Keys
 from agent_service.models.endpoints import Endpoint
@@ -100,11 +98,9 @@ class Provider:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._transport.__aexit__(*exc_info)
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
+    def stream(self, request: ModelRequest) -> "aclosing[AsyncGenerator[ModelEvent]]":
         """Call the model; the iterator ends with one `ModelMessage` or raises `ModelError`."""
-        async with aclosing(self._attempts(request)) as events:
-            yield events
+        return aclosing(self._attempts(request))
 
     async def reached(self) -> Endpoint:
         """The endpoint with its key as it is now; raises `ModelError`."""
@@ -121,11 +117,20 @@ class Provider:
             endpoint, said = other, False
             try:
                 endpoint = endpoint or await self._access.current()
-                call = _Call(endpoint, request, attempt)
-                async with aclosing(self._attempt(call, dialect)) as events:
-                    async for event in events:
+                reading = self._wire.reading()
+                body = self._wire.body(request, dialect)
+                async with self._transport.post(endpoint, request.model, body) as answer:
+                    call = _Attempt(endpoint, request, attempt, reading, answer)
+                    while (event := await call.next_delta()) is not None:
                         said = True
                         yield event
+                message = call.message()
+                if message.text or message.tool_calls:
+                    yield message
+                    return
+                said = True
+                yield ModelWasted(message)
+                raise empty_failure(endpoint, request.model, message.finish_reason)
             except ModelError as failed:
                 corrected = dialect.corrected(self._wire, failed)
                 if corrected is not None:
@@ -139,8 +144,6 @@ class Provider:
                 if delay is None:
                     raise error from failed.__cause__
                 retry = ModelRetry(attempt, error.kind, str(error), delay)
-            else:
-                return
             yield retry
             await asyncio.sleep(retry.delay_s)
             attempt += 1
@@ -156,83 +159,83 @@ class Provider:
         except ModelError as unavailable:
             return None, unavailable
 
-    async def _attempt(self, call: "_Call", dialect: Dialect) -> AsyncGenerator[ModelEvent]:
-        reading, model = self._wire.reading(), call.request.model
-        body = self._wire.body(call.request, dialect)
-        async with (
-            self._transport.post(call.endpoint, model, body) as answer,
-            aclosing(_chunks(answer, call, reading)) as reads,
-        ):
-            async for chunks in reads:
-                added = _added(reading, chunks, call)
-                reasoning = "".join(reasoning for _, reasoning in added)
-                if reasoning:
-                    yield ReasoningDelta(well_formed(reasoning), call.attempt)
-                text = "".join(text for text, _ in added)
-                if text:
-                    yield TextDelta(well_formed(text), call.attempt)
-        message = _finished(reading, call)
-        if not message.text and not message.tool_calls:
-            yield ModelWasted(message)
-            raise empty_failure(call.endpoint, model, message.finish_reason)
-        yield message
 
+class _Attempt:
+    """The answer to one attempt at a request, while it comes in."""
 
-class _Call(Struct, frozen=True):
-    """One attempt at a request, and whom it asks."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        request: ModelRequest,
+        number: int,
+        reading: Reading,
+        answer: Answer,
+    ) -> None:
+        self._endpoint = endpoint
+        self._request = request
+        self._number = number
+        self._reading = reading
+        self._answer = answer
+        self._decoder = SSEDecoder()
+        self._deltas: list[ModelEvent] = []
+        self._has_ended = False
 
-    endpoint: Endpoint
-    request: ModelRequest
-    attempt: int
+    async def next_delta(self) -> ModelEvent | None:
+        """What the answer goes on with; None where it has ended."""
+        while not self._deltas:
+            if self._has_ended:
+                await self._answer.drain()
+                return None
+            self._add([self._parsed(payload) for payload in await self._read()])
+        return self._deltas.pop(0)
 
-
-async def _chunks(answer: Answer, call: _Call, reading: Reading) -> AsyncGenerator[list[Json]]:
-    """Yield the chunks that each read from the network completes."""
-    if answer.content_type.startswith("text/html"):
-        raise not_a_stream_failure(call.endpoint, answer.content_type)
-    if answer.content_type.startswith("application/json"):
-        yield [_parsed(await answer.read(), call, reading)]  # a server that does not stream
-        return
-    decoder = SSEDecoder()
-    async for data in answer.chunks:
+    def message(self) -> ModelMessage:
+        """The whole answer, if it is whole."""
+        if not self._reading.finish_reason:
+            raise cut_failure(self._endpoint, "it has no end")
+        if self._reading.finish_reason == "error":
+            raise stream_failure(self._endpoint, self._request.model, {})
         try:
-            payloads = decoder.feed(data)
+            return self._reading.message(self._request.model, self._endpoint.provider)
+        except MalformedChunk as error:
+            raise cut_failure(self._endpoint, str(error)) from error
+
+    async def _read(self) -> list[bytes]:
+        """The parts of the answer that the next read from the network completes."""
+        content_type = self._answer.content_type
+        if content_type.startswith("text/html"):
+            raise not_a_stream_failure(self._endpoint, content_type)
+        if content_type.startswith("application/json"):
+            self._has_ended = True
+            return [await self._answer.read_all()]  # a server that does not stream
+        data = await self._answer.read()
+        try:
+            payloads = self._decoder.feed(data) if data else self._decoder.flush()
         except EventTooLarge as error:
-            raise cut_failure(call.endpoint, "an event without end") from error
-        done = _DONE in payloads
-        if done:
+            raise cut_failure(self._endpoint, "an event without end") from error
+        self._has_ended = not data
+        if _DONE in payloads:
             del payloads[payloads.index(_DONE) :]
-        yield [_parsed(payload, call, reading) for payload in payloads]
-        if done or reading.ended:
-            await answer.drain()
-            return
-    yield [_parsed(payload, call, reading) for payload in decoder.flush()]
+            self._has_ended = True
+        return payloads
 
+    def _parsed(self, payload: bytes) -> Json:
+        chunk = json_object(payload)
+        if chunk is None:
+            raise cut_failure(self._endpoint, "a part of it is not an object of JSON")
+        error = self._reading.failure(chunk)
+        if error is not None:
+            raise stream_failure(self._endpoint, self._request.model, error)
+        return chunk
 
-def _parsed(payload: bytes, call: _Call, reading: Reading) -> Json:
-    chunk = json_object(payload)
-    if chunk is None:
-        raise cut_failure(call.endpoint, "a part of it is not an object of JSON")
-    error = reading.failure(chunk)
-    if error is not None:
-        raise stream_failure(call.endpoint, call.request.model, error)
-    return chunk
-
-
-def _added(reading: Reading, chunks: Iterable[Json], call: _Call) -> list[tuple[str, str]]:
-    try:
-        return [reading.add(chunk) for chunk in chunks]
-    except MalformedChunk as error:
-        raise cut_failure(call.endpoint, str(error)) from error
-
-
-def _finished(reading: Reading, call: _Call) -> ModelMessage:
-    """Return the whole answer, if it is whole."""
-    if not reading.finish_reason:
-        raise cut_failure(call.endpoint, "it has no end")
-    if reading.finish_reason == "error":
-        raise stream_failure(call.endpoint, call.request.model, {})
-    try:
-        return reading.message(call.request.model, call.endpoint.provider)
-    except MalformedChunk as error:
-        raise cut_failure(call.endpoint, str(error)) from error
+    def _add(self, chunks: Iterable[Json]) -> None:
+        """Make at most two deltas of all that came in together."""
+        try:
+            added = [self._reading.add(chunk) for chunk in chunks]
+        except MalformedChunk as error:
+            raise cut_failure(self._endpoint, str(error)) from error
+        self._has_ended = self._has_ended or self._reading.ended
+        if reasoning := "".join(each for _, each in added):
+            self._deltas.append(ReasoningDelta(well_formed(reasoning), self._number))
+        if text := "".join(each for each, _ in added):
+            self._deltas.append(TextDelta(well_formed(text), self._number))

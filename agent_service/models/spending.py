@@ -1,10 +1,12 @@
 """What turns spend on model calls: held to budgets before, counted with each answer."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.models.consult import Ask, Consult, NoAnswer
@@ -15,7 +17,7 @@ from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.commands import Consulted, Fact
 from agent_service.records.errors import BudgetReached
-from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelNotice, ModelRequest
+from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
@@ -56,11 +58,15 @@ class Spending:
 
     def model_for(self, turn: LiveTurn) -> Model:
         """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
-        return FallbackModel(_Budgeted(self, self._model, turn), self._chain, turn)
+
+        async def reserve(request: ModelRequest) -> dict[str, str]:
+            return self._warnings(await self.reserve(turn, request))
+
+        return FallbackModel(self._model, self._chain, turn, reserve)
 
     def beside(self, turn: LiveTurn) -> Model:
         """The model that a turn asks for what is no part of its conversation, as `model_for`."""
-        return _Budgeted(self, self._model, turn)
+        return _BudgetedModel(self._model, partial(self.reserve, turn))
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
         """What an interrupted call had said, with what it is taken to have cost."""
@@ -82,17 +88,16 @@ class Spending:
         return Account(profile, session_id, job_id, self._day(self._clock.now()))
 
     async def reserve(
-        self, turn: LiveTurn, request: ModelRequest, scale: float = 1.0, reservation: str = ""
+        self, turn: LiveTurn, request: ModelRequest, reservation: str = ""
     ) -> list[BudgetStatus]:
         """Hold what a call may take; returns how budgets stood before.
 
-        `scale` corrects the estimate of the prompt by what the provider counted before. Calls that
-        are made side by side have reservations of different names. BudgetReached when a budget has
-        no room for it; Fenced when the turn has another owner. Costs nothing without a budget.
+        Calls that run side by side need reservations of different names. Raises BudgetReached when
+        a budget has no room for the call, and Fenced when the turn has another owner.
         """
         if not await self._has_budget(turn.profile):
             return []
-        asked = self._most(request, scale)
+        asked = self._most(request, turn.tokens_per_byte)
         account = self.account(turn.profile, turn.charged_session_id)
         holder = Holder(turn.id, reservation, turn.lease)
         found, refusing = await self._hold(holder, account, asked)
@@ -125,9 +130,9 @@ class Spending:
         for answer in answers:
             usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))
 
-    def worth_saying(self, standings: list[BudgetStatus]) -> dict[str, str]:
-        """What a person is to hear of budgets, by what it is about."""
-        nearly = [one for one in standings if one.is_past(self.policy.warn_percent)]
+    def _warnings(self, budgets_before: list[BudgetStatus]) -> dict[str, str]:
+        """What to tell a person about budgets, by their scopes."""
+        nearly = [one for one in budgets_before if one.is_past(self.policy.warn_percent)]
         return {one.scope.value: one.warning() for one in nearly}
 
     async def set_budget(
@@ -172,8 +177,9 @@ class Spending:
             return profile in found
         return profile in self._limited
 
-    def _most(self, request: ModelRequest, scale: float = 1.0) -> Amount:
-        """What a call takes at most."""
+    def _most(self, request: ModelRequest, tokens_per_byte: float = 0.0) -> Amount:
+        """What a call takes at most, where a byte of the session's prompts had so many tokens."""
+        scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)
         info = self._catalog.find(request.model)
         answer = self._catalog.longest_answer(request.model, request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
@@ -185,46 +191,18 @@ class Spending:
         return moment.astimezone(self._zone).date().isoformat()
 
 
-class _Budgeted:
-    """The model of one turn."""
+class _BudgetedModel(Struct, frozen=True):
+    """A model that reserves what a call may take before it makes it."""
 
-    def __init__(self, spending: Spending, inner: Model, turn: LiveTurn) -> None:
-        self._spending = spending
-        self._inner = inner
-        self._turn = turn
-        self._scale = max(1.0, turn.tokens_per_byte * BYTES_PER_TOKEN)
-        self._said: set[str] = set()
+    inner: Model
+    reserve: Callable[[ModelRequest], Awaitable[object]]
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Reserve what the call may take, then make it."""
-        found = await self._spending.reserve(self._turn, request, self._scale)
-        told = self._spending.worth_saying(found)
-        new = [text for about, text in told.items() if about not in self._said]
-        self._said |= told.keys()
-        async with (
-            self._inner.stream(request) as events,
-            aclosing(self._watched(request, events, new)) as watched,
-        ):
-            yield watched
-
-    async def _watched(
-        self, request: ModelRequest, events: AsyncIterator[ModelEvent], notices: list[str]
-    ) -> AsyncGenerator[ModelEvent]:
-        async for event in events:
-            # Who started the turn may only watch it by the time that the model speaks.
-            for text in notices:
-                yield ModelNotice(text)
-            notices = []
-            if isinstance(event, ModelMessage) and self._turn.has_reserved:
-                self._learn(request, event)
-            yield event
-
-    def _learn(self, request: ModelRequest, message: ModelMessage) -> None:
-        """Estimate the next prompt as the provider has counted this one."""
-        if message.usage is not None:
-            estimate = estimated_tokens((*request.messages, request.tools))
-            self._scale = max(1.0, message.usage.prompt_tokens / max(1, estimate))
+        """Call the model."""
+        await self.reserve(request)
+        async with self.inner.stream(request) as events:
+            yield events
 
 
 def _broken_off(turn: LiveTurn) -> ModelRequest:
@@ -255,7 +233,7 @@ class Consulting:
             request = await self._consult.request(messages, route)
             reservation = new_id("ask")
             try:
-                held = await self._spending.reserve(turn, request, reservation=reservation)
+                held = await self._spending.reserve(turn, request, reservation)
             except BudgetReached as error:
                 raise NoAnswer(str(error)) from error
             given = await self._consult.answer(request, time_limit_s)

@@ -17,6 +17,8 @@ from typing import Any
 import aiohttp
 import httpx2
 
+from agent_service.models.wires.wire import READ
+
 KEEP_ALIVE_S = 120.0
 """An idle connection is kept for as long as a person or a tool usually takes between two calls:
 a new one costs a TLS handshake before the first token."""
@@ -25,6 +27,7 @@ _PROBE_AFTER_S = 60
 """Gateways on the way forget a connection on which a model thinks without a word."""
 _MAX_HEAD_BYTES = 100_000
 _MAX_HEADERS = 1_000
+_ENCODING = b"content-encoding"  # aiohttp has undone it
 
 
 class AiohttpClient(httpx2.AsyncClient):
@@ -70,8 +73,13 @@ class _Transport(httpx2.AsyncBaseTransport):
                     ),
                     proxy=self._proxy,
                 )
+        body = _Body(response)
         return httpx2.Response(
-            response.status, headers=response.raw_headers, stream=_Body(response), request=request
+            response.status,
+            headers=[each for each in response.raw_headers if each[0].lower() != _ENCODING],
+            stream=body,
+            extensions={READ: body.read},
+            request=request,
         )
 
     async def aclose(self) -> None:
@@ -90,7 +98,6 @@ class _Transport(httpx2.AsyncBaseTransport):
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
                 max_field_size=_MAX_HEAD_BYTES,
@@ -105,11 +112,14 @@ class _Body(httpx2.AsyncByteStream):
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        content = self._response.content
+    async def read(self) -> bytes:
+        """What has come in since, at least a byte; nothing at the end."""
         with _errors_translated():
-            while data := await content.readany():
-                yield data
+            return await self._response.content.readany()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
 
     async def aclose(self) -> None:
         """Give the connection back where all of it was read, and else close it."""

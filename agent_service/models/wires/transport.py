@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -20,7 +20,7 @@ from agent_service.models.failures import (
     http_failure,
     timeout_failure,
 )
-from agent_service.models.wires.wire import Wire
+from agent_service.models.wires.wire import READ, Wire
 
 _TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
 """They gather classes from 450 modules, and building those takes pydantic 0.2 s."""
@@ -104,13 +104,10 @@ class Answer:
     """A successful answer whose body is still coming in."""
 
     def __init__(self, response: "Response") -> None:
-        self._response = response
         self.content_type: str = response.headers.get("content-type", "")
-        self.chunks = response.aiter_bytes()
-
-    async def read(self) -> bytes:
-        """Return the whole body."""
-        return await self._response.aread()
+        self.read: Callable[[], Awaitable[bytes]] = response.extensions[READ]
+        """Returns what has come in since; nothing at the end."""
+        self.read_all: Callable[[], Awaitable[bytes]] = response.aread
 
     async def drain(self) -> None:
         """Read to the end of a body that has nothing more to say, if the end comes soon.
@@ -121,7 +118,7 @@ class Answer:
 
         with suppress(TimeoutError, httpx2.RequestError):
             async with asyncio.timeout(_DRAIN_S):
-                async for _ in self.chunks:
+                while await self.read():
                     pass
 
 

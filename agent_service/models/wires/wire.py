@@ -13,6 +13,12 @@ Json = Mapping[str, Any]
 Corrections = Sequence[tuple[str, str]]
 """Fields of the dialect, each with the words of an error that asks to turn it off."""
 
+READ = "hermes.read"
+"""The extension of an HTTP response that reads more of its body, and returns nothing at the end.
+
+It spares each piece of an answer the four generators of httpx2's own way.
+"""
+
 
 class MalformedChunk(Exception):
     """A part of an answer that cannot be one."""
