@@ -7,7 +7,7 @@ from pathlib import Path
 _SERVICE = """
 import asyncio, sys
 from services.cli.connection import connected
-from services.config import load_settings
+from services.config.settings import load_settings
 
 async def main():
     home, preload, base_url = sys.argv[1:]

@@ -24,7 +24,7 @@ from tests.support.postgres import PostgresServer
 _FRESH = """
 import asyncio, sys
 from services.database import Database
-from services.migrations import prepare
+from services.database.migrations import prepare
 from tests.sample import migrations
 
 async def main():

@@ -16,7 +16,7 @@ from tests.support.requirements import require
 OFF_COSTS_NOTHING = """
 import asyncio, sys
 from executor_service.servicer.checks import checks
-from services.config import load_settings
+from services.config.settings import load_settings
 settings = load_settings({}, {"HERMES_HOME": sys.argv[1], "HOME": sys.argv[1]})
 asyncio.run(checks(settings, ("docker", "bubblewrap")))
 print({"docker", "kubernetes", "modal", "paramiko"} & set(sys.modules))

@@ -20,7 +20,7 @@ import executor_service
 from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
 from tests.support.requirements import require
 
-PROFILE = (Path(executor_service.__file__).parent / "seccomp.json").read_text()
+PROFILE = (Path(executor_service.__file__).parent / "backends" / "seccomp.json").read_text()
 
 REFUSED_CALLS: dict[str, tuple[int | None, int | None, list[int]]] = {
     name: (x86, arm, arguments)

@@ -23,7 +23,7 @@ _EARLY = (
     "httpx",
     "rich.progress",
     "rich.syntax",
-    "services.certs",
+    "services.rpc.certs",
     "telegram.ext",
 )
 
