@@ -25,10 +25,10 @@ from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.opener import TemplateMaker, TemplateResources
 from executor_service.sandboxes.retention import Retention
 from executor_service.sandboxes.templates import Templates
-from executor_service.sandboxes.workspace_collector import Collector
-from executor_service.sandboxes.workspace_loans import Lending
+from executor_service.sandboxes.workspace_allocator import WorkspaceAllocator
+from executor_service.sandboxes.workspace_collector import WorkspaceCollector
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
-from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
+from executor_service.sandboxes.workspace_monitor import WorkspaceMonitor
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
@@ -64,7 +64,7 @@ class _Parts(Struct, frozen=True):
 
     templates: Templates
     leases: Leases
-    collector: Collector
+    collector: WorkspaceCollector
     servicers: Sequence[object]
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
     """What runs beside the server."""
@@ -124,7 +124,7 @@ class ExecutorService:
         async with Workers() as workers:
             for template in parts.templates:
                 workers.start(f"end of ready boxes of {template.name}", template.pool.drain())
-                workers.start(f"end of strays of {template.name}", template.strays.sweep())
+                workers.start(f"end of strays of {template.name}", template.reaper.sweep())
             if not self._config.keep_on_exit:
                 workers.start("end of idle sandboxes", parts.leases.release_idle())
             await workers.drain(deadlines.DRAIN_S)
@@ -154,38 +154,38 @@ class ExecutorService:
         workspaces = Workspaces(self._home.workspaces, workdirs, shared=config.workspaces.shared)
         catalog = Catalog(journal, self._home.workspaces, config.workspaces.total_bytes)
         await catalog.load()
-        ground = TemplateResources(
+        resources = TemplateResources(
             journal.owner, folder, workspaces, catalog, stores, gate, workers
         )
-        maker = TemplateMaker(config, ground)
+        maker = TemplateMaker(config, resources)
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         here = local_store(folder, self._home.workspaces, await maker.supervisor())
-        keeping = WorkspaceStores(templates, here, workspaces)
-        lending = Lending(catalog, keeping, workspaces, clock)
+        workspace_stores = WorkspaceStores(templates, here, workspaces)
+        allocator = WorkspaceAllocator(catalog, workspace_stores, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
-        leases = Leases(templates, journal, lending, lifetimes, clock, workers, metrics)
+        leases = Leases(templates, journal, allocator, lifetimes, clock, workers, metrics)
         adoption = Adoption(
-            *(templates, journal, spool, leases, maker.make_table),
+            *(templates, journal, spool, leases, maker.make_registry),
             *(config.orphan_timeout_s, workers, clock),
         )
         await adoption.begin()
         await templates.open(adoption.settle)
         await workspaces.sweep({catalog.path(one.workspace_id) for one in catalog})
         retention = Retention(journal, spool, leases, clock, metrics)
-        watch = WorkspaceWatch(leases, workspaces, templates, keeping)
-        custody = WorkspaceManager(catalog, leases, keeping, workers, clock, metrics)
-        await custody.recover()
+        monitor = WorkspaceMonitor(leases, workspaces, templates, workspace_stores)
+        manager = WorkspaceManager(catalog, leases, workspace_stores, workers, clock, metrics)
+        await manager.recover()
         days = config.workspaces.retention_days
-        collector = Collector(catalog, custody, clock, days, metrics)
-        kept = (spool, recorder, templates, leases, retention, watch, collector)
+        collector = WorkspaceCollector(catalog, manager, clock, days, metrics)
+        kept = (spool, recorder, templates, leases, retention, monitor, collector)
         jobs = [one.run for one in kept]
         servicers = (
             SandboxServicer(leases, templates, config.endpoint, clock, metrics),
             ExecServicer(leases),
-            FileServicer(leases, watch),
+            FileServicer(leases, monitor),
             PoolServicer(templates, leases),
-            WorkspaceServicer(catalog, custody, templates),
+            WorkspaceServicer(catalog, manager, templates),
         )
         return _Parts(templates, leases, collector, servicers, jobs)
 

@@ -61,7 +61,7 @@ class ExecutorMetrics(Metrics, frozen=True):
         "hermes_workspaces_removed_total", "Workspaces and snapshots that went.", "reason"
     )
 
-    def ended(self, backend: str, exit_: Exit) -> None:
+    def count_exit(self, backend: str, exit_: Exit) -> None:
         """Count a command that ended."""
         self.exits.labels(backend, exit_.reason.lower()).inc()
         self.exec_seconds.observe(exit_.duration_ms / 1000)

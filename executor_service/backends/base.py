@@ -173,7 +173,9 @@ class Backend(Protocol):
         ...
 
 
-async def made(making: Coroutine[Any, Any, _T], destroy: Callable[[_T], Awaitable[None]]) -> _T:
+async def make_or_destroy(
+    making: Coroutine[Any, Any, _T], destroy: Callable[[_T], Awaitable[None]]
+) -> _T:
     """The box; if the caller is cancelled it is made to its end all the same, and destroyed."""
     box = asyncio.ensure_future(making)
     try:

@@ -24,7 +24,7 @@ def supervisor_arguments(spec: BoxSpec) -> tuple[str, ...]:
     return "--socket", _SOCKET, "--box", spec.box_key, "--secret-sha256", spec.secret_sha256
 
 
-async def greeted(
+async def wait_greeting(
     stream: _Stream, deadline_s: float, complaint: Callable[[], Awaitable[str]] | None = None
 ) -> _Stream:
     """The stream, once its bridge has greeted; before that it leads to no supervisor.

@@ -40,7 +40,7 @@ class Cgroups:
         self.controllers = frozenset[str]().union(*(tree.controllers for tree in trees))
         """Which of memory, pids and cpu can be held."""
 
-    def held(self, controller: str) -> Enforcement:
+    def enforcement(self, controller: str) -> Enforcement:
         """How boxes are held to what a controller limits."""
         return Enforcement.ENFORCED if controller in self.controllers else Enforcement.NONE
 

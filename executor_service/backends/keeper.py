@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from executor_service.backends.base import Box, BoxSpec, WorkspacePlace, made
+from executor_service.backends.base import Box, BoxSpec, WorkspacePlace, make_or_destroy
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
 
@@ -33,7 +33,7 @@ class KeptBoxes:
         """Start a box; BackendUnavailable or BoxCreateFailed."""
         is_here = self._workspaces is WorkspacePlace.HERE
         folder = str(spec.workspace) if is_here else spec.workspace.name
-        return await made(self._start(spec, folder), self.destroy)
+        return await make_or_destroy(self._start(spec, folder), self.destroy)
 
     async def try_one(self) -> None:
         """Start a box without a workspace and end it; BackendUnavailable or BoxCreateFailed."""

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits, made
+from executor_service.backends.base import MIB, Box, BoxSpec, Capabilities, Limits, make_or_destroy
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_boxes import BOX_USER, Order, Started
 from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
@@ -66,7 +66,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
-        return await made(asyncio.to_thread(self._settle_and_create, spec), self.destroy)
+        return await make_or_destroy(asyncio.to_thread(self._settle_and_create, spec), self.destroy)
 
     async def connect(self, box: Box) -> SocketStream:
         """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""
@@ -152,7 +152,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
         return record.to_box(self.name)
 
     def _remember(self, order: Order, started: Started) -> Record:
-        monitor, first = ProcessMark.of(started.monitor.pid), ProcessMark.of(started.first_pid)
+        monitor, first = ProcessMark.read(started.monitor.pid), ProcessMark.read(started.first_pid)
         if monitor is None or first is None:
             raise BoxCreateFailed("the box ended as soon as it had started")
         spec = order.spec

@@ -36,7 +36,7 @@ class ProcessMark(Struct, frozen=True):
     boot_id: str
 
     @classmethod
-    def of(cls, pid: int) -> "ProcessMark | None":
+    def read(cls, pid: int) -> "ProcessMark | None":
         """The mark of a living process; None if there is none."""
         process = read_process(pid)
         if process is None or process.state in "ZX":
@@ -45,7 +45,7 @@ class ProcessMark(Struct, frozen=True):
 
     def lives(self) -> bool:
         """Whether it is still there."""
-        return ProcessMark.of(self.pid) == self
+        return ProcessMark.read(self.pid) == self
 
     def kill(self) -> None:
         """SIGKILL for it and nobody else."""

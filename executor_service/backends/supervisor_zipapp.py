@@ -37,7 +37,7 @@ def build_zipapp() -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
+def list_files(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
     """Relative path and content of every file for a folder that boxes see at place.
 
     The compiled forms are believed without a look at the sources, which never change there; a
@@ -59,7 +59,7 @@ def install_supervisor(zipapp: bytes, folder: Path, place: str) -> Path:
     if target.is_dir():
         return target
     part = Path(tempfile.mkdtemp(dir=folder, prefix=".supervisor-"))
-    for name, content in unpacked(zipapp, place):
+    for name, content in list_files(zipapp, place):
         file = part / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.recorder import Recorder
 from executor_service.execs.spool import CommandSpool, Spool
 from executor_service.journal import Journal
-from executor_service.link.command import CommandSink, ExecHandle
+from executor_service.link.exec_handle import CommandSink, ExecHandle
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import CommandRecord, EndReason
 from services.clock import Clock
@@ -78,7 +78,7 @@ class ExecRegistry:
             raise AlreadyExists(f"{exec_id} was used before for another command")
         return found, False
 
-    def started(self, command: Command) -> None:
+    def record_start(self, command: Command) -> None:
         """A new command runs, which is to be noted: until then only its box knows."""
         self._stores.recorder.note(command)
 
@@ -104,10 +104,10 @@ class ExecRegistry:
                 return None
             # The executor died before it had noted the start.
             command = self._new(remote.exec_id, remote.state.digest)
-            self.started(command)
+            self.record_start(command)
         return command.bind(remote)
 
-    def linked(self, in_box: Container[str]) -> None:
+    def on_linked(self, in_box: Container[str]) -> None:
         """A link is up, and these are all commands that the box has."""
         for command in self.running:
             if command.bound and command.exec_id not in in_box:
@@ -122,12 +122,12 @@ class ExecRegistry:
             else:
                 self._keep(record, await self._stored(record.exec_id)).bound = True
         noted = self._commands.keys() | self.ended_records.keys()
-        for exec_id in await self._stores.spool.commands_of(self.sandbox_id):
+        for exec_id in await self._stores.spool.list_commands(self.sandbox_id):
             if exec_id not in noted:
                 self._unnoted[exec_id] = await self._stored(exec_id)
 
     async def _stored(self, exec_id: str) -> CommandSpool:
-        spool = await self._stores.spool.stored(self.sandbox_id, exec_id)
+        spool = await self._stores.spool.load(self.sandbox_id, exec_id)
         self._stores.spool.account(spool.stored_bytes)
         return spool
 
@@ -168,13 +168,13 @@ class ExecRegistry:
 
     # ---- for the commands
 
-    def ended(self, command: Command) -> None:
+    def on_ended(self, command: Command) -> None:
         """A command has ended, and that is to be noted."""
         if command.record.exit is not None:
-            self._stores.metrics.ended(self._backend, command.record.exit)
+            self._stores.metrics.count_exit(self._backend, command.record.exit)
         self._stores.recorder.note(command)
 
-    def noted(self, command: Command) -> None:
+    def on_recorded(self, command: Command) -> None:
         """A command's end is in the journal, so that memory need not keep it for long."""
         self.ended_records[command.exec_id] = command.record
         self._recent.append(command.exec_id)
@@ -187,7 +187,7 @@ class ExecRegistry:
         found, record = self._commands.get(exec_id), self.ended_records.get(exec_id)
         if found is not None or record is None or record.exit is None:
             return found
-        spool = await self._stores.spool.stored(self.sandbox_id, exec_id, record.exit.totals)
+        spool = await self._stores.spool.load(self.sandbox_id, exec_id, record.exit.totals)
         return Command(record, spool, self)
 
     def _new(self, exec_id: str, digest: str) -> Command:

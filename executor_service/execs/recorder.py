@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.spool import insist
 from executor_service.journal import Journal
 from executor_service.records.sandboxes import CommandRecord
@@ -53,7 +53,7 @@ class Recorder:
             await insist(partial(self._journal.put_commands, records), DatabaseUnavailable, why)
             for command, record in zip(commands, records, strict=True):
                 if record.exit is not None:
-                    command.noted()
+                    command.mark_recorded()
             noted.set()
 
 

@@ -124,7 +124,7 @@ class CommandSpool:
         """Takes output that came; returns at once. What is missing before it is a gap."""
         self._streams[stream].append(offset, data)
         self._flushed.clear()
-        self._spool.wants_writing(self)
+        self._spool.schedule_write(self)
 
     async def flush(self) -> None:
         """Returns when everything that came is in files."""
@@ -189,7 +189,7 @@ class CommandSpool:
             size = sum(segment.size for segment in dropped)
             self._spool.drop(size, [self._folder / segment.name for segment in dropped])
         if any(state.is_waiting for state in self._streams.values()):
-            self._spool.wants_writing(self)
+            self._spool.schedule_write(self)
         else:
             self._flushed.set()
 
@@ -230,7 +230,7 @@ class Spool:
         """The spool of a command that has just been started; nothing is on disk yet."""
         return CommandSpool(self, self._folder_of(sandbox_id, exec_id), Layout(self._limits))
 
-    async def stored(
+    async def load(
         self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
     ) -> CommandSpool:
         """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
@@ -238,7 +238,7 @@ class Spool:
         layout = Layout(self._limits, await self.do(lambda: segments_in(folder)))
         return CommandSpool(self, folder, layout, ends)
 
-    async def commands_of(self, sandbox_id: str) -> list[str]:
+    async def list_commands(self, sandbox_id: str) -> list[str]:
         """The commands of a sandbox of which something is on disk."""
         folder = self._folder / sandbox_id
 
@@ -283,7 +283,7 @@ class Spool:
 
     # ---- for the spools of commands
 
-    def wants_writing(self, spool: CommandSpool) -> None:
+    def schedule_write(self, spool: CommandSpool) -> None:
         """There is something to take."""
         self._dirty[spool] = None
         self._wake.set()

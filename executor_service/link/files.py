@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from executor_service.errors import ExecutorError, FileRefused
-from executor_service.link.messages import DirectoryPage, FileInfo, number, read, words
+from executor_service.link.messages import DirectoryPage, FileInfo, read, read_number, read_text
 from executor_service.link.outbox import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
@@ -90,7 +90,7 @@ class Download:
 
     def done(self, message: Message) -> None:
         """The FILE_DONE frame."""
-        if number(message, "end") != self._received:
+        if read_number(message, "end") != self._received:
             raise FrameError("file does not end where its data does")
         self.info = read(message, FileInfo)
         self._more.set()
@@ -233,7 +233,7 @@ class RemoteFiles:
     def on_failed(self, ident: int, payload: memoryview) -> None:
         """A FILE_FAILED frame."""
         message = frames.read_json(payload)
-        error = FileRefused(words(message, "code"), words(message, "message"))
+        error = FileRefused(read_text(message, "code"), read_text(message, "message"))
         if operation := self._operation(ident):
             operation.failed(error)
         del self._operations[ident]

@@ -15,9 +15,9 @@ from executor_service.errors import (
     StartRefused,
 )
 from executor_service.link.byte_streams import ByteStream
-from executor_service.link.command import CommandSink, ExecHandle
+from executor_service.link.exec_handle import CommandSink, ExecHandle
 from executor_service.link.files import RemoteFiles
-from executor_service.link.messages import CommandState, StartCommand, number, read, words
+from executor_service.link.messages import CommandState, StartCommand, read, read_number, read_text
 from executor_service.link.outbox import Outgoing
 from executor_service.link.streams import RemoteStreams
 from executor_service.supervisor import frames
@@ -89,7 +89,7 @@ class SupervisorLink:
             frames.STDIN_ACK: lambda ident, payload: self._command(ident).on_stdin_ack(payload),
             frames.HEARTBEAT: lambda ident, payload: self._command(ident).on_heartbeat(payload),
             frames.EXITED: self._on_exited,
-            frames.PONG: lambda ident, _: self._outgoing.answered(frames.PING, ident, None),
+            frames.PONG: lambda ident, _: self._outgoing.resolve(frames.PING, ident, None),
             frames.FILE_BYTES: self.files.on_bytes,
             frames.FILE_DONE: self.files.on_done,
             frames.FILE_FAILED: self.files.on_failed,
@@ -232,7 +232,7 @@ class SupervisorLink:
         if command.sink is None:
             command.cancel(grace_s=0)
         if starting is not None:
-            self._outgoing.answered(frames.START, ident, command)
+            self._outgoing.resolve(frames.START, ident, command)
 
     def _check_resumed(self, command: ExecHandle) -> None:
         state = command.state
@@ -245,7 +245,7 @@ class SupervisorLink:
     def _on_ready(self, _ident: int, payload: memoryview) -> None:
         if self._is_ready:
             raise FrameError("a second welcome")
-        if number(frames.read_json(payload), "commands") != len(self._by_ident):
+        if read_number(frames.read_json(payload), "commands") != len(self._by_ident):
             raise FrameError("the table of commands is incomplete")
         self._is_ready = True
         self._check_caught_up()
@@ -253,14 +253,14 @@ class SupervisorLink:
     def _on_denied(self, _ident: int, payload: memoryview) -> None:
         if self._is_ready:
             raise FrameError("refused after the welcome")
-        self._end(LinkRefused(words(frames.read_json(payload), "reason")))
+        self._end(LinkRefused(read_text(frames.read_json(payload), "reason")))
 
     def _on_start_failed(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        error = StartRefused(words(message, "code"), words(message, "message"))
+        error = StartRefused(read_text(message, "code"), read_text(message, "message"))
         if self._starting.pop(ident, None) is None:
             raise FrameError("a start that failed for nobody")
-        self._outgoing.answered(frames.START, ident, error)
+        self._outgoing.resolve(frames.START, ident, error)
 
     def _on_exited(self, ident: int, payload: memoryview) -> None:
         self._command(ident).on_exited(payload)

@@ -115,7 +115,7 @@ def read(message: Mapping[str, Any], kind: type[T]) -> T:
         raise FrameError(str(error)) from error
 
 
-def number(message: Mapping[str, Any], name: str) -> int:
+def read_number(message: Mapping[str, Any], name: str) -> int:
     """A field that must be a number that is not negative."""
     value = message.get(name)
     if type(value) is not int or not 0 <= value <= MAX_NUMBER:
@@ -123,7 +123,7 @@ def number(message: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def words(message: Mapping[str, Any], name: str) -> str:
+def read_text(message: Mapping[str, Any], name: str) -> str:
     """A field that people read: what no terminal shows, or no answer can carry, is replaced."""
     said = message.get(name)
     if not isinstance(said, str) or len(said) > _MAX_TEXT_CHARACTERS:

@@ -35,7 +35,7 @@ class Outgoing:
         answer = self._expected[kind, ident] = asyncio.get_running_loop().create_future()
         return answer
 
-    def answered(self, kind: int, ident: int, said: object) -> None:
+    def resolve(self, kind: int, ident: int, said: object) -> None:
         """The box has answered with this, or with an error; FrameError if nothing was asked."""
         answer = self._expected.pop((kind, ident), None)
         if answer is None:

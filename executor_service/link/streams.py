@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from executor_service.errors import ExecutorError, LinkClosed, ProxyRefused
-from executor_service.link.messages import number, words
+from executor_service.link.messages import read_number, read_text
 from executor_service.link.outbox import Outgoing
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
@@ -191,10 +191,10 @@ class RemoteStreams:
 
     def _on_proxy_set(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        port, refusal = number(message, "port"), message.get("error")
+        port, refusal = read_number(message, "port"), message.get("error")
         is_set = refusal is None and port < 1 << 16
-        said = None if is_set else ProxyRefused(words(message, "error"))
-        self._outgoing.answered(frames.PROXY, ident, said)
+        said = None if is_set else ProxyRefused(read_text(message, "error"))
+        self._outgoing.resolve(frames.PROXY, ident, said)
 
     def _on_opened(self, ident: int, _payload: memoryview) -> None:
         if ident <= self._last_ident or len(self._streams) >= frames.MAX_STREAMS:

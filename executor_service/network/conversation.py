@@ -62,7 +62,7 @@ async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None
         end()
 
 
-async def both(
+async def relay(
     sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
 ) -> None:
     """Run both until they have ended, or without `wait` until receiving has; fail as one does."""
@@ -120,7 +120,7 @@ class Conversation:
             if head.method == "CONNECT":
                 target = head.connect_target()
                 if secrets := self._road.secrets.belonging_to(target):
-                    await self._tunnel_opened(target, secrets)
+                    await self._intercept(target, secrets)
                 else:
                     await self._tunnel(target)
             else:
@@ -134,17 +134,17 @@ class Conversation:
         async with self._road.gate.connect(target, self._road.lookups) as upstream:
             self._is_answered = True
             await self._stream.write(ESTABLISHED)
-            await both(
+            await relay(
                 self._send_tunnel(target, rule, upstream), self._receive(upstream), wait=True
             )
 
-    async def _tunnel_opened(self, target: Target, secrets: list[Secret]) -> None:
+    async def _intercept(self, target: Target, secrets: list[Secret]) -> None:
         """A tunnel whose TLS ends here, so that secrets can be put into its request."""
         road, rule = self._road, self._admit(target)
         context = await road.secrets.context(target.host)
         async with road.gate.connect(target, road.lookups, by_tls=True) as upstream:
             # From now on it must not be idle: what need not be TLS has no other deadline.
-            sink = CountingSink(upstream, self._passed(rule, "out"))
+            sink = CountingSink(upstream, self._counter(rule, "out"))
             self._is_answered = True
             await self._stream.write(ESTABLISHED)
             await self._check_tunnel(target, rule)
@@ -159,10 +159,10 @@ class Conversation:
             except (BadRequest, EgressRefused) as problem:
                 await tls.write(response(*_FORBIDDEN, str(problem)))
                 raise
-            back = CountingSink(tls, self._passed(rule, "in"))
+            back = CountingSink(tls, self._counter(rule, "in"))
             request = replace(head, fields=tuple(fields)).for_server(path)
             sending = send_request(request, inside, sink)
-            await both(sending, copy(upstream, back), wait=False)
+            await relay(sending, copy(upstream, back), wait=False)
             await tls.end()
 
     async def _web(self, head: RequestHead, target: Target) -> None:
@@ -170,17 +170,17 @@ class Conversation:
         async with self._road.gate.connect(target, self._road.lookups) as upstream:
             self._count("allowed")
             self._is_answered = True
-            sink = CountingSink(upstream, self._passed(rule, "out"))
+            sink = CountingSink(upstream, self._counter(rule, "out"))
             sending = send_request(head.for_server(head.origin_path()), self._input, sink)
-            await both(sending, self._receive(upstream), wait=False)
+            await relay(sending, self._receive(upstream), wait=False)
 
     async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
         await self._check_tunnel(target, rule)
-        await copy(self._input, CountingSink(upstream, self._passed(rule, "out")), upstream.end)
+        await copy(self._input, CountingSink(upstream, self._counter(rule, "out")), upstream.end)
 
     async def _receive(self, upstream: Upstream) -> None:
         assert self._rule is not None
-        sink = CountingSink(self._stream, self._passed(self._rule, "in"))
+        sink = CountingSink(self._stream, self._counter(self._rule, "in"))
         await copy(upstream, sink, self._stream.end)
 
     # ---- what is checked
@@ -246,7 +246,7 @@ class Conversation:
             self._is_counted = True
             self._road.metrics.count(self._rule, outcome)
 
-    def _passed(self, rule: Rule, direction: str) -> Callable[[int], None]:
+    def _counter(self, rule: Rule, direction: str) -> Callable[[int], None]:
         """Counts bytes, each of which shows that the connection is used."""
         metrics, loop = self._road.metrics, asyncio.get_running_loop()
         counter = metrics.bytes.labels(metrics.name(rule), direction)

@@ -71,7 +71,7 @@ class SandboxNetwork:
             if target is not None and policy.rule_for(target) is None:
                 task.cancel()
 
-    async def tell(self, streams: RemoteStreams) -> None:
+    async def announce(self, streams: RemoteStreams) -> None:
         """Have the box offer its commands what the policy allows, over a link that is up.
 
         Fails with ProxyRefused, or how the link ended.

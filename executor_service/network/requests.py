@@ -201,6 +201,6 @@ def _authority(text: str, default_port: int | None) -> Target:
     if found is None or port is None or not 0 < port < 65536:
         raise BadRequest(f"{text[:80]!r} is no host with a port")
     try:
-        return Target.of(found["six"] or found["name"], port)
+        return Target.parse(found["six"] or found["name"], port)
     except ValueError as error:
         raise BadRequest(str(error)) from error

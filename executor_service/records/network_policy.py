@@ -40,9 +40,9 @@ class Target(Struct, frozen=True):
     port: int
 
     @classmethod
-    def of(cls, host: str, port: int) -> Self:
+    def parse(cls, host: str, port: int) -> Self:
         """The target; ValueError for a host that is neither a name nor an address."""
-        return cls(host_of(host), port)
+        return cls(parse_host(host), port)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -58,10 +58,10 @@ class Rule(Struct, frozen=True):
     """None are those of the web: 80 and 443."""
 
     @classmethod
-    def of(cls, host: str, ports: Iterable[int] = ()) -> Self:
+    def create(cls, host: str, ports: Iterable[int] = ()) -> Self:
         """The rule for a host in any of its forms; ValueError says what is wanted."""
         below = "*." if host.startswith("*.") else ""
-        return cls(below + host_of(host.removeprefix("*.")), tuple(ports))
+        return cls(below + parse_host(host.removeprefix("*.")), tuple(ports))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -70,11 +70,11 @@ class Rule(Struct, frozen=True):
         if found is None:
             raise ValueError(f"{text[:80]!r} is no host with ports, such as example.com:443,8443")
         ports = map(int, found["ports"].split(",")) if found["ports"] else ()
-        return cls.of(found["address"] or found["host"], ports)
+        return cls.create(found["address"] or found["host"], ports)
 
     def __post_init__(self) -> None:
         """Fails with ValueError, whose text says what is wanted."""
-        if host_of(self.host.removeprefix("*.")) != self.host.removeprefix("*."):
+        if parse_host(self.host.removeprefix("*.")) != self.host.removeprefix("*."):
             raise ValueError(f"{self.host!r} is not in its usual form")
         if self.host.startswith("*.") and address_of(self.host[2:]):
             raise ValueError(f"{self.host!r}: only names have others below them")
@@ -124,7 +124,7 @@ class NetworkPolicy(Struct, frozen=True):
         return target.port == 443 or target.port not in rule.ports
 
 
-def host_of(text: str) -> str:
+def parse_host(text: str) -> str:
     """A host in its one form; ValueError for what is neither a name nor an address."""
     address = address_of(text)
     if address is not None:

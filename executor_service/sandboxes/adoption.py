@@ -33,7 +33,7 @@ class Adoption(Struct, frozen=True):
     journal: Journal
     spool: Spool
     leases: Leases
-    make_table: Callable[[str, str], ExecRegistry]
+    make_registry: Callable[[str, str], ExecRegistry]
     """From a sandbox's id and the name of its backend."""
     orphan_timeout_s: float
     """How long a box lives without an executor."""
@@ -47,9 +47,9 @@ class Adoption(Struct, frozen=True):
         for record in await self.journal.commands():
             known[record.sandbox_id].append(record)
         for claim in claims:
-            table = self.make_table(claim.sandbox_id, claim.backend)
-            await table.restore(known[claim.sandbox_id])
-            sandbox = Sandbox(self._as_of_now(claim), table, None, self.clock)
+            registry = self.make_registry(claim.sandbox_id, claim.backend)
+            await registry.restore(known[claim.sandbox_id])
+            sandbox = Sandbox(self._as_of_now(claim), registry, None, self.clock)
             if claim.state is SandboxState.READY and claim.template in self.templates.names:
                 sandbox.await_box(self.orphan_timeout_s)
             else:
@@ -77,7 +77,7 @@ class Adoption(Struct, frozen=True):
         for box in boxes:
             sandbox = awaited.pop(box.key, None) if box.pool == template.name else None
             if sandbox is None:
-                self.workers.start(f"reap {box.key}", template.strays.end(box))
+                self.workers.start(f"reap {box.key}", template.reaper.end(box))
             else:
                 _take_over(template, box, sandbox)
         for sandbox in awaited.values():
@@ -86,10 +86,10 @@ class Adoption(Struct, frozen=True):
 
 
 def _take_over(template: Template, box: Box, sandbox: Sandbox) -> None:
-    claim, table = sandbox.claim, sandbox.table
-    live = template.pool.boxes.adopt(box, table)
-    live.epoch = claim.epoch
+    claim, registry = sandbox.claim, sandbox.registry
+    connection = template.pool.boxes.adopt(box, registry)
+    connection.epoch = claim.epoch
     if claim.network is not None:
-        live.hold(claim.network, template.networks)
-    sandbox.find_box(live)
-    _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(table.running))
+        connection.set_policy(claim.network, template.networks)
+    sandbox.find_box(connection)
+    _log.info("sandbox %s is taken over with %d commands", claim.sandbox_id, len(registry.running))

@@ -12,7 +12,7 @@ from executor_service.backends.base import Backend, Box, BoxSpec, Limits
 from executor_service.errors import BoxCreateFailed, SandboxLost
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
-from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.orphan_reaper import destroy
 from executor_service.workspaces.folders import Workspaces
 from services.ids import new_id
@@ -63,7 +63,7 @@ class PoolStats(Struct, frozen=True):
 class _Held(Struct):
     """A box of ours."""
 
-    live: SandboxConnection
+    connection: SandboxConnection
     fresh_workspace: Path | None
     """A folder that was made for it, as long as no session has it."""
     claimed: bool
@@ -78,7 +78,7 @@ class Inventory:
         backend: Backend,
         options: PoolOptions,
         workspaces: Workspaces,
-        make_table: Callable[[str], ExecRegistry],
+        make_registry: Callable[[str], ExecRegistry],
         workers: Workers,
         on_end: Callable[[SandboxConnection], None],
         on_change: Callable[[], Awaitable[None]],
@@ -88,7 +88,7 @@ class Inventory:
         self._backend = backend
         self._options = options
         self._workspaces = workspaces
-        self._make_table = make_table
+        self._make_registry = make_registry
         self._workers = workers
         self._on_end = on_end
         self._on_change = on_change
@@ -96,7 +96,7 @@ class Inventory:
         self._making: set[str] = set()
 
     @property
-    def held(self) -> int:
+    def held_count(self) -> int:
         """How many there are."""
         return len(self._held)
 
@@ -106,7 +106,7 @@ class Inventory:
         return sum(held.claimed for held in self._held.values())
 
     @property
-    def making(self) -> int:
+    def making_count(self) -> int:
         """How many are about to be made."""
         return len(self._making)
 
@@ -114,11 +114,11 @@ class Inventory:
         """The keys of the boxes that are held now, or are about to be."""
         return self._held.keys() | self._making
 
-    async def left(self, folder: Path) -> None:
+    async def wait_free(self, folder: Path) -> None:
         """Returns when no box that is about to end is over a folder."""
         for held in list(self._held.values()):
-            if held.live.box.workspace == folder and held.live.is_ending:
-                await held.live.gone.wait()
+            if held.connection.box.workspace == folder and held.connection.is_ending:
+                await held.connection.gone.wait()
 
     def reserve(self) -> str:
         """The key of a box that is about to be made, which counts from now on."""
@@ -126,9 +126,9 @@ class Inventory:
         self._making.add(key)
         return key
 
-    def claimed(self, live: SandboxConnection) -> None:
+    def mark_claimed(self, connection: SandboxConnection) -> None:
         """A session has the box, and its workspace from now on."""
-        held = self._held[live.box.key]
+        held = self._held[connection.box.key]
         held.fresh_workspace, held.claimed = None, True
 
     async def make(self, key: str, workspace: Path | None) -> SandboxConnection:
@@ -138,7 +138,7 @@ class Inventory:
             if workspace is None:
                 workspace = fresh = await self._workspaces.fresh()
             box = await self._backend.create(self._spec(key, workspace))
-            live = self._hold(box, self._make_table(key), fresh, claimed=False)
+            connection = self._hold(box, self._make_registry(key), fresh, claimed=False)
         except BaseException:
             if fresh is not None:
                 await self._workspaces.discard(fresh, self._backend)
@@ -147,13 +147,13 @@ class Inventory:
             self._making.discard(key)
             await self._on_change()
         try:
-            await live.link()
+            await connection.link()
         except BaseException as error:
-            live.retire(EndReason.LEASE_EXPIRED)
+            connection.retire(EndReason.LEASE_EXPIRED)
             if isinstance(error, SandboxLost):
                 raise BoxCreateFailed("a new box ended at once") from error
             raise
-        return live
+        return connection
 
     def _spec(self, key: str, workspace: Path) -> BoxSpec:
         options = self._options
@@ -162,33 +162,35 @@ class Inventory:
             secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
         )
 
-    def adopt(self, box: Box, table: ExecRegistry) -> SandboxConnection:
+    def adopt(self, box: Box, registry: ExecRegistry) -> SandboxConnection:
         """Looks after a box that a session has already."""
-        return self._hold(box, table, None, claimed=True)
+        return self._hold(box, registry, None, claimed=True)
 
     def _hold(
-        self, box: Box, table: ExecRegistry, fresh_workspace: Path | None, *, claimed: bool
+        self, box: Box, registry: ExecRegistry, fresh_workspace: Path | None, *, claimed: bool
     ) -> SandboxConnection:
         orphan_s = self._options.orphan_timeout_s
         secret = self._options.box_secret(box.key)
-        live = SandboxConnection(box, secret, self._backend, table, self._workers, orphan_s)
-        self._held[box.key] = _Held(live, fresh_workspace, claimed)
-        self._workers.start(f"box {box.key}", self._care(live))
-        return live
+        connection = SandboxConnection(
+            box, secret, self._backend, registry, self._workers, orphan_s
+        )
+        self._held[box.key] = _Held(connection, fresh_workspace, claimed)
+        self._workers.start(f"box {box.key}", self._supervise(connection))
+        return connection
 
-    async def _care(self, live: SandboxConnection) -> None:
-        await live.run()
-        self._on_end(live)
-        await self._told(live)
-        await destroy(self._backend, live.box)
-        held = self._held.pop(live.box.key)
+    async def _supervise(self, connection: SandboxConnection) -> None:
+        await connection.run()
+        self._on_end(connection)
+        await self._flush_commands(connection)
+        await destroy(self._backend, connection.box)
+        held = self._held.pop(connection.box.key)
         if held.fresh_workspace is not None:
             await self._workspaces.discard(held.fresh_workspace, self._backend)
-        live.gone.set()
+        connection.gone.set()
         await self._on_change()
 
-    async def _told(self, live: SandboxConnection) -> None:
+    async def _flush_commands(self, connection: SandboxConnection) -> None:
         """What a box has told is in the journal before it goes, unless the disk takes nothing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_NOTED_WITHIN_S):
-                await live.commands.flush()
+                await connection.commands.flush()

@@ -52,15 +52,15 @@ class LeaseAuthorizer:
             )
             return
         if not is_same(self._token(claim.sandbox_id, proof.epoch), proof.token):
-            self.refused(claim, "wrong_token")
+            self.record_refusal(claim, "wrong_token")
             raise LeaseInvalid("the lease token is not valid")
         if proof.epoch != claim.epoch:
             self._metrics.stale_epochs.inc()
-            self.refused(claim, "stale_epoch")
+            self.record_refusal(claim, "stale_epoch")
             raise StaleEpoch(f"sandbox {claim.sandbox_id} has a later owner")
         sandbox.use()
 
-    def refused(self, claim: Claim, why: str) -> None:
+    def record_refusal(self, claim: Claim, why: str) -> None:
         """Leaves a trace of somebody who asked for what is not theirs."""
         self._metrics.lease_refusals.labels(why).inc()
         about = {"audit": "lease_refused", "sandbox_id": claim.sandbox_id, "reason": why}

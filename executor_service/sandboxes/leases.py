@@ -24,11 +24,11 @@ from executor_service.records.sandboxes import (
     Lifetimes,
     SandboxState,
 )
-from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.lease_authorizer import LeaseAuthorizer, Proof
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.sandboxes.templates import Template, Templates
-from executor_service.sandboxes.workspace_loans import Lending, Loan
+from executor_service.sandboxes.workspace_allocator import Allocation, WorkspaceAllocator
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers, each_of, unbroken
@@ -62,7 +62,7 @@ class Leases:
         self,
         templates: Templates,
         journal: Journal,
-        lending: Lending,
+        allocator: WorkspaceAllocator,
         lifetimes: Lifetimes,
         clock: Clock,
         workers: Workers,
@@ -70,11 +70,11 @@ class Leases:
     ) -> None:
         self._templates = templates
         self._journal = journal
-        self._lending = lending
+        self._allocator = allocator
         self._lifetimes = lifetimes
         self._clock = clock
         self._workers = workers
-        self._proofs = LeaseAuthorizer(journal.lease_token, metrics)
+        self._authorizer = LeaseAuthorizer(journal.lease_token, metrics)
         self._sandboxes: dict[str, Sandbox] = {}
         self._by_session: dict[tuple[str, str], Sandbox] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -88,7 +88,7 @@ class Leases:
         """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.claim.profile != profile:
-            self._proofs.refused(sandbox.claim, "other_profile")
+            self._authorizer.record_refusal(sandbox.claim, "other_profile")
             sandbox = None
         if sandbox is None:
             raise NotFound(f"there is no sandbox {sandbox_id}")
@@ -103,51 +103,55 @@ class Leases:
         ]
         return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
 
-    def prove(self, proof: Proof) -> Sandbox:
+    def authorize(self, proof: Proof) -> Sandbox:
         """Returns the sandbox that somebody has; fails with NotFound, or as the proof does."""
         sandbox = self.find(proof.profile, proof.sandbox_id)
-        self._proofs.check(sandbox, proof)
+        self._authorizer.check(sandbox, proof)
         return sandbox
 
     # ---- having
 
-    async def acquire(self, wish: AcquireRequest) -> Grant:
+    async def acquire(self, request: AcquireRequest) -> Grant:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
         Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
         its workspace with NotFound, FailedPrecondition or LimitExceeded; with BackendUnavailable
         as well while nobody knows whether the one that it has lives.
         """
-        session = (wish.profile, wish.session_id)
+        session = (request.profile, request.session_id)
         async with self._lock(session):
             current = self._by_session.get(session)
             if current is not None:
-                _check_isolation(current.claim.backend, current.claim.isolation, wish)
-                _check_workspace(self._lending, current, wish)
+                _check_isolation(current.claim.backend, current.claim.isolation, request)
+                _check_workspace(self._allocator, current, request)
                 with suppress(SandboxLost):
-                    return await self._resume(current, wish)
+                    return await self._resume(current, request)
                 await self._end(current, SandboxState.LOST, EndReason.SANDBOX_LOST)
-            template = self._templates.find(wish.template)
+            template = self._templates.find(request.template)
             found = template.capabilities
-            _check_isolation(found.name, found.isolation, wish)
-            _check_network(found, wish.network)
-            async with self._lending.lent(template, wish) as loan:
-                live, launch = await _provide(self._templates, template, loan.folder, wish.wait_s)
+            _check_isolation(found.name, found.isolation, request)
+            _check_network(found, request.network)
+            async with self._allocator.allocate(template, request) as allocation:
+                connection, launch = await _provide(
+                    self._templates, template, allocation.folder, request.wait_s
+                )
                 # What is written down of it must be what is known of it, whoever leaves meanwhile.
-                return await unbroken(self._claim_or_end(template, live, wish, launch, loan))
+                return await unbroken(
+                    self._claim_or_end(template, connection, request, launch, allocation)
+                )
 
     async def _claim_or_end(
         self,
         template: Template,
-        live: SandboxConnection,
-        wish: AcquireRequest,
+        connection: SandboxConnection,
+        request: AcquireRequest,
         launch: Launch,
-        loan: Loan,
+        allocation: Allocation,
     ) -> Grant:
         try:
-            return await self._claim(template, live, wish, launch, loan)
+            return await self._claim(template, connection, request, launch, allocation)
         except BaseException:
-            live.retire(EndReason.LEASE_EXPIRED)
+            connection.retire(EndReason.LEASE_EXPIRED)
             raise
 
     async def release(self, sandbox: Sandbox) -> None:
@@ -190,10 +194,10 @@ class Leases:
                 pass
         ready = [s for s in self if s.state is SandboxState.READY and not s.is_awaited]
         idle = [sandbox for sandbox in ready if not sandbox.running]
-        boxes = [sandbox.live for sandbox in idle if sandbox.live is not None]
+        boxes = [sandbox.connection for sandbox in idle if sandbox.connection is not None]
         await each_of(map(self.release, idle))
-        for live in boxes:
-            await live.gone.wait()
+        for connection in boxes:
+            await connection.gone.wait()
 
     async def _end_if_over(self, sandbox: Sandbox) -> None:
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
@@ -205,90 +209,90 @@ class Leases:
                 await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
 
     async def _end(self, sandbox: Sandbox, state: SandboxState, reason: EndReason) -> None:
-        claim, live = sandbox.claim, sandbox.live
+        claim, connection = sandbox.claim, sandbox.connection
         now = self._clock.now().timestamp()
         sandbox.claim = replace(claim, state=state, ended_at=now)
         self._by_session.pop((claim.profile, claim.session_id), None)
         _log.info("sandbox %s ends: %s", claim.sandbox_id, state)
-        if live is None:
+        if connection is None:
             sandbox.miss_box()
         else:
-            live.retire(reason)
+            connection.retire(reason)
         # Whether or not somebody waits for it.
-        gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, live))
+        gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, connection))
         # First, so that it is written down also if whoever asked for it leaves.
         await self._journal.put_claim(sandbox.claim)
-        await self._lending.ended(claim.workspace_id, now)
+        await self._allocator.record_end(claim.workspace_id, now)
         await asyncio.shield(gone)
 
-    async def _leave(self, sandbox: Sandbox, live: SandboxConnection | None) -> None:
-        if live is not None:
-            await live.gone.wait()
-        sandbox.live = None
-        self._lending.left(Path(sandbox.claim.workspace))
+    async def _leave(self, sandbox: Sandbox, connection: SandboxConnection | None) -> None:
+        if connection is not None:
+            await connection.gone.wait()
+        sandbox.connection = None
+        self._allocator.release(Path(sandbox.claim.workspace))
 
     # ---- claiming
 
     async def _claim(
         self,
         template: Template,
-        live: SandboxConnection,
-        wish: AcquireRequest,
+        connection: SandboxConnection,
+        request: AcquireRequest,
         launch: Launch,
-        loan: Loan,
+        allocation: Allocation,
     ) -> Grant:
-        sandbox_id, epoch = live.box.key, 1
+        sandbox_id, epoch = connection.box.key, 1
         claim = Claim(
             sandbox_id=sandbox_id,
-            profile=wish.profile,
-            session_id=wish.session_id,
+            profile=request.profile,
+            session_id=request.session_id,
             backend=template.capabilities.name,
             isolation=template.capabilities.isolation,
-            workspace=str(live.box.workspace),
+            workspace=str(connection.box.workspace),
             claimed_at=self._clock.now().timestamp(),
-            lifetimes=_lifetimes(wish, self._lifetimes),
+            lifetimes=_lifetimes(request, self._lifetimes),
             epoch=epoch,
-            request_id=wish.request_id,
-            workspace_id=live.box.workspace.name if loan.kept else "",
+            request_id=request.request_id,
+            workspace_id=connection.box.workspace.name if allocation.kept else "",
             template=template.name,
-            network=_network(template, wish),
+            network=_network(template, request),
             begun_s=self._clock.monotonic(),
             boot_id=self._journal.boot_id,
         )
         if claim.network is not None:
-            await live.connect(claim.network, template.networks)
-        await self._lending.give(loan, live.box.workspace, wish.session_id)
+            await connection.apply_policy(claim.network, template.networks)
+        await self._allocator.assign(allocation, connection.box.workspace, request.session_id)
         await self._journal.put_claim(claim)
-        live.epoch = epoch
-        template.pool.claimed(live)
-        sandbox = Sandbox(claim, live.commands, live, self._clock)
+        connection.epoch = epoch
+        template.pool.mark_claimed(connection)
+        sandbox = Sandbox(claim, connection.commands, connection, self._clock)
         self.restore(sandbox)
         return Grant(sandbox, self._journal.lease_token(sandbox_id, epoch), launch)
 
-    async def _resume(self, sandbox: Sandbox, wish: AcquireRequest) -> Grant:
+    async def _resume(self, sandbox: Sandbox, request: AcquireRequest) -> Grant:
         """Gives a sandbox to a new owner, or to the same one that asks again."""
-        live, claim = sandbox.box(), sandbox.claim
+        connection, claim = sandbox.get_connection(), sandbox.claim
         sandbox.use()
         has = claim.network
-        template = self._templates.of(live.box)
-        if claim.request_id != wish.request_id:
-            network = claim.next_network(wish.network)
+        template = self._templates.find_by_box(connection.box)
+        if claim.request_id != request.request_id:
+            network = claim.next_network(request.network)
             if network != has:
                 _check_network(template.capabilities, network)
             claim = replace(
                 claim,
                 epoch=claim.epoch + 1,
-                request_id=wish.request_id,
-                lifetimes=_lifetimes(wish, claim.lifetimes),
+                request_id=request.request_id,
+                lifetimes=_lifetimes(request, claim.lifetimes),
                 network=network,
             )
             await self._journal.put_claim(claim)
             sandbox.claim = claim
-        if live.is_lost:
+        if connection.is_lost:
             raise SandboxLost(f"the box of sandbox {claim.sandbox_id} is gone")
-        live.epoch = claim.epoch
+        connection.epoch = claim.epoch
         if claim.network is not None and claim.network != has:
-            await live.connect(claim.network, template.networks)
+            await connection.apply_policy(claim.network, template.networks)
         token = self._journal.lease_token(claim.sandbox_id, claim.epoch)
         return Grant(sandbox, token, Launch.RESUMED)
 
@@ -299,13 +303,15 @@ class Leases:
         return lock
 
 
-def _check_workspace(lending: Lending, current: Sandbox, wish: AcquireRequest) -> None:
+def _check_workspace(
+    allocator: WorkspaceAllocator, current: Sandbox, request: AcquireRequest
+) -> None:
     """Refuses another workspace for a session that has a sandbox already."""
     has = Path(current.claim.workspace).name
-    if wish.workspace_id and wish.workspace_id != has:
-        lending.check(wish.profile, wish.workspace_id)
+    if request.workspace_id and request.workspace_id != has:
+        allocator.check(request.profile, request.workspace_id)
         raise FailedPrecondition(
-            f"session {wish.session_id} has a sandbox over another workspace, "
+            f"session {request.session_id} has a sandbox over another workspace, "
             f"{has}: release it first"
         )
 
@@ -315,28 +321,28 @@ async def _provide(
 ) -> tuple[SandboxConnection, Launch]:
     """A box, over a folder only once no earlier one is."""
     if folder is None:
-        live, was_ready = await template.pool.take(wait_s)
-        return live, Launch.WARM if was_ready else Launch.COLD
+        connection, was_ready = await template.pool.take(wait_s)
+        return connection, Launch.WARM if was_ready else Launch.COLD
     try:
         async with asyncio.timeout(wait_s):
-            await templates.left(folder)
+            await templates.wait_free(folder)
     except TimeoutError:
         message = "the sandbox that the session had before has not ended yet; try again"
         raise PoolExhausted(message) from None
     return await template.pool.make(folder, wait_s), Launch.COLD
 
 
-def _check_isolation(backend: str, isolation: Isolation, wish: AcquireRequest) -> None:
-    if _STRENGTH.index(isolation) < _STRENGTH.index(wish.min_isolation):
+def _check_isolation(backend: str, isolation: Isolation, request: AcquireRequest) -> None:
+    if _STRENGTH.index(isolation) < _STRENGTH.index(request.min_isolation):
         raise BackendUnavailable(
-            f"{backend} isolates by {isolation} only, and {wish.min_isolation} is wanted; "
+            f"{backend} isolates by {isolation} only, and {request.min_isolation} is wanted; "
             "configure a stronger backend, or name a template that has one"
         )
 
 
-def _network(template: Template, wish: AcquireRequest) -> NetworkPolicy | None:
+def _network(template: Template, request: AcquireRequest) -> NetworkPolicy | None:
     has_policies = bool(template.capabilities.network_policies)
-    return (wish.network or template.network) if has_policies else None
+    return (request.network or template.network) if has_policies else None
 
 
 def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
@@ -347,5 +353,7 @@ def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
         )
 
 
-def _lifetimes(wish: AcquireRequest, usual: Lifetimes) -> Lifetimes:
-    return Lifetimes(wish.lifetimes.idle_s or usual.idle_s, wish.lifetimes.total_s or usual.total_s)
+def _lifetimes(request: AcquireRequest, usual: Lifetimes) -> Lifetimes:
+    return Lifetimes(
+        request.lifetimes.idle_s or usual.idle_s, request.lifetimes.total_s or usual.total_s
+    )

@@ -44,9 +44,9 @@ class TemplateResources(Struct, frozen=True):
 class TemplateMaker:
     """Puts templates together."""
 
-    def __init__(self, config: ExecutorConfig, ground: TemplateResources) -> None:
+    def __init__(self, config: ExecutorConfig, resources: TemplateResources) -> None:
         self._config = config
-        self._ground = ground
+        self._resources = resources
         self._usual_backend = config.backend
         self._supervisor = b""
         self._first_of: dict[str, str] = {}
@@ -62,9 +62,9 @@ class TemplateMaker:
         self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
         return self._supervisor
 
-    def make_table(self, sandbox_id: str, backend: str) -> ExecRegistry:
+    def make_registry(self, sandbox_id: str, backend: str) -> ExecRegistry:
         """The commands of a box."""
-        return ExecRegistry(sandbox_id, backend, self._ground.stores)
+        return ExecRegistry(sandbox_id, backend, self._resources.stores)
 
     async def open(self, name: str) -> Template:
         """Makes a template; fails with BackendUnavailable."""
@@ -80,21 +80,23 @@ class TemplateMaker:
                 f"of template {name}: leave it out, or choose another backend"
             )
         options = self._options(name, wanted, choice.capabilities)
-        ground, backend = self._ground, choice.backend
-        make_table = partial(self.make_table, backend=choice.capabilities.name)
-        metrics = ground.stores.metrics
-        pool = Pool(backend, options, ground.workspaces, make_table, ground.workers, metrics)
+        resources, backend = self._resources, choice.backend
+        make_registry = partial(self.make_registry, backend=choice.capabilities.name)
+        metrics = resources.stores.metrics
+        pool = Pool(
+            backend, options, resources.workspaces, make_registry, resources.workers, metrics
+        )
         is_ours = self._finds(name, choice.capabilities.name)
-        strays = OrphanReaper(
-            backend, ground.workspaces, ground.catalog, is_ours, pool.boxes.keys, metrics
+        reaper = OrphanReaper(
+            backend, resources.workspaces, resources.catalog, is_ours, pool.boxes.keys, metrics
         )
         secrets = _secrets(self._config, wanted)
-        networks = Networks(ground.gate, metrics.egress, ground.workers, secrets)
-        return Template(name, choice, options.limits, pool, strays, networks, network)
+        networks = Networks(resources.gate, metrics.egress, resources.workers, secrets)
+        return Template(name, choice, options.limits, pool, reaper, networks, network)
 
     async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
         config = self._config.for_template(wanted)
-        site = Site(self._ground.owner, self._ground.folder, await self.supervisor(), config)
+        site = Site(self._resources.owner, self._resources.folder, await self.supervisor(), config)
         backends = {backend: partial(make, site) for backend, make in BACKENDS.items()}
         setting = f"executor.templates.{name}.backend" if wanted.backend else "terminal.backend"
         choice = await choose(wanted.backend or self._usual_backend, backends, AUTOMATIC, setting)
@@ -105,7 +107,7 @@ class TemplateMaker:
         config = self._config
         usual_warm = config.warm_pool_size if name == DEFAULT_TEMPLATE else 0
         return PoolOptions(
-            owner=self._ground.owner,
+            owner=self._resources.owner,
             backend=found.name,
             template=name,
             limits=_limits(config.box, wanted),
@@ -113,7 +115,7 @@ class TemplateMaker:
             most=wanted.max_sandboxes or config.max_sandboxes,
             prefill=config.prefill,
             orphan_timeout_s=config.orphan_timeout_s,
-            box_secret=self._ground.stores.journal.box_secret,
+            box_secret=self._resources.stores.journal.box_secret,
         )
 
     def _finds(self, name: str, backend: str) -> Callable[[Box], bool]:

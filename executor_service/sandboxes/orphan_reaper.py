@@ -56,14 +56,14 @@ class OrphanReaper:
     async def sweep(self) -> None:
         """Ends all that there are now; returns when nothing is left of them."""
         try:
-            strays = await self.find()
-            await each_of(map(self.end, strays))
+            orphans = await self.find()
+            await each_of(map(self.end, orphans))
         except (BackendError, DatabaseUnavailable, OSError) as error:
             _log.warning("boxes that nobody knows cannot be looked for: %s", error)
             return
         await self._quiet.wait()
 
-    async def left(self, folder: Path) -> None:
+    async def wait_free(self, folder: Path) -> None:
         """Returns when none of those that are being ended is over a folder."""
         while folder in self._ending.values():
             await self._quiet.wait()

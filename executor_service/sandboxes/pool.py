@@ -23,7 +23,7 @@ from executor_service.errors import (
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import DEFAULT_TEMPLATE, EndReason
-from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.inventory import Inventory, PoolOptions, PoolStats
 from executor_service.workspaces.folders import Workspaces
 from services.errors import Draining
@@ -45,7 +45,7 @@ class Pool:
         backend: Backend,
         options: PoolOptions,
         workspaces: Workspaces,
-        make_table: Callable[[str], ExecRegistry],
+        make_registry: Callable[[str], ExecRegistry],
         workers: Workers,
         metrics: ExecutorMetrics,
     ) -> None:
@@ -53,7 +53,7 @@ class Pool:
         self._metrics = metrics
         metrics.pool_misses.labels(options.template)  # none so far
         self.boxes = Inventory(
-            *(backend, options, workspaces, make_table, workers, self._ended, self._tell)
+            *(backend, options, workspaces, make_registry, workers, self._drop_ready, self._notify)
         )
         self._ready: list[SandboxConnection] = []
         self._changed = asyncio.Condition()
@@ -75,7 +75,7 @@ class Pool:
             backend=self._options.backend,
             ready_count=ready,
             claimed_count=claimed,
-            making_count=self.boxes.held + self.boxes.making - ready - claimed,
+            making_count=self.boxes.held_count + self.boxes.making_count - ready - claimed,
             waiting_count=self._waiting_count,
             hit_count=self._hits,
             miss_count=self._misses,
@@ -118,19 +118,19 @@ class Pool:
                     await self._change()
         return await self.boxes.make(key, workspace)
 
-    def claimed(self, live: SandboxConnection) -> None:
+    def mark_claimed(self, connection: SandboxConnection) -> None:
         """A session has the box, and its workspace from now on."""
-        self.boxes.claimed(live)
+        self.boxes.mark_claimed(connection)
         self._count()
 
     # ---- what becomes of the boxes
 
-    def _ended(self, live: SandboxConnection) -> None:
+    def _drop_ready(self, connection: SandboxConnection) -> None:
         """A box can be used no more."""
         with suppress(ValueError):
-            self._ready.remove(live)
+            self._ready.remove(connection)
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         """There is a box more or less, or something else to try for."""
         self._count()
         async with self._changed:
@@ -163,17 +163,17 @@ class Pool:
         self._refills = True
         while len(self._ready) > warm:
             self._ready.pop(0).retire(EndReason.LEASE_EXPIRED)
-        await self._tell()
+        await self._notify()
 
     async def close(self) -> None:
         """Makes and hands out no more boxes."""
         self._draining = True
-        await self._tell()
+        await self._notify()
 
     async def reopen(self) -> None:
         """Makes and hands out boxes again, after `close`."""
         self._draining = False
-        await self._tell()
+        await self._notify()
 
     async def drain(self) -> None:
         """Ends the boxes that nobody has, after `close`."""
@@ -181,10 +181,10 @@ class Pool:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._refilling)
         ready, self._ready = self._ready, []
-        for live in ready:
-            live.retire(EndReason.LEASE_EXPIRED)
-        for live in ready:
-            await live.gone.wait()
+        for connection in ready:
+            connection.retire(EndReason.LEASE_EXPIRED)
+        for connection in ready:
+            await connection.gone.wait()
 
     async def _refill(self, key: str) -> None:
         self._refilling = True
@@ -192,7 +192,7 @@ class Pool:
             self._ready.append(await self.boxes.make(key, None))
         finally:
             self._refilling = False
-            await self._tell()
+            await self._notify()
 
     # ---- places
 
@@ -212,7 +212,7 @@ class Pool:
 
     @property
     def _has_place(self) -> bool:
-        return self.boxes.held + self.boxes.making < self._options.most
+        return self.boxes.held_count + self.boxes.making_count < self._options.most
 
     @property
     def _wants_more(self) -> bool:
@@ -231,18 +231,18 @@ class Pool:
     async def _pop_ready(self) -> SandboxConnection | None:
         """A box that was ready and answers."""
         while self._ready:
-            live = self._ready.pop(0)
+            connection = self._ready.pop(0)
             try:
-                await (await live.link()).ping(_CHECK_TIMEOUT_S)
+                await (await connection.link()).ping(_CHECK_TIMEOUT_S)
             except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
-                _log.warning("box %s was ready and is gone: %s", live.box.key, error)
-                live.retire(EndReason.LEASE_EXPIRED)
+                _log.warning("box %s was ready and is gone: %s", connection.box.key, error)
+                connection.retire(EndReason.LEASE_EXPIRED)
             except BaseException:
-                live.retire(EndReason.LEASE_EXPIRED)
+                connection.retire(EndReason.LEASE_EXPIRED)
                 raise
             else:
-                await self._tell()
-                return live
+                await self._notify()
+                return connection
         return None
 
     async def _change(self) -> None:

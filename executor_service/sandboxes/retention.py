@@ -49,9 +49,9 @@ class Retention:
     async def forget_old(self) -> None:
         """Forgets commands that ended a day ago, and sandboxes that did."""
         before = self._clock.now().timestamp() - KEPT_S
-        for table, record in self._ended():
+        for registry, record in self._ended():
             if (record.ended_at or 0) < before:
-                await table.forget(record)
+                await registry.forget(record)
         for sandbox in self._leases:
             ended_at = sandbox.claim.ended_at
             if ended_at is not None and ended_at < before:
@@ -61,9 +61,9 @@ class Retention:
 
     async def make_room(self) -> None:
         """Removes output until there is not too much: of ended commands first, the oldest first."""
-        for table, record in self._ended():
+        for registry, record in self._ended():
             if record.stored_bytes and self._spool.over_budget.is_set():
-                await table.forget_output(record)
+                await registry.forget_output(record)
         while self._spool.over_budget.is_set() and self._shrink_largest():
             pass
         if self._spool.over_budget.is_set():
@@ -72,8 +72,12 @@ class Retention:
 
     def _ended(self) -> list[tuple[ExecRegistry, CommandRecord]]:
         """The commands that have ended, the oldest first."""
-        tables = [sandbox.table for sandbox in self._leases]
-        found = [(table, record) for table in tables for record in table.ended_records.values()]
+        registries = [sandbox.registry for sandbox in self._leases]
+        found = [
+            (registry, record)
+            for registry in registries
+            for record in registry.ended_records.values()
+        ]
         return sorted(found, key=lambda one: one[1].ended_at or 0)
 
     def _shrink_largest(self) -> bool:

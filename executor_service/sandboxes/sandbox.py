@@ -1,10 +1,10 @@
 """A sandbox: a box that somebody has claimed, from then until it is forgotten."""
 
 from executor_service.errors import BackendUnavailable, SandboxLost
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.records.sandboxes import Claim, EndReason, SandboxState
-from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.connection import SandboxConnection
 from services.clock import Clock
 from services.errors import LeaseInvalid, NotFound
 
@@ -16,11 +16,15 @@ class Sandbox:
     """Whose it is, its commands, and its box as long as that lives."""
 
     def __init__(
-        self, claim: Claim, table: ExecRegistry, live: SandboxConnection | None, clock: Clock
+        self,
+        claim: Claim,
+        registry: ExecRegistry,
+        connection: SandboxConnection | None,
+        clock: Clock,
     ) -> None:
         self.claim = claim
-        self.live = live
-        self.table = table
+        self.connection = connection
+        self.registry = registry
         """Its commands, as far as they are known."""
         self._clock = clock
         self._used_at_s = clock.monotonic()
@@ -30,14 +34,14 @@ class Sandbox:
     def state(self) -> SandboxState:
         """Where it is in its life; one that is awaited counts as living."""
         if self.claim.state is SandboxState.READY and not self.is_awaited:
-            is_lost = self.live is None or self.live.is_lost
+            is_lost = self.connection is None or self.connection.is_lost
             return SandboxState.LOST if is_lost else SandboxState.READY
         return self.claim.state
 
     @property
     def running(self) -> list[Command]:
         """Its commands that run now."""
-        return self.table.running
+        return self.registry.running
 
     @property
     def expires_in_s(self) -> float:
@@ -64,16 +68,16 @@ class Sandbox:
         """Its backend has to say whether the box lives, for which it has so long."""
         self._awaited_until_s = self._clock.monotonic() + most_s
 
-    def find_box(self, live: SandboxConnection) -> None:
+    def find_box(self, connection: SandboxConnection) -> None:
         """The box lives; nobody could use it until now."""
-        self.live = live
+        self.connection = connection
         self.use()
         self._awaited_until_s = 0.0
 
     def miss_box(self) -> None:
         """There is no box any more."""
         is_over = self.claim.state is SandboxState.RELEASED
-        self.table.give_up(EndReason.LEASE_EXPIRED if is_over else EndReason.SANDBOX_LOST)
+        self.registry.give_up(EndReason.LEASE_EXPIRED if is_over else EndReason.SANDBOX_LOST)
         self._awaited_until_s = 0.0
 
     @property
@@ -96,22 +100,22 @@ class Sandbox:
 
     # ---- what it has
 
-    def box(self) -> SandboxConnection:
+    def get_connection(self) -> SandboxConnection:
         """Returns the box, to do something in it; fails with SandboxLost, LeaseInvalid or
         BackendUnavailable."""
         self.check_settled()
         if self.state is SandboxState.RELEASED:
             raise LeaseInvalid("the lease is over; acquire a sandbox again")
-        if self.live is None or self.live.is_lost:
+        if self.connection is None or self.connection.is_lost:
             raise SandboxLost(f"the box of sandbox {self.claim.sandbox_id} is gone")
-        return self.live
+        return self.connection
 
     async def commands(self) -> ExecRegistry:
         """Returns its commands, once it is known which there are; fails with BackendUnavailable."""
         self.check_settled()
-        if self.live is not None:
-            await self.live.settled()
-        return self.table
+        if self.connection is not None:
+            await self.connection.wait_settled()
+        return self.registry
 
     async def command(self, exec_id: str) -> Command:
         """Returns a command; fails with NotFound, or with SandboxLost where nobody can tell."""

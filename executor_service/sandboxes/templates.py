@@ -82,7 +82,7 @@ class Template(Struct, frozen=True):
     choice: Choice
     limits: Limits
     pool: Pool
-    strays: OrphanReaper
+    reaper: OrphanReaper
     networks: Networks
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """What its sandboxes may reach where nobody says so."""
@@ -96,7 +96,7 @@ class Template(Struct, frozen=True):
         """Keeps boxes ready and ends those that nobody knows, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pool.run())
-            group.create_task(self.strays.run())
+            group.create_task(self.reaper.run())
 
 
 Open = Callable[[str], Awaitable[Template]]
@@ -181,13 +181,13 @@ class Templates:
         message = f"there is no template {name!r}; choose {wanted}, or add it to executor.templates"
         raise InvalidArgument(message, fields={"template": wanted})
 
-    async def left(self, folder: Path) -> None:
+    async def wait_free(self, folder: Path) -> None:
         """Returns when no box that is about to end is over a folder."""
         for template in self:
-            await template.pool.boxes.left(folder)
-            await template.strays.left(folder)
+            await template.pool.boxes.wait_free(folder)
+            await template.reaper.wait_free(folder)
 
-    def of(self, box: Box) -> Template:
+    def find_by_box(self, box: Box) -> Template:
         """The template that a box which is held was made from."""
         return self._open[box.pool]
 
@@ -229,7 +229,7 @@ class Templates:
         """A template whose backend answers, and the boxes that it has; fails with BackendError."""
         template = await self._open_one(name)
         try:
-            return template, await template.strays.boxes()
+            return template, await template.reaper.boxes()
         except BaseException:
             await template.choice.backend.close()
             raise

@@ -28,11 +28,11 @@ _DAY_S = 24 * 3600.0
 _log = logging.getLogger(__name__)
 
 
-class Collector(Struct, frozen=True):
+class WorkspaceCollector(Struct, frozen=True):
     """Looks after workspaces when their sandboxes have ended, and now and then after all."""
 
     catalog: Catalog
-    custody: WorkspaceManager
+    manager: WorkspaceManager
     clock: Clock
     retention_days: float
     metrics: ExecutorMetrics
@@ -54,7 +54,7 @@ class Collector(Struct, frozen=True):
         self.catalog.changed.clear()
         for workspace in self.catalog:
             if workspace.state is WorkspaceState.REMOVING:
-                await self._attempt(self.custody.finish(workspace))
+                await self._attempt(self.manager.finish(workspace))
         await self._remove_empty()
         await self.remove_stale()
         await self._measure()
@@ -65,40 +65,40 @@ class Collector(Struct, frozen=True):
         self.metrics.workspace_bytes.set(sum(sizes))
 
     async def _remove_empty(self) -> None:
-        left = sorted(self.catalog.left)
+        left = sorted(self.catalog.unchecked)
         found = map(self.catalog.get, left)
-        self.catalog.left.difference_update(left)
-        if self.custody.keeping.workspaces.is_shared:
+        self.catalog.unchecked.difference_update(left)
+        if self.manager.stores.workspaces.is_shared:
             return
         # Who has made one on purpose wants it although nothing is in it yet.
         made = [one for one in found if one and not one.request_id]
         by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
-        for workspace in self.custody.unused(made):
+        for workspace in self.manager.select_unused(made):
             if workspace.state is WorkspaceState.READY:
                 by_place[workspace.place].append(workspace)
-        stores = self.custody.keeping.stores()
+        stores = self.manager.stores.by_place()
         for place, workspaces in by_place.items():
             if place in stores:
                 await self._attempt(self._remove_empty_of(stores[place], workspaces))
 
     async def _remove_empty_of(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
         # Some may be in use again since others were removed.
-        paths = {self._path(one): one for one in self.custody.unused(workspaces)}
-        with self.catalog.closed(*(one.workspace_id for one in paths.values())):
+        paths = {self._path(one): one for one in self.manager.select_unused(workspaces)}
+        with self.catalog.close(*(one.workspace_id for one in paths.values())):
             for path in await store.remove_empty(list(paths)):
                 await self.catalog.forget(paths[path].workspace_id)
                 self.metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
 
     async def remove_stale(self) -> None:
         """Removes, elsewhere, those of boxes that ended without having been claimed."""
-        stores = self.custody.keeping.stores()
-        for place, paths in self.custody.keeping.workspaces.take_stale().items():
+        stores = self.manager.stores.by_place()
+        for place, paths in self.manager.stores.workspaces.take_stale().items():
             if place in stores:
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 
     async def _measure(self) -> None:
         # Those of a place that nobody can look at, or that fails, are not in the others' way.
-        for place, store in self.custody.keeping.stores().items():
+        for place, store in self.manager.stores.by_place().items():
             due = [one for one in self.catalog if one.is_unmeasured and one.place == place]
             if due:
                 await self._attempt(self._measure_in(store, due[:_AT_ONCE]))
@@ -114,15 +114,15 @@ class Collector(Struct, frozen=True):
 
     async def _remove_old(self) -> None:
         before = self.clock.now().timestamp() - self.retention_days * _DAY_S
-        places = self.custody.keeping.stores().keys()
+        places = self.manager.stores.by_place().keys()
         for one in self.catalog:
             # As it is now: those before it may have taken long, and somebody has used it since.
             workspace = self.catalog.get(one.workspace_id)
             if workspace is None or workspace.used_at >= before or workspace.place not in places:
                 continue
-            if workspace.state is WorkspaceState.READY and self.custody.unused([workspace]):
+            if workspace.state is WorkspaceState.READY and self.manager.select_unused([workspace]):
                 _log.info("workspace %s was not used for too long", workspace.workspace_id)
-                await self._attempt(self.custody.remove(workspace, RemovalReason.RETENTION))
+                await self._attempt(self.manager.remove(workspace, RemovalReason.RETENTION))
 
     def _path(self, workspace: Workspace) -> Path:
         return self.catalog.path(workspace.workspace_id)

@@ -56,12 +56,12 @@ class WorkspaceManager:
         self,
         catalog: Catalog,
         leases: Leases,
-        keeping: WorkspaceStores,
+        stores: WorkspaceStores,
         workers: Workers,
         clock: Clock,
         metrics: ExecutorMetrics,
     ) -> None:
-        self.keeping = keeping
+        self.stores = stores
         self._catalog = catalog
         self._leases = leases
         self._workers = workers
@@ -77,7 +77,7 @@ class WorkspaceManager:
     async def create(self, order: Order, template: Template) -> Workspace:
         """Returns a new, empty workspace for sandboxes of a template, or the one that was made for
         this request."""
-        place = self.keeping.place_of(template)
+        place = self.stores.place_for(template)
         if not place:
             raise FailedPrecondition(
                 f"sandboxes of template {template.name} keep no workspace: it ends with each"
@@ -116,12 +116,12 @@ class WorkspaceManager:
         return made
 
     async def _begin_copy(self, order: Order, source: Workspace) -> Workspace:
-        source = await self._catalog.opened(source.workspace_id)
+        source = await self._catalog.wait_open(source.workspace_id)
         if source.state is not WorkspaceState.READY:
             raise FailedPrecondition(f"{source.workspace_id} is not there yet, or not any more")
         with ExitStack() as holding:
-            holding.enter_context(self._catalog.held(source.workspace_id))
-            store = self.keeping.store_at(source.place, source.backend)
+            holding.enter_context(self._catalog.hold(source.workspace_id))
+            store = self.stores.store_at(source.place, source.backend)
             self._catalog.check_room(order.profile)
             target = _new(order, source.template, source.backend, source.place, self._now())
             target = replace(target, state=WorkspaceState.MAKING, source_id=source.workspace_id)
@@ -136,7 +136,7 @@ class WorkspaceManager:
         self, source: Workspace, target: Workspace, store: WorkspaceStore, holding: ExitStack
     ) -> Workspace | HermesError:
         """Makes a copy of what `holding` keeps; the copy, or why there is none."""
-        path, most_bytes = self._catalog.path, self.keeping.most_bytes(source.template)
+        path, most_bytes = self._catalog.path, self.stores.most_bytes(source.template)
         try:
             with holding:
                 async with self._slots:
@@ -150,7 +150,7 @@ class WorkspaceManager:
             )
             await self._catalog.put(whole)
         except BaseException as error:
-            await unbroken(self._clear(target.going(RemovalReason.UNFINISHED)))
+            await unbroken(self._clear(target.mark_removing(RemovalReason.UNFINISHED)))
             if isinstance(error, HermesError):
                 return error
             if isinstance(error, BackendError):
@@ -187,13 +187,13 @@ class WorkspaceManager:
             if not self._catalog.get(ident):
                 return
             # It was whole before it could be given up, or cannot be cleared away now.
-        workspace = await self._catalog.opened(ident)
+        workspace = await self._catalog.wait_open(ident)
         if workspace.state is WorkspaceState.READY:
             # What nobody can remove is not marked either.
-            self.keeping.store_at(workspace.place, workspace.backend)
+            self.stores.store_at(workspace.place, workspace.backend)
             self._check_unused(workspace)
-            workspace = workspace.going(reason)
-            with self._catalog.closed(ident):
+            workspace = workspace.mark_removing(reason)
+            with self._catalog.close(ident):
                 await self._catalog.put(workspace)
         await self.finish(workspace)
 
@@ -201,9 +201,9 @@ class WorkspaceManager:
         """Has somebody look soon at what an executor before this one has not finished or seen."""
         for workspace in self._catalog:
             if workspace.state is WorkspaceState.MAKING:
-                await self._catalog.put(workspace.going(RemovalReason.UNFINISHED))
+                await self._catalog.put(workspace.mark_removing(RemovalReason.UNFINISHED))
             elif workspace.is_unmeasured:
-                self._catalog.leave(workspace.workspace_id)
+                self._catalog.mark_unchecked(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
         """Goes on removing what goes; whoever comes second waits with the first. It stays, with
@@ -222,12 +222,12 @@ class WorkspaceManager:
         """Removes what there is of one, and forgets it; what cannot be removed now stays GOING."""
         ident = workspace.workspace_id
         try:
-            store = self.keeping.store_at(workspace.place, workspace.backend)
+            store = self.stores.store_at(workspace.place, workspace.backend)
             async with self._slots:
                 await store.remove(self._catalog.path(ident))
             await self._catalog.forget(ident)
         except WorkspaceInUse as error:
-            await self._catalog.put(workspace.refused())
+            await self._catalog.put(workspace.mark_kept())
             return error
         except (BackendError, HermesError) as error:
             _log.warning("workspace %s stays until it can be removed: %s", ident, error)
@@ -241,11 +241,11 @@ class WorkspaceManager:
 
     async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
         """Folders and volumes of ours that nothing is written down about, each in its store."""
-        if self.keeping.workspaces.is_shared:
+        if self.stores.workspaces.is_shared:
             why = "other executors may use what this one does not know (executor.workspaces.shared)"
             raise FailedPrecondition(why)
-        unclaimed, found = self.keeping.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
-        for store in self.keeping.stores().values():
+        unclaimed, found = self.stores.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
+        for store in self.stores.by_place().values():
             try:
                 present = await store.present(self._catalog.folder)
             except BackendError as error:
@@ -271,27 +271,27 @@ class WorkspaceManager:
 
     # ---- who uses one
 
-    def users(self, workspace_id: str) -> list[str]:
+    def list_users(self, workspace_id: str) -> list[str]:
         """The sessions whose sandboxes are over it now."""
         path = self._catalog.path(workspace_id)
         return sorted(
             sandbox.claim.session_id
             for sandbox in self._leases
-            if sandbox.claim.state is SandboxState.READY or sandbox.live is not None
+            if sandbox.claim.state is SandboxState.READY or sandbox.connection is not None
             if Path(sandbox.claim.workspace) == path
         )
 
-    def unused(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
+    def select_unused(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
         """Those that nobody uses now."""
         return [
             one
             for one in workspaces
-            if not (self._catalog.is_busy(one.workspace_id) or self.users(one.workspace_id))
+            if not (self._catalog.is_busy(one.workspace_id) or self.list_users(one.workspace_id))
         ]
 
     def _check_unused(self, workspace: Workspace) -> None:
         ident = workspace.workspace_id
-        if sessions := self.users(ident):
+        if sessions := self.list_users(ident):
             raise FailedPrecondition(
                 f"{ident} is in use by session {', '.join(sessions)}: release its sandbox first, "
                 "or wait until it ends"

@@ -41,16 +41,16 @@ _HIDDEN = (
 _log = logging.getLogger(__name__)
 
 
-class WorkspaceWatch:
+class WorkspaceMonitor:
     """Looks every few seconds how large the workspaces are to which something is written."""
 
     def __init__(
-        self, leases: Leases, workspaces: Workspaces, templates: Templates, keeping: WorkspaceStores
+        self, leases: Leases, workspaces: Workspaces, templates: Templates, stores: WorkspaceStores
     ) -> None:
         self._leases = leases
         self._workspaces = workspaces
         self._templates = templates
-        self._keeping = keeping
+        self._stores = stores
         self._due: dict[str, float] = {}
         """When each sandbox is looked at again."""
         self._full: set[str] = set()
@@ -86,7 +86,7 @@ class WorkspaceWatch:
             self._due.pop(ident, None)
             return
         most_bytes, store = limit
-        pause_s = _PAUSE_S if store is self._keeping.here else _PAUSE_ELSEWHERE_S
+        pause_s = _PAUSE_S if store is self._stores.here else _PAUSE_ELSEWHERE_S
         started = time.monotonic()
         try:
             size = await self._measure(sandbox, most_bytes, store)
@@ -100,7 +100,7 @@ class WorkspaceWatch:
 
     async def _measure(self, sandbox: Sandbox, most_bytes: int, store: WorkspaceStore) -> Size:
         path = Path(sandbox.claim.workspace)
-        if store is self._keeping.here:
+        if store is self._stores.here:
             async with self._looking:
                 size = Size(*await asyncio.to_thread(measure, path, most_bytes, _MOST_ENTRIES))
             if size.is_all or size.seen_bytes > most_bytes:
@@ -132,7 +132,7 @@ class WorkspaceWatch:
         if length > most_bytes:
             raise _full(most_bytes)
         # One elsewhere is asked about only if it was full.
-        if store is self._keeping.here or ident in self._full:
+        if store is self._stores.here or ident in self._full:
             await self._check_room(sandbox, most_bytes, store, length)
 
     async def _check_room(
@@ -150,11 +150,13 @@ class WorkspaceWatch:
 
     def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore] | None:
         """How large its workspace may be, and who looks; None where nobody does."""
-        if sandbox.live is None or not self._workspaces.is_ours(Path(sandbox.claim.workspace)):
+        if sandbox.connection is None or not self._workspaces.is_ours(
+            Path(sandbox.claim.workspace)
+        ):
             return None
-        template = self._templates.of(sandbox.live.box)
+        template = self._templates.find_by_box(sandbox.connection.box)
         found = template.capabilities
-        store = self._keeping.store_of(template)
+        store = self._stores.store_for(template)
         can_look = found.workspaces is WorkspacePlace.HERE or found.measures_workspaces
         if found.limits.workspace is not Enforcement.WATCHED or not can_look or store is None:
             return None

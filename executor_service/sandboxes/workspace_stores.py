@@ -18,31 +18,31 @@ class WorkspaceStores:
         self.here = here
         self.workspaces = workspaces
 
-    def stores(self) -> dict[str, WorkspaceStore]:
+    def by_place(self) -> dict[str, WorkspaceStore]:
         """All of them by their places."""
         found = {self.here.place: self.here}
         for template in self._templates:
-            store = self.store_of(template)
+            store = self.store_for(template)
             if store is not None:
                 found[store.place] = store
         return found
 
-    def store_of(self, template: Template) -> WorkspaceStore | None:
+    def store_for(self, template: Template) -> WorkspaceStore | None:
         """Where a template's workspaces are kept, if they can be looked after there."""
         if template.capabilities.workspaces is WorkspacePlace.HERE:
             return self.here
         return store_elsewhere(template.choice.backend)
 
-    def place_of(self, template: Template) -> str:
+    def place_for(self, template: Template) -> str:
         """Names where a template's workspaces are; empty where they end with their boxes."""
         if template.capabilities.workspaces is WorkspacePlace.IN_BOX:
             return ""
-        store = self.store_of(template)
+        store = self.store_for(template)
         return template.name if store is None else store.place
 
     def store_at(self, place: str, backend: str) -> WorkspaceStore:
         """The store of a place; fails with BackendUnavailable."""
-        store = self.stores().get(place)
+        store = self.by_place().get(place)
         if store is None:
             raise BackendUnavailable(
                 f"nobody looks after workspaces at {place}: the backend {backend} cannot, or it is "

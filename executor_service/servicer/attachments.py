@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.link.messages import TerminalSize
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.servicer.fields import in_range
@@ -57,7 +57,7 @@ class Attachment:
             while True:
                 offset, data = await self._pieces.get()
                 if self._command.record.exit is None:
-                    await self._sandbox.box().link()
+                    await self._sandbox.get_connection().link()
                     await self._command.write_input(offset, data, ends=offset is None)
                 self._pieces.task_done()
         except HermesError as error:

@@ -30,7 +30,7 @@ class BackendAdvice(Struct, frozen=True):
     advice: str
 
 
-WAYS: Mapping[str, BackendAdvice] = {
+ADVICE: Mapping[str, BackendAdvice] = {
     "singularity": BackendAdvice(
         lambda config: bool(config.singularity.image),
         "set executor.singularity.image to an image, and terminal.backend: singularity",
@@ -56,26 +56,28 @@ WAYS: Mapping[str, BackendAdvice] = {
 """Those that are tried only where somebody has configured them."""
 
 
-async def checks(settings: Settings, told: Container[str] = ()) -> list[Check]:
+async def checks(settings: Settings, reported: Container[str] = ()) -> list[Check]:
     """Each backend but those that an executor has told of."""
     config = settings.load(ExecutorConfig)
-    others = [name for name in BACKENDS if name not in told]
+    others = [name for name in BACKENDS if name not in reported]
     wanted = [name for name in others if _is_wanted(name, config)]
-    found = dict(zip(wanted, await _probed(config, wanted), strict=True))
-    return [found.get(name) or _off(name) for name in others]
+    found = dict(zip(wanted, await _probe_all(config, wanted), strict=True))
+    return [found.get(name) or _advise(name) for name in others]
 
 
 def _is_wanted(name: str, config: ExecutorConfig) -> bool:
     return (
-        name in AUTOMATIC or name == config.backend or (name in WAYS and WAYS[name].is_set(config))
+        name in AUTOMATIC
+        or name == config.backend
+        or (name in ADVICE and ADVICE[name].is_set(config))
     )
 
 
-def _off(name: str) -> Check:
-    return Check("sandbox", Verdict.OFF, f"{name}: off; to use it {WAYS[name].advice}")
+def _advise(name: str) -> Check:
+    return Check("sandbox", Verdict.OFF, f"{name}: off; to use it {ADVICE[name].advice}")
 
 
-async def _probed(config: ExecutorConfig, names: list[str]) -> list[Check]:
+async def _probe_all(config: ExecutorConfig, names: list[str]) -> list[Check]:
     if not names:
         return []
     supervisor = await asyncio.to_thread(build_zipapp)

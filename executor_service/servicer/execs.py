@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 
 from executor_service.errors import PathInvalid, StartRefused
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.segments import STREAMS
 from executor_service.link.messages import StartCommand
 from executor_service.records.sandboxes import Claim, CommandRecord
@@ -106,7 +106,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         in_range("number", request.number, 0, _HIGHEST_SIGNAL)
         sandbox, command = await self._find(request)
         if command.record.exit is None and request.number:
-            await sandbox.box().link()
+            await sandbox.get_connection().link()
             command.signal(request.number)
         elif command.record.exit is None:
             command.cancel()
@@ -117,7 +117,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         self, request: exec_pb2.ListExecsRequest, context: Context
     ) -> exec_pb2.ListExecsResponse:
         """Lists a sandbox's commands."""
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        sandbox = self._leases.authorize(proof(request.lease, request.profile))
         found = (await sandbox.commands()).list()
         return exec_pb2.ListExecsResponse(
             execs=[_command(record, sandbox.claim) for record in found]
@@ -147,13 +147,13 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
 
     async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
         """Starts what is not yet started, and returns it with its sandbox."""
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
-        live = sandbox.box()
-        placeholders = live.placeholders(request.secret_refs)
+        sandbox = self._leases.authorize(proof(request.lease, request.profile))
+        connection = sandbox.get_connection()
+        placeholders = connection.placeholders(request.secret_refs)
         wanted = _start_command(request, placeholders)
-        await live.settled()
+        await connection.wait_settled()
         try:
-            command = await live.start(wanted)
+            command = await connection.start(wanted)
         except StartRefused as why:
             raise _start_refused(why) from why
         _log.info("command %s runs in sandbox %s", request.exec_id, sandbox.claim.sandbox_id)
@@ -191,7 +191,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         | exec_pb2.AttachExecRequest.Open,
     ) -> tuple[Sandbox, Command]:
         """The sandbox and the command that a request is about."""
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
+        sandbox = self._leases.authorize(proof(request.lease, request.profile))
         check_id("exec_id", request.exec_id)
         return sandbox, await sandbox.command(request.exec_id)
 

@@ -18,9 +18,9 @@ from executor_service.errors import (
 )
 from executor_service.link.files import RemoteFiles, Upload
 from executor_service.link.messages import DirectoryEntry, DirectoryPage, FileInfo
-from executor_service.sandboxes.boxes import SandboxConnection
+from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.leases import Leases
-from executor_service.sandboxes.workspace_monitor import WorkspaceWatch
+from executor_service.sandboxes.workspace_monitor import WorkspaceMonitor
 from executor_service.servicer.fields import in_range, proof
 from hermes.executor.v1 import file_pb2, file_pb2_grpc, sandbox_pb2
 from services.errors import HermesError, InvalidArgument, LimitExceeded, NotFound, Unavailable
@@ -42,9 +42,9 @@ _Upload = TypeVar("_Upload", file_pb2.UploadFileRequest, file_pb2.UploadArchiveR
 class FileServicer(file_pb2_grpc.FileServiceServicer):
     """Serves the files of sandboxes."""
 
-    def __init__(self, leases: Leases, watch: WorkspaceWatch) -> None:
+    def __init__(self, leases: Leases, monitor: WorkspaceMonitor) -> None:
         self._leases = leases
-        self._watch = watch
+        self._monitor = monitor
 
     async def UploadFile(
         self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
@@ -82,12 +82,12 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         header = first.header
         if not 0 <= header.length_bytes <= most_bytes:
             raise LimitExceeded(f"up to {most_bytes} bytes are taken at a time")
-        sandbox = self._leases.prove(proof(header.lease, header.profile))
+        sandbox = self._leases.authorize(proof(header.lease, header.profile))
         if len(header.sha256) != _SHA256_BYTES:
             raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
-        live = sandbox.box()
-        await self._watch.check_room(sandbox, header.path, header.length_bytes)
-        async with _answering(), begin((await live.link()).files, header) as target:
+        connection = sandbox.get_connection()
+        await self._monitor.check_room(sandbox, header.path, header.length_bytes)
+        async with _answering(), begin((await connection.link()).files, header) as target:
             received, digest = 0, hashlib.sha256()
             async for chunk in _chunks(messages):
                 received += len(chunk)
@@ -103,12 +103,12 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.DownloadFileRequest, context: Context
     ) -> AsyncGenerator[file_pb2.DownloadFileResponse, None]:
         """Reads a file."""
-        live = self._box(request.lease, request.profile)
+        connection = self._box(request.lease, request.profile)
         offset = in_range("offset", request.offset, 0, _FARTHEST)
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
         sent, digest = 0, hashlib.sha256()
         async with _answering():
-            files = (await live.link()).files
+            files = (await connection.link()).files
             info = await files.stat(request.path, follow=True)
             async with files.download(request.path, offset, length or None) as chunks:
                 yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
@@ -125,21 +125,21 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.StatPathRequest, context: Context
     ) -> file_pb2.StatPathResponse:
         """Describes a path."""
-        live = self._box(request.lease, request.profile)
-        info = await _ask(live, lambda files: files.stat(request.path))
+        connection = self._box(request.lease, request.profile)
+        info = await _ask(connection, lambda files: files.stat(request.path))
         return file_pb2.StatPathResponse(file=_file_info(request.path, info))
 
     async def ListDirectory(
         self, request: file_pb2.ListDirectoryRequest, context: Context
     ) -> file_pb2.ListDirectoryResponse:
         """Lists a folder."""
-        live = self._box(request.lease, request.profile)
+        connection = self._box(request.lease, request.profile)
         size = page_size(request.page_size, _MAX_PAGE_ENTRIES)
         after = _after(request.page_token)
         entries: list[DirectoryEntry] = []
         has_more = True
         while has_more and len(entries) < size:
-            page = await _list(live, request.path, after, size - len(entries))
+            page = await _list(connection, request.path, after, size - len(entries))
             entries += page.entries
             has_more = page.more
             if not page.entries:
@@ -154,9 +154,9 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.MovePathRequest, context: Context
     ) -> file_pb2.MovePathResponse:
         """Renames a path."""
-        live = self._box(request.lease, request.profile)
+        connection = self._box(request.lease, request.profile)
         async with _answering():
-            files = (await live.link()).files
+            files = (await connection.link()).files
             await files.move(request.source_path, request.target_path, request.overwrite)
         return file_pb2.MovePathResponse()
 
@@ -164,27 +164,29 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.RemovePathRequest, context: Context
     ) -> file_pb2.RemovePathResponse:
         """Removes a path."""
-        live = self._box(request.lease, request.profile)
+        connection = self._box(request.lease, request.profile)
         async with _answering():
-            await (await live.link()).files.remove(request.path, request.recursive)
+            await (await connection.link()).files.remove(request.path, request.recursive)
         return file_pb2.RemovePathResponse()
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> SandboxConnection:
-        return self._leases.prove(proof(lease, profile)).box()
+        return self._leases.authorize(proof(lease, profile)).get_connection()
 
 
-async def _list(live: SandboxConnection, path: str, after: str, limit: int) -> DirectoryPage:
-    return await _ask(live, lambda files: files.list_directory(path, after, limit))
+async def _list(connection: SandboxConnection, path: str, after: str, limit: int) -> DirectoryPage:
+    return await _ask(connection, lambda files: files.list_directory(path, after, limit))
 
 
-async def _ask(live: SandboxConnection, question: Callable[[RemoteFiles], Awaitable[_T]]) -> _T:
+async def _ask(
+    connection: SandboxConnection, question: Callable[[RemoteFiles], Awaitable[_T]]
+) -> _T:
     """Asks over whatever link there is: what only looks may be asked again over the next one."""
     async with _answering():
-        link = await live.link()
+        link = await connection.link()
         try:
             return await question(link.files)
         except LinkClosed:
-            return await question((await live.link()).files)
+            return await question((await connection.link()).files)
 
 
 @asynccontextmanager

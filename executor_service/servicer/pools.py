@@ -60,16 +60,16 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
         self, request: pool_pb2.ListOrphansRequest, context: Context
     ) -> pool_pb2.ListOrphansResponse:
         """Lists the boxes that nobody knows."""
-        found = [box for template in self._templates for box in await template.strays.find()]
+        found = [box for template in self._templates for box in await template.reaper.find()]
         return pool_pb2.ListOrphansResponse(boxes=map(_orphan, found))
 
     async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
         """Ends boxes that nobody knows."""
         ended: list[str] = []
         for template in self._templates:
-            for box in await template.strays.find():
+            for box in await template.reaper.find():
                 if not request.box_keys or box.key in request.box_keys:
-                    await template.strays.end(box)
+                    await template.reaper.end(box)
                     ended.append(box.key)
         return pool_pb2.ReapResponse(box_keys=ended)
 

@@ -61,12 +61,12 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.AcquireSandboxRequest, context: Context
     ) -> sandbox_pb2.AcquireSandboxResponse:
         """Gives a session its sandbox."""
-        wish = _wish(request)
+        wanted = _acquire_request(request)
         started = self._clock.monotonic()
         try:
-            grant = await self._leases.acquire(wish)
+            grant = await self._leases.acquire(wanted)
         except HermesError as error:
-            self._observe(started, wish.template, "", error.reason.lower())
+            self._observe(started, wanted.template, "", error.reason.lower())
             raise
         self._observe(started, grant.sandbox.claim.template, grant.launch, "ok")
         return _acquired(grant, self._endpoint)
@@ -75,15 +75,15 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.RenewLeaseRequest, context: Context
     ) -> sandbox_pb2.RenewLeaseResponse:
         """Prolongs a lease."""
-        sandbox = self._leases.prove(proof(request.lease, request.profile))
-        sandbox.box()
+        sandbox = self._leases.authorize(proof(request.lease, request.profile))
+        sandbox.get_connection()
         return sandbox_pb2.RenewLeaseResponse(expires_in=duration(sandbox.expires_in_s))
 
     async def ReleaseSandbox(
         self, request: sandbox_pb2.ReleaseSandboxRequest, context: Context
     ) -> sandbox_pb2.ReleaseSandboxResponse:
         """Ends a lease and its box."""
-        await self._leases.release(self._leases.prove(proof(request.lease, request.profile)))
+        await self._leases.release(self._leases.authorize(proof(request.lease, request.profile)))
         return sandbox_pb2.ReleaseSandboxResponse()
 
     async def GetSandbox(
@@ -113,7 +113,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self._metrics.acquire_seconds.labels(*labels).observe(seconds)
 
 
-def _wish(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireRequest:
+def _acquire_request(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireRequest:
     """What a request asks for; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     for field, value in (
@@ -222,4 +222,4 @@ def _policy(wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
 def _rule(wire: network_pb2.NetworkRule) -> Rule:
     if len(wire.ports) > _MOST_PORTS:
         raise ValueError(f"at most {_MOST_PORTS} ports of a host are taken")
-    return Rule.of(wire.host, wire.ports)
+    return Rule.create(wire.host, wire.ports)

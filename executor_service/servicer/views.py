@@ -1,7 +1,7 @@
 """Watching one command: its output from any offset on, as fast as the watcher takes it.
 
 A view reads what the spool has: any number may watch, each at its own pace. The command is held
-back a little for the foremost of them (`executor_service.execs.output_rate`), and one that is slow
+back a little for the foremost of them (`executor_service.execs.output_pacer`), and one that is slow
 all the same misses what the spool had to drop in the meantime.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import cast
 
-from executor_service.execs.exec_handle import INPUT_LOST, Command
+from executor_service.execs.command import INPUT_LOST, Command
 from executor_service.execs.segments import STREAMS
 from executor_service.records.sandboxes import Exit
 from executor_service.servicer.fields import duration
@@ -53,8 +53,8 @@ class CommandView:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yields what happens, the exit last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
-        pacing = self._command.pacing
-        with self._command.watched() as self._changed, pacing.reading(self._behind_bytes):
+        pacer = self._command.pacer
+        with self._command.watch() as self._changed, pacer.reading(self._behind_bytes):
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()
@@ -110,7 +110,7 @@ class CommandView:
             return []
         start, data = await self._command.spool.read(stream, position, PIECE_BYTES)
         self._sent[stream] = start + len(data)
-        self._command.pacing.moved()
+        self._command.pacer.on_progress()
         if not data and start == position:
             return []
         # Filled in where it is: to make it apart would copy the data twice more.

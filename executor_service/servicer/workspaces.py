@@ -24,9 +24,9 @@ _MAX_NAME_CHARS = 200
 class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     """Serves workspaces and snapshots."""
 
-    def __init__(self, catalog: Catalog, custody: WorkspaceManager, templates: Templates) -> None:
+    def __init__(self, catalog: Catalog, manager: WorkspaceManager, templates: Templates) -> None:
         self._catalog = catalog
-        self._custody = custody
+        self._manager = manager
         self._templates = templates
 
     async def CreateWorkspace(
@@ -34,7 +34,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     ) -> workspace_pb2.CreateWorkspaceResponse:
         """Makes an empty workspace."""
         template = self._templates.find(request.template)
-        made = await self._custody.create(_order(request), template)
+        made = await self._manager.create(_order(request), template)
         return workspace_pb2.CreateWorkspaceResponse(workspace=self._one(made))
 
     async def GetWorkspace(
@@ -50,7 +50,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Lists workspaces."""
         if request.orphans:
             _check_operator()
-            orphans = [_orphan(path) for _, path in await self._custody.orphans()]
+            orphans = [_orphan(path) for _, path in await self._manager.orphans()]
             return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
         found, token = self._page(request, WorkspaceKind.WORKSPACE, "")
         return workspace_pb2.ListWorkspacesResponse(
@@ -63,7 +63,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Removes a workspace."""
         if request.orphan:
             _check_operator()
-            await self._custody.remove_orphan(request.workspace_id)
+            await self._manager.remove_orphan(request.workspace_id)
             return workspace_pb2.DeleteWorkspaceResponse()
         await self._remove(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         return workspace_pb2.DeleteWorkspaceResponse()
@@ -75,7 +75,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         is_snapshot = request.source_id.startswith("snp_")
         kind = WorkspaceKind.SNAPSHOT if is_snapshot else WorkspaceKind.WORKSPACE
         source = self._find(request.profile, request.source_id, kind)
-        made = await self._custody.copy(_order(request), source)
+        made = await self._manager.copy(_order(request), source)
         return workspace_pb2.ForkWorkspaceResponse(workspace=self._one(made))
 
     async def CreateSnapshot(
@@ -84,7 +84,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         """Keeps a copy of a workspace."""
         source = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         order = _order(request, WorkspaceKind.SNAPSHOT)
-        made = await self._custody.copy(order, source)
+        made = await self._manager.copy(order, source)
         return workspace_pb2.CreateSnapshotResponse(snapshot=_snapshot(made))
 
     async def ListSnapshots(
@@ -108,7 +108,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
 
     async def _remove(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> None:
         found = self._find(profile, workspace_id, kind)
-        await self._custody.remove(found, RemovalReason.ASKED)
+        await self._manager.remove(found, RemovalReason.ASKED)
 
     def _page(
         self,
@@ -132,10 +132,10 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         return message_of(
             found,
             workspace_pb2.Workspace,
-            active_session_ids=self._custody.users(found.workspace_id),
+            active_session_ids=self._manager.list_users(found.workspace_id),
             create_time=timestamp(found.created_at),
             use_time=timestamp(found.used_at),
-            limit_bytes=self._custody.keeping.limit_bytes(found.template),
+            limit_bytes=self._manager.stores.limit_bytes(found.template),
         )
 
 

@@ -43,7 +43,7 @@ class OomCounter:
         return 0
 
 
-class CommandEnvironment:
+class CommandContext:
     """What all commands share."""
 
     def __init__(self, loop: Loop, spawner: Spawner) -> None:
@@ -64,15 +64,15 @@ class ExitStatus(NamedTuple):
 class Command:
     """Runs one command, whose state is running and then finished."""
 
-    def __init__(self, ident: int, request: StartRequest, world: CommandEnvironment) -> None:
+    def __init__(self, ident: int, request: StartRequest, context: CommandContext) -> None:
         self.ident = ident
         self.request = request
         self.state = "running"
         self.leader: int | None = None
         """Process id of the first process until it is reaped."""
-        self._world = world
-        self._tree = world.forest.plant()
-        self._outputs = Outputs(world.loop, [], self.pump)
+        self._context = context
+        self._tree = context.forest.add_tree()
+        self._outputs = Outputs(context.loop, [], self.pump)
         self._stdin = InputStream(None, is_terminal=False)
         self._stdin_told = 0
         self._timers: dict[str, Timer] = {}
@@ -88,9 +88,9 @@ class Command:
 
     def launch(self) -> None:
         """Start the first process; OSError or ValueError says why not."""
-        world = self._world
-        self._oom_kills_before = world.oom_counter.read()
-        child = world.spawner.spawn(self.request, self._tree.marker)
+        context = self._context
+        self._oom_kills_before = context.oom_counter.read()
+        child = context.spawner.spawn(self.request, self._tree.marker)
         self._started_at = time.monotonic()
         self.leader = child.pid
         self._tree.leader_started(child.pid)
@@ -98,7 +98,7 @@ class Command:
         streams = [OutputStream(1, child.stdout)]
         if child.stderr is not None:
             streams.append(OutputStream(2, child.stderr))
-        self._outputs = Outputs(world.loop, streams, self._output_read)
+        self._outputs = Outputs(context.loop, streams, self._output_read)
         self._outputs.on_all_closed = self._outputs_closed
         if self.request.run_timeout_s is not None:
             self._after("timeout", self.request.run_timeout_s, lambda: self.end("TIMEOUT"))
@@ -107,7 +107,7 @@ class Command:
 
     def abandon(self) -> None:
         """It was never started and never will be."""
-        self._world.forest.fell(self._tree)
+        self._context.forest.remove_tree(self._tree)
 
     def process_count(self) -> int:
         """How many processes it has now."""
@@ -178,7 +178,7 @@ class Command:
 
     def pump(self) -> None:
         """Send what can be sent now: output, and after the last of it the exit."""
-        connection = self._world.connection
+        connection = self._context.connection
         if connection is None:
             return
         self._outputs.send(connection, self.ident)
@@ -193,7 +193,7 @@ class Command:
         self.pump()
 
     def _heartbeat(self) -> None:
-        connection = self._world.connection
+        connection = self._context.connection
         if connection is not None:
             usage = self._tree.usage()._asdict()
             connection.send(frames.pack_json(frames.HEARTBEAT, self.ident, usage))
@@ -203,7 +203,7 @@ class Command:
     # ---- standard input
 
     def _write_input(self) -> None:
-        stdin, loop = self._stdin, self._world.loop
+        stdin, loop = self._stdin, self._context.loop
         if stdin.fd is not None:
             if not stdin.write():
                 self._close_input()
@@ -211,7 +211,7 @@ class Command:
                 loop.watch(stdin.fd, WRITABLE, lambda _events: self._write_input())
             else:
                 loop.unwatch(stdin.fd)
-        connection = self._world.connection
+        connection = self._context.connection
         if connection is not None and stdin.written > self._stdin_told:
             self._stdin_told = stdin.written
             body = frames.STDIN_ACK_BODY.pack(stdin.written)
@@ -221,7 +221,7 @@ class Command:
         fd, self._stdin.fd = self._stdin.fd, None
         self._stdin.abandon()
         if fd is not None:
-            self._world.loop.unwatch(fd)
+            self._context.loop.unwatch(fd)
             os.close(fd)
 
     # ---- the end
@@ -278,9 +278,9 @@ class Command:
             return
         self.state = "finished"
         self._close_input()
-        self._tree.is_left = self._stays
+        self._tree.is_detached = self._stays
         if not self._stays:
-            self._world.forest.fell(self._tree)
+            self._context.forest.remove_tree(self._tree)
         status = self._status or ExitStatus(None, None)
         self._exit = {
             "code": status.code,
@@ -294,7 +294,7 @@ class Command:
 
     def _natural_reason(self, status: ExitStatus) -> str:
         by_kernel = status.signal == signal.SIGKILL or status.code == 128 + signal.SIGKILL
-        if by_kernel and self._world.oom_counter.read() > self._oom_kills_before:
+        if by_kernel and self._context.oom_counter.read() > self._oom_kills_before:
             return "OOM"
         return "EXITED" if status.signal is None else "SIGNALED"
 
@@ -302,7 +302,7 @@ class Command:
 
     def _after(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
         self._cancel(name)
-        self._timers[name] = self._world.loop.after(delay_s, call)
+        self._timers[name] = self._context.loop.after(delay_s, call)
 
     def _cancel(self, name: str) -> None:
         timer = self._timers.pop(name, None)

@@ -30,7 +30,7 @@ from executor_service.supervisor.trees import (
     READ_FOLDER,
     clear,
     entries,
-    listed,
+    list_workspaces,
     measure,
     remove,
     remove_empty,
@@ -213,7 +213,7 @@ def main(argv: list[str]) -> int:
     with suppress(OSError):
         os.nice(_PATIENCE)
     try:
-        answer = answered(request)
+        answer = handle(request)
     except FileError as error:
         answer = {"error": str(error), "code": error.code}
     except OSError as error:
@@ -227,25 +227,29 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def answered(request: dict[str, Any]) -> dict[str, Any]:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; FileError or OSError says why there is none."""
     do, root = request["do"], request["root"]
     os.makedirs(root, mode=0o700, exist_ok=True)
     if do == "list":
-        return {"names": listed(root)}
+        return {"names": list_workspaces(root)}
     if do == "remove_empty":
-        return {"gone": [name for name in request["names"] if remove_empty(root, _checked(name))]}
+        return {
+            "gone": [name for name in request["names"] if remove_empty(root, _check_name(name))]
+        }
     if do == "measure":
-        wanted = {_checked(name): most_bytes for name, most_bytes in request["most_bytes"].items()}
+        wanted = {
+            _check_name(name): most_bytes for name, most_bytes in request["most_bytes"].items()
+        }
         return {
             "sizes": {
                 name: measure(os.path.join(root, name), most_bytes)
                 for name, most_bytes in wanted.items()
             }
         }
-    name = _checked(request["name"])
+    name = _check_name(request["name"])
     if do == "copy":
-        return copy(root, name, _checked(request["target"]), request["most_bytes"])
+        return copy(root, name, _check_name(request["target"]), request["most_bytes"])
     if do == "fill":
         return fill(os.path.join(root, name), request["target"], request["most_bytes"])
     if do == "remove":
@@ -257,7 +261,7 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
     raise FileError("UNKNOWN", f"the request is not known: {do}")
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise FileError("INVALID", f"{name!r} cannot be the name of a workspace")
     return name

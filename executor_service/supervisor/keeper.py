@@ -51,14 +51,14 @@ def main(argv: list[str]) -> int:
     """Run `--keep FOLDER`; returns the exit status."""
     os.umask(0o077)
     try:
-        answer = answered(Keeper(argv[1]), json.loads(sys.stdin.read()))
+        answer = handle(Keeper(argv[1]), json.loads(sys.stdin.read()))
     except (KeeperError, OSError) as error:
         answer = {"error": str(error)}
     print(ANSWER + json.dumps(answer), flush=True)  # noqa: T201 - this is how it answers
     return 0
 
 
-def answered(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
+def handle(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; KeeperError or OSError says why there is none."""
     if request["do"] == "start":
         return {"box": keeper.start(request)}

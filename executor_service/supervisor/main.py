@@ -1,9 +1,10 @@
 """The supervisor's command line.
 
-    supervisor --listen-fd N | --socket PATH  --box KEY --secret-sha256 HEX  serve a box
-    supervisor --socket PATH --birth PATH  --box KEY --secret-sha256 HEX     ask for a socket first
-    supervisor --bridge PATH [--once]                                        join stdio to it
-    supervisor --keep FOLDER                                                 make and end boxes
+    supervisor --listen-fd N --box KEY --secret-sha256 HEX    serve a box
+    supervisor --socket PATH [--handover PATH] --box … …      serve it at a socket
+    supervisor --bridge PATH [--once]                         join standard streams to a socket
+    supervisor --keep FOLDER                                  make, list and end boxes
+    supervisor --folders REQUEST                              work on workspaces
 
 PATH may be `@name` for an abstract socket.
 """
@@ -20,7 +21,7 @@ from contextlib import suppress
 from typing import Callable, NamedTuple, Sequence
 
 from executor_service.supervisor.bridge import socket_address
-from executor_service.supervisor.command import CommandEnvironment
+from executor_service.supervisor.command import CommandContext
 from executor_service.supervisor.connection import Handshake
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.loop import Loop
@@ -57,7 +58,7 @@ class Options(NamedTuple):
 
     listen_fd: int | None = None
     socket: str = ""
-    birth: str = ""
+    handover: str = ""
     """Where the executor hands out a socket to be used instead of the one before."""
     box: str = ""
     secret_sha256: str = ""
@@ -127,15 +128,15 @@ def _serve(options: Options) -> int:
     if os.getpid() != _FIRST_PROCESS:
         # Without a handler a first process does not hear what comes from inside its box.
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
-    world = CommandEnvironment(loop, spawner)
-    supervisor = Supervisor(world, paths, options.orphan_timeout_s)
+    context = CommandContext(loop, spawner)
+    supervisor = Supervisor(context, paths, options.orphan_timeout_s)
     supervisor.executor_left()
     listener = _listener(options)
     Handshake(loop, listener, options.box, options.secret_sha256, supervisor.executor_came)
-    if options.ready_fd is not None and not _is_remembered(options.ready_fd):
+    if options.ready_fd is not None and not _wait_remembered(options.ready_fd):
         return 1
     supervisor.serve()
-    world.forest.kill_everything()
+    context.forest.kill_everything()
     if os.getpid() != _FIRST_PROCESS:
         # The end of a first process is that of its box; here nobody else would end the others.
         return min(1, end_all(lambda: descendants_of(os.getpid()), _END_TIMEOUT_S))
@@ -151,7 +152,7 @@ def _environment(options: Options) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, **places}
 
 
-def _is_remembered(ready_fd: int) -> bool:
+def _wait_remembered(ready_fd: int) -> bool:
     """Say that the box can be used; False when nobody is left who could know of it."""
     with socket.socket(fileno=ready_fd) as executor:
         try:
@@ -165,9 +166,9 @@ def _listener(options: Options) -> socket.socket:
     if options.listen_fd is not None:
         os.set_inheritable(options.listen_fd, False)
         return socket.socket(fileno=options.listen_fd)
-    if options.birth:
+    if options.handover:
         with suppress(OSError):
-            return _handed_out(options.birth, options.orphan_timeout_s)
+            return _receive_listener(options.handover, options.orphan_timeout_s)
     if not options.socket.startswith("@"):
         with suppress(FileNotFoundError):
             os.unlink(options.socket)
@@ -179,7 +180,7 @@ def _listener(options: Options) -> socket.socket:
     return listener
 
 
-def _handed_out(path: str, timeout_s: float) -> socket.socket:
+def _receive_listener(path: str, timeout_s: float) -> socket.socket:
     """The listening socket that the executor has made for this box; OSError without one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
         executor.settimeout(timeout_s)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Callable, Dict, cast
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import CommandEnvironment
+from executor_service.supervisor.command import CommandContext
 from executor_service.supervisor.frames import Buffer, FrameError
 from executor_service.supervisor.loop import READABLE, WRITABLE
 
@@ -174,9 +174,9 @@ class _Stream:
 class Proxy:
     """Listens in the box while the executor wants it, and carries what connects."""
 
-    def __init__(self, world: CommandEnvironment) -> None:
-        self.loop = world.loop
-        self._world = world
+    def __init__(self, context: CommandContext) -> None:
+        self.loop = context.loop
+        self._context = context
         self._listener: socket.socket | None = None
         self._streams: dict[int, _Stream] = {}
         self._last_ident = 0
@@ -191,7 +191,7 @@ class Proxy:
     @property
     def congested(self) -> bool:
         """Whether the executor reads slowly."""
-        return self._world.connection is not None and self._world.connection.congested
+        return self._context.connection is not None and self._context.connection.congested
 
     def executor_left(self) -> None:
         """All streams end; who connects meanwhile waits for the next executor."""
@@ -207,8 +207,8 @@ class Proxy:
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
         """Send a frame of a stream, while there is an executor."""
-        if self._world.connection is not None:
-            self._world.connection.send(frames.header(kind, ident, *parts), *parts)
+        if self._context.connection is not None:
+            self._context.connection.send(frames.header(kind, ident, *parts), *parts)
 
     # ---- what the executor asks for
 
@@ -222,15 +222,15 @@ class Proxy:
         answer: dict[str, Any] = {"port": port}
         try:
             self._listen(port)
-            spawner = self._world.spawner
+            spawner = self._context.spawner
             authority = str(message.get("authority") or "")
             trusted = _believe(authority, spawner.base_env)
             spawner.extra_env = {**cast("Dict[str, str]", env), **trusted} if port else {}
         except OSError as error:
             place = error.filename or f"port {port} of the box's loopback"
             answer = {"port": 0, "error": f"{place}: {error.strerror}"}
-        if self._world.connection is not None:
-            self._world.connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
+        if self._context.connection is not None:
+            self._context.connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
 
     def _listen(self, port: int) -> None:
         listener = self._listener
@@ -279,7 +279,7 @@ class Proxy:
         if self._listener is None:
             return
         has_place = len(self._streams) < frames.MAX_STREAMS
-        if has_place and self._world.connection is not None:
+        if has_place and self._context.connection is not None:
             self.loop.watch(self._listener.fileno(), READABLE, self._accept)
         else:
             self.loop.unwatch(self._listener.fileno())

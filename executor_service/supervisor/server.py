@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import Command, CommandEnvironment
+from executor_service.supervisor.command import Command, CommandContext
 from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.frames import FrameError
 from executor_service.supervisor.loop import Timer
@@ -37,8 +37,8 @@ _START_ERRORS = {
 class Supervisor:
     """Serves one executor at a time and outlives it."""
 
-    def __init__(self, world: CommandEnvironment, paths: Paths, orphan_timeout_s: float) -> None:
-        self._world = world
+    def __init__(self, context: CommandContext, paths: Paths, orphan_timeout_s: float) -> None:
+        self._context = context
         self._paths = paths
         self._orphan_timeout_s = orphan_timeout_s
         self._commands: dict[int, Command] = {}
@@ -47,7 +47,7 @@ class Supervisor:
         """When starts were refused for want of processes, again and again."""
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
-        self._proxy = Proxy(world)
+        self._proxy = Proxy(context)
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
             **self._proxy.handlers,
             frames.START: self._start,
@@ -66,19 +66,19 @@ class Supervisor:
 
     def serve(self) -> None:
         """Run until nobody needs the box any more."""
-        self._world.loop.on_children(self._reap)
-        self._world.loop.run()
+        self._context.loop.on_children(self._reap)
+        self._context.loop.run()
 
     def executor_came(self, connection: Connection, hello: dict[str, Any]) -> None:
         """A proven executor replaces the one before, and learns what there is."""
         offsets = acked_offsets(hello)
-        if self._world.connection is not None:
-            self._world.connection.close()
+        if self._context.connection is not None:
+            self._context.connection.close()
         self._orphan_timeout_s = float(hello.get("orphan_timeout_s", self._orphan_timeout_s))
         if self._orphan_timer is not None:
             self._orphan_timer.cancel()
-        self._world.connection = connection
-        self._transfers = Transfers(self._world.loop, self._paths, connection)
+        self._context.connection = connection
+        self._transfers = Transfers(self._context.loop, self._paths, connection)
         self._handlers.update(self._transfers.handlers)
         connection.handler = self._handle
         connection.on_closed = self.executor_left
@@ -93,17 +93,17 @@ class Supervisor:
 
     def executor_left(self) -> None:
         """Nobody is there; if nobody comes for long, all ends."""
-        self._world.connection = None
+        self._context.connection = None
         if self._transfers is not None:
             self._transfers.close()
             self._transfers = None
         self._proxy.executor_left()
-        self._orphan_timer = self._world.loop.after(self._orphan_timeout_s, self._shut_down)
+        self._orphan_timer = self._context.loop.after(self._orphan_timeout_s, self._shut_down)
 
     def _shut_down(self) -> None:
         for command in self._commands.values():
             command.end("CANCELLED", grace_s=0)
-        self._world.loop.stop()
+        self._context.loop.stop()
 
     def _pump(self) -> None:
         for command in self._commands.values():
@@ -160,7 +160,7 @@ class Supervisor:
             self._start_failed(ident, "TOO_MANY_COMMANDS", f"{live} commands are running")
             return
         self._make_room()
-        command = Command(ident, request, self._world)
+        command = Command(ident, request, self._context)
         try:
             command.launch()
         except OSError as error:
@@ -233,8 +233,8 @@ class Supervisor:
             self._remove(command)
 
     def _send(self, kind: int, ident: int, message: dict[str, Any]) -> None:
-        if self._world.connection is not None:
-            self._world.connection.send(frames.pack_json(kind, ident, message))
+        if self._context.connection is not None:
+            self._context.connection.send(frames.pack_json(kind, ident, message))
 
 
 def _signal_number(value: object) -> int:

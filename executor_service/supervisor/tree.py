@@ -43,13 +43,13 @@ class Forest:
         self._trees: dict[str, Tree] = {}
         self._known: dict[Identity, str] = {}
 
-    def plant(self) -> Tree:
+    def add_tree(self) -> Tree:
         """A tree for a command that is about to start."""
         tree = Tree(self)
         self._trees[tree.marker] = tree
         return tree
 
-    def fell(self, tree: Tree) -> None:
+    def remove_tree(self, tree: Tree) -> None:
         """The tree's command has finished and none of its processes may be left."""
         self._trees.pop(tree.marker, None)
 
@@ -70,8 +70,8 @@ class Forest:
                     found[marker].append(process)
         self._known = known
         for tree in list(self._trees.values()):
-            if tree.is_left and not found[tree.marker]:
-                self.fell(tree)
+            if tree.is_detached and not found[tree.marker]:
+                self.remove_tree(tree)
         return found
 
     def _marker_of_orphan(self, orphan: Process) -> str | None:
@@ -86,7 +86,7 @@ class Forest:
         suspects = [
             tree.marker
             for tree in self._trees.values()
-            if not tree.is_left and tree.planted_ticks <= orphan.started_ticks + 1
+            if not tree.is_detached and tree.created_ticks <= orphan.started_ticks + 1
         ]
         return suspects[0] if len(suspects) == 1 else None
 
@@ -110,8 +110,8 @@ class Tree:
         """The first process, which leads a session of its own."""
         self.leader_lives = False
         """False once it is reaped: from then on its id may be used again."""
-        self.planted_ticks = now_ticks()
-        self.is_left = False
+        self.created_ticks = now_ticks()
+        self.is_detached = False
         """Whether the command has finished and its processes stay."""
         self.killing = False
         """Whether kill was called."""

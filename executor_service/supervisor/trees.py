@@ -26,7 +26,7 @@ PART = ".part-"
 _TO_READ = 0o500
 
 
-def listed(root: str) -> list[str]:
+def list_workspaces(root: str) -> list[str]:
     """The folders in root."""
     with os.scandir(root) as scan:
         folders = (entry.name for entry in scan if entry.is_dir(follow_symlinks=False))

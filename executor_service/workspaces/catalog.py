@@ -34,7 +34,7 @@ class Catalog:
         self._writing = asyncio.Lock()
         self._held: Counter[str] = Counter()
         self._closed: dict[str, asyncio.Event] = {}
-        self.left: set[str] = set()
+        self.unchecked: set[str] = set()
         """Those that may be empty by now, as nobody has looked since."""
         self.changed = asyncio.Event()
         """Set when there are such."""
@@ -59,7 +59,7 @@ class Catalog:
         """Writes one down as it is now, with the sessions that it is known to have; synced."""
         async with self._writing:
             if known := self._known.get(workspace.workspace_id):
-                # They may have changed since the caller looked, and only `give` changes them.
+                # They may have changed since the caller looked, and only `assign` changes them.
                 workspace = replace(workspace, session_ids=known.session_ids)
             await self._put([workspace], synced=True)
 
@@ -71,7 +71,7 @@ class Catalog:
                 changed = replace(found, **changes)  # pyright: ignore[reportArgumentType]
                 await self._put([changed], synced=False)
 
-    async def give(self, workspace: Workspace, session_id: str) -> None:
+    async def assign(self, workspace: Workspace, session_id: str) -> None:
         """Writes one down as a session's, instead of the one that it had in this place; synced by
         the claim that follows."""
         async with self._writing:
@@ -136,7 +136,7 @@ class Catalog:
             )
 
     @asynccontextmanager
-    async def lent(
+    async def reserve(
         self, profile: str, session_id: str, place: str, workspace_id: str
     ) -> AsyncGenerator[Workspace | None]:
         """Holds the workspace that a session's next sandbox is to be over, for the time of the
@@ -159,12 +159,12 @@ class Catalog:
             if closed := self._closed.get(found.workspace_id):
                 await closed.wait()
                 continue
-            with self.held(found.workspace_id):
+            with self.hold(found.workspace_id):
                 yield found
                 return
 
     @contextmanager
-    def held(self, workspace_id: str) -> Generator[None]:
+    def hold(self, workspace_id: str) -> Generator[None]:
         """Keeps one from being removed; it must not be closed."""
         assert workspace_id not in self._closed, "it is being removed"
         self._held[workspace_id] += 1
@@ -176,7 +176,7 @@ class Catalog:
                 del self._held[workspace_id]
 
     @contextmanager
-    def closed(self, *workspace_ids: str) -> Generator[None]:
+    def close(self, *workspace_ids: str) -> Generator[None]:
         """Keeps anybody from beginning something with some; they must not be held."""
         assert not any(map(self.is_busy, workspace_ids)), "somebody has one of them"
         opened = asyncio.Event()
@@ -192,7 +192,7 @@ class Catalog:
         """Whether one is held or closed now."""
         return self._held[workspace_id] > 0 or workspace_id in self._closed
 
-    async def opened(self, workspace_id: str) -> Workspace:
+    async def wait_open(self, workspace_id: str) -> Workspace:
         """One as it is when nobody has it closed, to be held or closed at once; NotFound if it has
         gone meanwhile."""
         while True:
@@ -204,7 +204,7 @@ class Catalog:
             else:
                 return found
 
-    def leave(self, workspace_id: str) -> None:
+    def mark_unchecked(self, workspace_id: str) -> None:
         """Somebody has to look what a sandbox has left."""
-        self.left.add(workspace_id)
+        self.unchecked.add(workspace_id)
         self.changed.set()

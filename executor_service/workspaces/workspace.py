@@ -72,11 +72,11 @@ class Workspace(Struct, frozen=True):
         """Whether it was used after it was last measured."""
         return self.state is WorkspaceState.READY and self.used_at > self.measured_at
 
-    def going(self, reason: RemovalReason) -> Self:
+    def mark_removing(self, reason: RemovalReason) -> Self:
         """The same on its way out."""
         return replace(self, state=WorkspaceState.REMOVING, reason=reason)
 
-    def refused(self) -> Self:
+    def mark_kept(self) -> Self:
         """The same when it cannot go yet: it stays as it was, unless it was never whole."""
         if self.reason == RemovalReason.UNFINISHED:
             return self

@@ -8,7 +8,7 @@ import pytest
 
 from executor_service.backends.base import WorkspacePlace
 from executor_service.errors import BackendError, BoxCreateFailed, BoxLost, LinkClosed, LinkRefused
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.link import Hello, open_link
 from executor_service.supervisor.frames import MAX_DATA_BYTES, WINDOW_BYTES
 from tests.support.boxes import SECRET, Recorder, Yard, odd_seconds, open_console, refuse

@@ -10,7 +10,7 @@ import pytest
 
 from executor_service.backends.base import MIB
 from executor_service.errors import StartRefused
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.messages import StartCommand, TerminalSize
 from executor_service.records.sandboxes import EndReason, Isolation
 from tests.security.places import EVERYTHING_HELD

@@ -2,7 +2,7 @@
 
 import json
 
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy
 from services.lifecycle import Workers
 from tests.support.boxes import Console, Recorder, Yard, open_console
@@ -96,7 +96,7 @@ class EgressSuite:
             await slow.exit(timeout_s=10)
             assert await world.fetch(console, world.http("good.test")) == ["403"]
             network.apply(NetworkPolicy(generation=4))
-            await network.tell(console.link.streams)
+            await network.announce(console.link.streams)
             assert "proxy" not in (await console.output("env")).lower()
             assert (await direct(console, world))[0] == "ConnectionRefusedError"
 
@@ -113,11 +113,11 @@ class EgressSuite:
             network = world.network(workers)
             network.apply(world.allow("good.test"))
             async with open_console(yard.backend, box) as console:
-                await network.tell(console.link.streams)
+                await network.announce(console.link.streams)
                 slow = await started(console, world)
             acked = {slow.command.exec_id: (len(slow.stdout), len(slow.stderr))}
             async with open_console(yard.backend, box, adopt=adopt, acked=acked) as console:
-                await network.tell(console.link.streams)
+                await network.announce(console.link.streams)
                 exit_ = await again[0].exit(timeout_s=10)
                 assert (exit_.code, "Error" in again[0].stderr) == (1, True)
                 assert await world.fetch(console, world.https("good.test")) == [FRIENDLY]

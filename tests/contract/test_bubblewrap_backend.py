@@ -21,7 +21,7 @@ from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_records import ProcessMark, Record, Records, end_processes
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.support.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
@@ -56,7 +56,7 @@ async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None
         assert recorders[0].stdout.split() == [str(n) for n in range(40)]
         assert await console.output("echo alive") == "alive"
     await yard.backend.destroy(box)
-    assert await asyncio.to_thread(ProcessMark.of, int(box.native_id)) is None
+    assert await asyncio.to_thread(ProcessMark.read, int(box.native_id)) is None
 
 
 @pytest.mark.parametrize("moments", [range(0, 40, 4), range(40, 140, 10)], ids=["early", "late"])
@@ -276,7 +276,7 @@ def test_control_groups_of_version_two(tmp_path: Path) -> None:
 
 
 def test_a_box_may_go_while_boxes_are_listed(tmp_path: Path) -> None:
-    records, process = Records(tmp_path), ProcessMark.of(os.getpid())
+    records, process = Records(tmp_path), ProcessMark.read(os.getpid())
     assert process is not None
     for key in ("a", "b"):
         records.prepare(key)

@@ -16,7 +16,7 @@ import pytest
 from executor_service.backends.base import Box
 from executor_service.backends.docker.sockets import BoxSockets
 from executor_service.errors import BoxLost
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from tests.contract.dying_executor import DyingExecutor
 from tests.support.boxes import Recorder, Yard, open_console, open_yard
 from tests.support.docker_engine import docker_client, run_in
@@ -49,8 +49,8 @@ def descriptors():
 mounts = [line.split() for line in open("/proc/self/mountinfo")]
 named = [line.split()[7] for line in open("/proc/net/unix").readlines()[1:] if line.count(" ") > 6]
 print(json.dumps({
-    "sees": os.listdir("/opt/hermes-birth"),
-    "mounted": [mount[5].split(",")[0] for mount in mounts if mount[4] == "/opt/hermes-birth"],
+    "sees": os.listdir("/opt/hermes-handover"),
+    "mounted": [mount[5].split(",")[0] for mount in mounts if mount[4] == "/opt/hermes-handover"],
     "descriptors": [name for name in descriptors() if name.startswith("socket:")],
     "named": named,
     "reached": [name for name in NAMES if attempt(name)],
@@ -104,7 +104,7 @@ async def test_a_box_is_reached_without_the_engine(
 async def test_commands_find_nothing_of_the_way_in(yard: Yard) -> None:
     async with yard.box() as box, open_console(yard.backend, box) as console:
         here = str(socket_of(yard, box))
-        names = ["/opt/hermes-birth/socket", "\0hermes-supervisor", here]
+        names = ["/opt/hermes-handover/socket", "\0hermes-supervisor", here]
         seen = json.loads(await console.python(f"NAMES = {names!r}\n{LOOK}"))
         assert seen == {
             "sees": [],
@@ -113,7 +113,11 @@ async def test_commands_find_nothing_of_the_way_in(yard: Yard) -> None:
             "named": [],
             "reached": [],
         }
-        for change in ("touch /opt/hermes-birth/x", "mkdir /opt/hermes-birth/x", f"ls {here}"):
+        for change in (
+            "touch /opt/hermes-handover/x",
+            "mkdir /opt/hermes-handover/x",
+            f"ls {here}",
+        ):
             assert (await (await console.run(change)).exit()).code != 0
 
 
@@ -146,7 +150,7 @@ async def test_where_the_engine_has_other_folders_it_is_the_way_in(
 ) -> None:
     require("root", os.geteuid() == 0, "only root can hide a folder")
     hidden = yard.folder / "backend"
-    seen = hidden / "boxes" / "box_of_the_dead" / "birth"
+    seen = hidden / "boxes" / "box_of_the_dead" / "handover"
     await to_thread((hidden if what_the_engine_sees == "nothing" else seen).mkdir, parents=True)
     hide = f'mount -t tmpfs none {shlex.quote(str(hidden))} && exec "$@"'
     through = ("unshare", "--mount", "sh", "-c", hide, "sh")

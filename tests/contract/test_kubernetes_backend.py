@@ -18,7 +18,7 @@ from executor_service.backends.base import Box, BoxSpec, Limits, WorkspacePlace
 from executor_service.backends.kubernetes.backend import KubernetesBackend
 from executor_service.backends.kubernetes.pod import pod_name
 from executor_service.errors import BoxCreateFailed, BoxLost, BoxOutOfMemory, LinkClosed
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.fakes.kubernetes.faults import Fault, condemn, erase, evict, restart
 from tests.fakes.kubernetes.running import StandIn

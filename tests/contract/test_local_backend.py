@@ -12,7 +12,7 @@ from executor_service.backends.local import LocalBackend, LocalOptions
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.records.sandboxes import Isolation
 from tests.contract.backend_suite_endings import check_lost
 from tests.contract.dying_executor import DyingExecutor
@@ -102,7 +102,7 @@ async def test_a_command_goes_on_when_the_executor_is_killed(folder: Path) -> No
             assert adopted[0].stdout.split() == [str(n) for n in range(40)]
         assert await yard.backend.list_boxes() == [], "it is another owner's"
         await backend.destroy(box)
-        assert await to_thread(ProcessMark.of, int(box.native_id)) is None
+        assert await to_thread(ProcessMark.read, int(box.native_id)) is None
 
 
 async def test_a_box_whose_supervisor_was_killed_is_lost_and_leaves_nothing(yard: Yard) -> None:

@@ -20,7 +20,7 @@ from executor_service.backends.modal.account import LONGEST_LIFE_S, ModalConfig
 from executor_service.backends.modal.backend import ModalBackend
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost, LinkClosed
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from tests.fakes.modal.service import ModalService, modal_service
 from tests.support.boxes import Recorder, new_spec, open_console
 from tests.support.requirements import require

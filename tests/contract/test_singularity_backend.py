@@ -15,7 +15,7 @@ from executor_service.backends.base import Capabilities, Enforcement
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.singularity.backend import SingularityBackend
-from executor_service.backends.singularity.start import Mount, check_walls
+from executor_service.backends.singularity.start import Mount, check_isolation
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import SingularityConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
@@ -77,7 +77,7 @@ async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None
         assert recorders[0].stdout.split() == [str(n) for n in range(40)]
         assert await console.output("echo alive") == "alive"
     await yard.backend.destroy(box)
-    assert await asyncio.to_thread(ProcessMark.of, int(box.native_id)) is None
+    assert await asyncio.to_thread(ProcessMark.read, int(box.native_id)) is None
 
 
 async def test_a_box_that_is_being_made_ends_with_its_executor(yard: Yard) -> None:
@@ -161,7 +161,7 @@ def test_a_mount_is_one_line_of_csv() -> None:
 
 def test_a_process_without_walls_is_no_box() -> None:
     with pytest.raises(BoxCreateFailed, match="system calls are not filtered"):
-        check_walls(os.getpid())
+        check_isolation(os.getpid())
 
 
 async def probe(folder: Path, options: SingularityConfig) -> Capabilities:

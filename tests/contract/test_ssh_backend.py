@@ -16,7 +16,7 @@ from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.ssh.machine import Machine
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.supervisor.processes import read_process
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config.settings import Settings

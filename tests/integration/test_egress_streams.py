@@ -31,7 +31,7 @@ async def told(world: World, port: int, *secrets: Secret) -> AsyncGenerator[Supe
         network = Networks(gate, metrics, workers, secrets).make(b"key")
         network.apply(NetworkPolicy(NetworkMode.ALLOW_LIST, rules))
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(network.tell(link.streams))
+            tasks.create_task(network.announce(link.streams))
             ident, _ = await supervisor.hear(frames.PROXY)
             await supervisor.say(frames.PROXY_SET, ident, {"port": 3128})
         yield supervisor

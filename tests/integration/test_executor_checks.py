@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from executor_service.backends import AUTOMATIC, BACKENDS
-from executor_service.servicer.checks import WAYS, checks
+from executor_service.servicer.checks import ADVICE, checks
 from services.config.settings import Settings
 from services.runtime.checks import Check, Verdict
 from tests.fakes.modal.service import modal_service
@@ -30,9 +30,9 @@ async def found(settings: Settings) -> dict[str, Check]:
 
 
 async def test_every_backend_is_tried_or_said_how_to_turn_on(tmp_path: Path) -> None:
-    assert set(BACKENDS) == {*AUTOMATIC, *WAYS}
+    assert set(BACKENDS) == {*AUTOMATIC, *ADVICE}
     said = await found(executor_settings(tmp_path, ""))
-    assert set(said) == set(WAYS)
+    assert set(said) == set(ADVICE)
     for name, check in said.items():
         assert check.verdict is Verdict.OFF
         assert f"terminal.backend: {name}" in check.message

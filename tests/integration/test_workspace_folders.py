@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from executor_service.supervisor.files import FileError
-from executor_service.supervisor.folders import ANSWER, answered, copy
-from executor_service.supervisor.trees import listed, measure, remove, remove_empty
+from executor_service.supervisor.folders import ANSWER, copy, handle
+from executor_service.supervisor.trees import list_workspaces, measure, remove, remove_empty
 from tests.contract.dying_executor import IMPORTS
 from tests.support.requirements import require
 from tests.support.users import UID, users_folder, users_python
@@ -78,7 +78,7 @@ def test_nothing_leads_out_and_nothing_hangs(root: Path, tmp_path: Path) -> None
     assert done["left_out"] == 2
     remove(str(root), "wsp_a")
     remove(str(root), "wsp_b")
-    assert listed(str(root)) == []
+    assert list_workspaces(str(root)) == []
     assert (secret / "file").read_text() == "secret"
 
 
@@ -87,7 +87,7 @@ def test_a_workspace_that_is_a_link_is_nobody_s(root: Path, tmp_path: Path) -> N
     outside.mkdir()
     (outside / "file").touch()
     (root / "wsp_link").symlink_to(outside)
-    assert listed(str(root)) == ["wsp_a"]
+    assert list_workspaces(str(root)) == ["wsp_a"]
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         copy(str(root), "wsp_link", "wsp_b", ANY)
     assert measure(root / "wsp_link", ANY) == (0, False)
@@ -154,7 +154,7 @@ def test_only_what_is_empty_goes(root: Path) -> None:
     assert not remove_empty(str(root), "wsp_a")
     assert remove_empty(str(root), "wsp_b")
     assert remove_empty(str(root), "wsp_b")
-    assert listed(str(root)) == ["wsp_a"]
+    assert list_workspaces(str(root)) == ["wsp_a"]
 
 
 @pytest.mark.parametrize("name", ["../wsp_a", ".", "..", "", "a/b", ".part-x", "/etc", "x" * 300])
@@ -162,12 +162,12 @@ def test_a_name_is_a_name(root: Path, name: str) -> None:
     for do in ("remove", "copy", "remove_empty"):
         wanted = {"do": do, "root": str(root), "name": name, "names": [name], "target": "x"}
         with pytest.raises(FileError, match="cannot be the name"):
-            answered({**wanted, "most_bytes": 1})
+            handle({**wanted, "most_bytes": 1})
     wanted = {"do": "copy", "root": str(root), "name": "wsp_a", "target": name, "most_bytes": 1}
     with pytest.raises(FileError, match="cannot be the name"):
-        answered(wanted)
+        handle(wanted)
     with pytest.raises(FileError, match="cannot be the name"):
-        answered({"do": "measure", "root": str(root), "most_bytes": {name: 1}})
+        handle({"do": "measure", "root": str(root), "most_bytes": {name: 1}})
 
 
 def test_what_is_measured_says_whether_that_is_all(root: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_is_measured_says_whether_that_is_all(root: Path) -> None:
     make_deep(root / "wsp_deep", 210)
     (root / "wsp_some" / "file").write_bytes(bytes(100_000))
     most_bytes = {"wsp_a": 20_000, "wsp_deep": ANY, "wsp_some": 200_000, "wsp_missing": 0}
-    sizes = answered({"do": "measure", "root": str(root), "most_bytes": most_bytes})["sizes"]
+    sizes = handle({"do": "measure", "root": str(root), "most_bytes": most_bytes})["sizes"]
     # Nobody looks further once it is too much.
     assert 20_000 < sizes["wsp_a"][0] < 30_000
     assert [sizes[name][1] for name in most_bytes] == [False, False, True, True]
@@ -235,7 +235,7 @@ def test_who_is_killed_leaves_what_the_next_one_clears(root: Path) -> None:
             time.sleep(0.001)
         process.kill()
     assert part.exists()
-    assert listed(str(root)) == ["wsp_a"]
+    assert list_workspaces(str(root)) == ["wsp_a"]
     done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert json.loads(done.removeprefix(ANSWER))["left_out"] == 0
     assert len(names(root / "wsp_b")) == 3000

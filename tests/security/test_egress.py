@@ -108,7 +108,7 @@ def forbidden(world: World) -> list[tuple[str, int]]:
 async def test_what_is_not_public_is_refused_and_counted(yard: Yard, world: World) -> None:
     places = forbidden(world)
     asked = [[say(*place)] for place in places for say in (connect, get)]
-    listed = tuple(Rule.of(host.strip("[]"), (port,)) for host, port in places)
+    listed = tuple(Rule.create(host.strip("[]"), (port,)) for host, port in places)
     for policy in (OPEN, NetworkPolicy(NetworkMode.ALLOW_LIST, listed)):
         async with world.connected(yard, policy) as (console, _):
             for question, answer in zip(asked, await ask(console, *asked), strict=True):

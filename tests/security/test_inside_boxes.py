@@ -371,7 +371,7 @@ async def test_what_the_engine_keeps_of_a_box(box: Box) -> None:
     assert {(mount["Destination"], mount["RW"]) for mount in facts["Mounts"]} == {
         ("/workspace", True),
         ("/opt/hermes", False),
-        ("/opt/hermes-birth", False),
+        ("/opt/hermes-handover", False),
     }
     assert {entry.partition("=")[0] for entry in facts["Config"]["Env"]} == {"HOME", "LANG", "PATH"}
 

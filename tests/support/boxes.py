@@ -32,7 +32,7 @@ from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import ExecutorConfig
 from executor_service.errors import ExecutorError
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand, Usage
 from executor_service.records.sandboxes import Exit, Isolation

@@ -192,7 +192,7 @@ class World:
         ):
             network = self.network(workers, gate)
             network.apply(policy)
-            await network.tell(console.link.streams)
+            await network.announce(console.link.streams)
             yield console, network
             assert not failures
 

@@ -58,7 +58,7 @@ class BubblewrapBackend(ProcessBackend[Parts]):
         return why_refused(said)
 
     def _capabilities(self, parts: Parts | None, reason: str) -> Capabilities:
-        held = self._cgroups.held
+        held = self._cgroups.enforcement
         unlimited = [name for name in ("memory", "cpu") if name not in self._cgroups.controllers]
         but = f"; no control group limits {' and '.join(unlimited)} here" if unlimited else ""
         by_supervisor = parts is not None and parts.limits_processes_itself

@@ -25,14 +25,14 @@ from executor_service.backends.base import (
     Capabilities,
     labelled_box,
     labels_of,
-    made,
+    make_or_destroy,
 )
-from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
+from executor_service.backends.bridge import BRIDGE, PYTHON, supervisor_arguments, wait_greeting
 from executor_service.backends.docker import probe as docker_probe
 from executor_service.backends.docker.container import Hardening, check_memory
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
-from executor_service.backends.docker.sockets import BIRTH_SOCKET, BoxSockets
+from executor_service.backends.docker.sockets import HANDOVER_SOCKET, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
@@ -54,7 +54,7 @@ NAME = "docker"
 _SUPERVISOR = (*PYTHON, FOLDER)
 _REMOVAL_POLL_S = 0.02
 _ANY_TIME_S = 1e6
-_BIRTH_PATIENCE_S = 10.0
+_HANDOVER_TIMEOUT_S = 10.0
 """How long a new box may take to come for its socket before it counts as one that cannot."""
 
 _log = logging.getLogger(__name__)
@@ -74,10 +74,10 @@ class DockerBackend:
         self._options = options
         self._engine = Engine(address)
         user = ordinary_user(os.geteuid() if address.is_local else 0)
-        self._walls = Hardening(user, options.runtime, address.is_local)
+        self._hardening = Hardening(user, options.runtime, address.is_local)
         self._is_probed = False
         self._volumes = VolumeStore(
-            owner, self._engine, options.image, supervisor, lambda: self._walls
+            owner, self._engine, options.image, supervisor, lambda: self._hardening
         )
 
     @property
@@ -90,7 +90,9 @@ class DockerBackend:
         options = self._options
         found, user = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
-        self._walls = replace(self._walls, user=user or self._walls.user, is_gvisor=is_gvisor)
+        self._hardening = replace(
+            self._hardening, user=user or self._hardening.user, is_gvisor=is_gvisor
+        )
         self._takes_sockets &= not is_gvisor
         self._is_probed = found.available
         return found
@@ -101,7 +103,7 @@ class DockerBackend:
         if not self._is_probed:
             await self.probe()
         try:
-            return await made(self._create(spec), self.destroy)
+            return await make_or_destroy(self._create(spec), self.destroy)
         except EngineRefused as error:
             if "No such image" in str(error):
                 raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
@@ -111,16 +113,18 @@ class DockerBackend:
 
     async def _create(self, spec: BoxSpec) -> Box:
         if self._takes_sockets:
-            async with self._sockets.birth(spec.box_key) as birth:
+            async with self._sockets.create(spec.box_key) as handover:
                 try:
-                    box = await self._engine.call(lambda sdk: self._make(sdk, spec, birth.folder))
+                    box = await self._engine.call(
+                        lambda sdk: self._make(sdk, spec, handover.folder)
+                    )
                 except EngineRefused as error:
-                    if str(birth.folder) not in str(error):
+                    if str(handover.folder) not in str(error):
                         raise
                     self._reach_by_bridge(str(error))
                 else:
-                    if not await birth.wait(_BIRTH_PATIENCE_S):
-                        self._reach_by_bridge(f"no box comes for a socket in {birth.folder}")
+                    if not await handover.wait(_HANDOVER_TIMEOUT_S):
+                        self._reach_by_bridge(f"no box comes for a socket in {handover.folder}")
                     return box
         return await self._engine.call(lambda sdk: self._make(sdk, spec, None))
 
@@ -129,17 +133,17 @@ class DockerBackend:
             self._takes_sockets = False
             _log.warning("boxes are reached through the engine, which is slower: %s", why)
 
-    def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, birth: Path | None) -> Box:
+    def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, handover: Path | None) -> Box:
         from docker.errors import APIError
 
         if self._is_local:
-            self._walls.user.take(spec.workspace)
+            self._hardening.user.take(spec.workspace)
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = labels_of(spec)
         supervisor = [*_SUPERVISOR, *supervisor_arguments(spec)]
-        if birth is not None:
-            supervisor += ("--birth", BIRTH_SOCKET)
+        if handover is not None:
+            supervisor += ("--handover", HANDOVER_SOCKET)
         created = cast("Any", sdk.api).create_container(
             image,
             [],
@@ -149,16 +153,18 @@ class DockerBackend:
             hostname="sandbox",
             # A first process hears no other: an engine that stops would wait for ten seconds.
             stop_signal="SIGKILL",
-            user=self._walls.user.named,
+            user=self._hardening.user.named,
             working_dir="/workspace",
             labels=labels,
-            host_config=sdk.api.create_host_config(**self._walls.around(spec, volume, birth)),
+            host_config=sdk.api.create_host_config(
+                **self._hardening.host_config(spec, volume, handover)
+            ),
             use_config_proxy=False,
         )
         box = labelled_box(NAME, created["Id"], labels)
         try:
             sdk.api.start(box.native_id)
-            if self._walls.is_gvisor:
+            if self._hardening.is_gvisor:
                 limit_pids(sdk, box.native_id, spec.limits.pids)
         except (APIError, BoxCreateFailed):
             sdk.api.remove_container(box.native_id, force=True)
@@ -189,8 +195,8 @@ class DockerBackend:
             stream = await self._engine.stream(f"/exec/{command['Id']}/start", start)
         except EngineRefused as error:
             raise await self._lost(box, error) from error
-        await greeted(stream, CALL_DEADLINE_S)
-        if self._walls.is_gvisor:
+        await wait_greeting(stream, CALL_DEADLINE_S)
+        if self._hardening.is_gvisor:
             return BridgeStream(stream, lambda: self._until_ended(box))
         return stream
 
@@ -206,7 +212,7 @@ class DockerBackend:
 
     async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
         """What became of a box that cannot be reached."""
-        if self._walls.is_gvisor and await self._engine.call(
+        if self._hardening.is_gvisor and await self._engine.call(
             lambda sdk: ran_out_of_memory(sdk, box.native_id)
         ):
             return BoxOutOfMemory(f"box {box.key} has used more memory than it may")

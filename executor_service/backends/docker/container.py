@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from executor_service.backends.base import OWNER, SKILLS, SKILLS_BYTES, WORKSPACE, BoxSpec, Limits
 from executor_service.backends.docker.gvisor import host_pids
-from executor_service.backends.docker.sockets import BIRTH
+from executor_service.backends.docker.sockets import HANDOVER
 from executor_service.backends.docker.supervisor_volume import FOLDER
 from executor_service.backends.docker.users import BoxUser
 from executor_service.errors import BoxCreateFailed
@@ -34,7 +34,9 @@ class Hardening(Struct, frozen=True):
     is_gvisor: bool = False
     """Whether what the runtime gives boxes is gVisor's kernel."""
 
-    def around(self, spec: BoxSpec, supervisor_volume: str, birth: Path | None) -> dict[str, Any]:
+    def host_config(
+        self, spec: BoxSpec, supervisor_volume: str, handover: Path | None
+    ) -> dict[str, Any]:
         """Arguments of the SDK's create_host_config."""
         from docker.types import LogConfig, Mount, Ulimit
 
@@ -43,10 +45,10 @@ class Hardening(Struct, frozen=True):
             Mount(FOLDER, supervisor_volume, type="volume", read_only=True),
             self._workspace(spec),
         ]
-        if birth is not None:
+        if handover is not None:
             # Without the right to write, which a connection does not need.
             mounts.append(
-                Mount(BIRTH, str(birth), type="bind", read_only=True, propagation="rprivate")
+                Mount(HANDOVER, str(handover), type="bind", read_only=True, propagation="rprivate")
             )
         return {
             "runtime": self.runtime or None,

@@ -18,34 +18,34 @@ from executor_service.backends.process_records import Records, listener_at
 from executor_service.errors import BoxCreateFailed
 from executor_service.link.byte_streams import SocketStream
 
-_BIRTH = "birth"
+_HANDOVER = "handover"
 _SOCKET = "socket"
-BIRTH = "/opt/hermes-birth"
+HANDOVER = "/opt/hermes-handover"
 """Where a box sees the folder with the second socket."""
-BIRTH_SOCKET = f"{BIRTH}/{_SOCKET}"
+HANDOVER_SOCKET = f"{HANDOVER}/{_SOCKET}"
 
 
 class NewSockets(Struct):
     """The sockets of a box that is being made."""
 
     folder: Path
-    """What the box is to see at BIRTH."""
-    door: socket.socket
+    """What the box is to see at HANDOVER."""
+    handover: socket.socket
     """Where its supervisor asks for the other one."""
     listener: socket.socket
-    is_over: bool = False
+    is_handed_over: bool = False
     """Whether the supervisor has that."""
 
     async def wait(self, timeout_s: float) -> bool:
         """Give the supervisor its socket as soon as it asks; whether it did in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                supervisor, _ = await asyncio.get_running_loop().sock_accept(self.door)
+                supervisor, _ = await asyncio.get_running_loop().sock_accept(self.handover)
             with supervisor:
                 socket.send_fds(supervisor, [b"1"], [self.listener.fileno()])
         except OSError:
             return False
-        self.is_over = True
+        self.is_handed_over = True
         return True
 
 
@@ -56,14 +56,14 @@ class BoxSockets:
         self._records = Records(folder)
 
     @asynccontextmanager
-    async def birth(self, key: str) -> AsyncGenerator[NewSockets]:
+    async def create(self, key: str) -> AsyncGenerator[NewSockets]:
         """For the time in which a box is made; whose supervisor has no socket then, gets none."""
         with ExitStack() as sockets:
-            birth = await asyncio.to_thread(self._prepare, key, sockets)
+            handover = await asyncio.to_thread(self._prepare, key, sockets)
             try:
-                yield birth
+                yield handover
             finally:
-                await asyncio.to_thread(self._clear, key, birth)
+                await asyncio.to_thread(self._clear, key, handover)
 
     async def connect(self, key: str) -> SocketStream:
         """A new stream to a box; FileNotFoundError if its supervisor has never got a socket,
@@ -81,26 +81,26 @@ class BoxSockets:
 
     def _prepare(self, key: str, sockets: ExitStack) -> NewSockets:
         try:
-            folder = self._records.prepare(key) / _BIRTH
+            folder = self._records.prepare(key) / _HANDOVER
         except FileExistsError as error:
             raise BoxCreateFailed(f"the name of box {key} is already in use") from error
         try:
             folder.mkdir()
             listener = sockets.enter_context(self._records.listener(key))
-            door = sockets.enter_context(listener_at(folder / _SOCKET))
+            handover = sockets.enter_context(listener_at(folder / _SOCKET))
             # A box's user is not always the executor's; others on this machine cannot come here.
             folder.chmod(0o755)
             (folder / _SOCKET).chmod(0o666)
         except BaseException:
             self._records.forget(key)
             raise
-        door.setblocking(False)
-        return NewSockets(folder, door, listener)
+        handover.setblocking(False)
+        return NewSockets(folder, handover, listener)
 
-    def _clear(self, key: str, birth: NewSockets) -> None:
-        if birth.is_over:
-            (birth.folder / _SOCKET).unlink()
-            birth.folder.rmdir()
+    def _clear(self, key: str, handover: NewSockets) -> None:
+        if handover.is_handed_over:
+            (handover.folder / _SOCKET).unlink()
+            handover.folder.rmdir()
         else:
             self._records.forget(key)
 

@@ -14,7 +14,7 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from executor_service.backends.supervisor_zipapp import unpacked
+from executor_service.backends.supervisor_zipapp import list_files
 
 if TYPE_CHECKING:
     import docker
@@ -76,7 +76,7 @@ def _fill(sdk: "docker.DockerClient", image: str, name: str, supervisor: bytes) 
 def _tar(supervisor: bytes) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for path, content in unpacked(supervisor, FOLDER):
+        for path, content in list_files(supervisor, FOLDER):
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(content), 0o444
             archive.addfile(entry, io.BytesIO(content))

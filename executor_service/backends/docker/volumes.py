@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits, made
+from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits, make_or_destroy
 from executor_service.backends.bridge import PYTHON, read_all
 from executor_service.backends.docker.container import Hardening, volume_mount, volume_of
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
@@ -45,13 +45,13 @@ class VolumeStore:
         engine: Engine,
         image: str,
         supervisor: bytes,
-        walls: Callable[[], Hardening],
+        hardening: Callable[[], Hardening],
     ) -> None:
         self._owner = owner
         self._engine = engine
         self._image = image
         self._supervisor = supervisor
-        self._walls = walls
+        self._hardening = hardening
         self._looking = asyncio.Lock()
 
     @property
@@ -131,7 +131,7 @@ class VolumeStore:
     @asynccontextmanager
     async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
         """What a container says that does as the request says, for the time of the block."""
-        ident = await made(
+        ident = await make_or_destroy(
             self._engine.call(lambda sdk: self._make(sdk, mounts, request)), self._end
         )
         try:
@@ -162,10 +162,10 @@ class VolumeStore:
     def _make(self, sdk: "docker.DockerClient", mounts: _Mounts, request: str) -> str:
         from docker.types import Mount
 
-        walls = self._walls()
+        hardening = self._hardening()
         volume = supervisor_volume(sdk, self._image, self._supervisor)
         spec = BoxSpec("store", self._owner, "store", Path(_PLACE), _LIMITS)
-        host: dict[str, Any] = walls.around(spec, volume, birth=None) | {
+        host: dict[str, Any] = hardening.host_config(spec, volume, handover=None) | {
             "mounts": [
                 Mount(FOLDER, volume, type="volume", read_only=True),
                 *(volume_mount(place, path, self._owner) for place, path in mounts.items()),
@@ -175,7 +175,7 @@ class VolumeStore:
             self._image,
             [],
             entrypoint=[*PYTHON, FOLDER, "--folders", request],
-            user=walls.user.named,
+            user=hardening.user.named,
             labels={OWNER: self._owner},
             host_config=sdk.api.create_host_config(**host),
             use_config_proxy=False,

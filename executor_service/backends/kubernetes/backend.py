@@ -6,8 +6,8 @@ command that the cluster runs in the pod and whose streams it hands on over a We
 
 from http import HTTPStatus
 
-from executor_service.backends.base import Box, BoxSpec, Capabilities, made
-from executor_service.backends.bridge import BRIDGE, greeted
+from executor_service.backends.base import Box, BoxSpec, Capabilities, make_or_destroy
+from executor_service.backends.bridge import BRIDGE, wait_greeting
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes import probe as kubernetes_probe
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
@@ -67,7 +67,7 @@ class KubernetesBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         """Make a pod and wait until its supervisor answers."""
-        box = await made(self._order(spec), self.destroy)
+        box = await make_or_destroy(self._order(spec), self.destroy)
         try:
             await self._until_ready(box)
         except BaseException:
@@ -120,7 +120,7 @@ class KubernetesBackend:
             if error.status == HTTPStatus.NOT_FOUND:
                 raise BoxLost(f"box {box.key} is gone: {error}") from error
             raise LinkClosed(f"no bridge into box {box.key}: {error}") from error
-        return await greeted(stream, CALL_DEADLINE_S, stream.complaint)
+        return await wait_greeting(stream, CALL_DEADLINE_S, stream.complaint)
 
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""

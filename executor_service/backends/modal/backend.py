@@ -23,7 +23,7 @@ from executor_service.backends.base import (
     LimitSupport,
     WorkspacePlace,
 )
-from executor_service.backends.bridge import BRIDGE, PYTHON, greeted, supervisor_arguments
+from executor_service.backends.bridge import BRIDGE, PYTHON, supervisor_arguments, wait_greeting
 from executor_service.backends.modal.account import (
     CALL_DEADLINE_S,
     LONGEST_LIFE_S,
@@ -170,7 +170,7 @@ class ModalBackend:
             raise LinkClosed(f"box {box.key} cannot be reached: {error}") from error
         account = self._account
         stream = ModalStream(sandbox, process, account.failures, account.calls, account.workers)
-        return await greeted(stream, CALL_DEADLINE_S, stream.complaint)
+        return await wait_greeting(stream, CALL_DEADLINE_S, stream.complaint)
 
     async def destroy(self, box: Box) -> None:
         """Have Modal end the box's sandbox, then make sure that it is gone."""

@@ -58,7 +58,7 @@ class SingularityBackend(ProcessBackend[Parts]):
         return f"Apptainer cannot make a box here: {said}"
 
     def _capabilities(self, parts: Parts | None, reason: str) -> Capabilities:
-        held, found = self._cgroups.held, self._found
+        held, found = self._cgroups.enforcement, self._found
         limits = LimitSupport()
         if parts is not None and found is not None:
             pids = Enforcement.ENFORCED if parts.limits_processes_itself else held("pids")

@@ -38,7 +38,7 @@ _TIMEOUT_S = 60.0
 """Where the host cannot mount an image, every start unpacks it."""
 PROGRAM_ENVIRONMENT = {"PATH": ENVIRONMENT["PATH"]}
 """What Apptainer itself sees, and no box."""
-_WALLS = (
+_ISOLATION_OPTIONS = (
     *("--containall", "--no-init", "--no-home", "--cleanenv", "--no-privs"),
     *("--net", "--network", "none", "--dns", "127.0.0.1", "--hostname", "sandbox"),
     # The host's devices in detail are nobody's business, nor are files that a site adds to boxes.
@@ -94,7 +94,7 @@ def command_in_box(
         yield from ("/bin/sh", "-ec", _WITH_MEMORY, "sh", str(parts.memory), str(tmp_bytes))
         mounts = (*mounts, *(Mount(parts.memory / name, to, False) for name, to in _MEMORY.items()))
     # What it says at all is then the reason why it failed.
-    yield from (parts.program, "--silent", "exec", *_WALLS)
+    yield from (parts.program, "--silent", "exec", *_ISOLATION_OPTIONS)
     if os.geteuid() == 0:
         yield from ("--security", f"uid:{BOX_USER}", "--security", f"gid:{BOX_USER}")
     for mount in mounts:
@@ -129,11 +129,11 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
             # Only now: Apptainer's own processes would need more than some boxes may have.
             for group in order.groups:
                 (group / "cgroup.procs").write_text(str(started.first_pid))
-            check_walls(started.first_pid)
+            check_isolation(started.first_pid)
             yield started
 
 
-def check_walls(pid: int) -> None:
+def check_isolation(pid: int) -> None:
     """See from outside that a box is as it was asked for; BoxCreateFailed if not."""
     status = _status(pid)
     user = str(os.geteuid() or BOX_USER)

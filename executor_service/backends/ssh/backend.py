@@ -15,7 +15,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from executor_service.backends.base import Box, BoxSpec, Capabilities, WorkspacePlace
-from executor_service.backends.bridge import PYTHON, greeted
+from executor_service.backends.bridge import PYTHON, wait_greeting
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.keeper import KeptBoxes, read_answer, socket_of
 from executor_service.backends.ssh.connection import Answer
@@ -75,7 +75,7 @@ class SshBackend:
         place = await self._installed()
         bridge = shlex.join([place.supervisor, "--bridge", socket_of(box), "--once"])
         stream = await self._machine.stream(f"{_PYTHON} {bridge} 2>&1")
-        return await greeted(stream, CALL_DEADLINE_S)
+        return await wait_greeting(stream, CALL_DEADLINE_S)
 
     async def destroy(self, box: Box) -> None:
         """Kill all processes of the box and forget it; its workspace stays."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from executor_service.backends.folder_store import local_store
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.exec_registry import ExecRegistry, Stores
 from executor_service.execs.recorder import Recorder
 from executor_service.execs.segments import SpoolLimits
@@ -27,7 +27,7 @@ from executor_service.sandboxes.leases import Grant, Leases
 from executor_service.sandboxes.orphan_reaper import OrphanReaper
 from executor_service.sandboxes.pool import Pool, PoolOptions
 from executor_service.sandboxes.templates import Choice, Template, Templates
-from executor_service.sandboxes.workspace_loans import Lending
+from executor_service.sandboxes.workspace_allocator import WorkspaceAllocator
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
@@ -51,7 +51,7 @@ class Core:
     spool: Spool
     stores: Stores
     pool: Pool
-    strays: OrphanReaper
+    reaper: OrphanReaper
     leases: Leases
     catalog: Catalog
     templates: Templates
@@ -63,7 +63,7 @@ class Core:
 
     async def acquire(self, session_id: str = "", **changes: object) -> Grant:
         """A sandbox, of a new session unless one is named."""
-        return await self.leases.acquire(wish(session_id, **changes))
+        return await self.leases.acquire(acquire_request(session_id, **changes))
 
     def metric(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
@@ -73,7 +73,7 @@ class Core:
         return self.metric("hermes_sandbox_pool", backend=NAME, template="default", state=state)
 
 
-def wish(session_id: str = "", **changes: object) -> AcquireRequest:
+def acquire_request(session_id: str = "", **changes: object) -> AcquireRequest:
     """What somebody asks for."""
     usual = AcquireRequest(
         request_id=uuid.uuid4().hex,
@@ -93,7 +93,7 @@ def wish(session_id: str = "", **changes: object) -> AcquireRequest:
 async def start(grant: Grant, *argv: str, exec_id: str = "") -> Command:
     """Starts a command in a sandbox."""
     exec_id = exec_id or uuid.uuid4().hex
-    return await grant.sandbox.box().start(StartCommand(exec_id, argv))
+    return await grant.sandbox.get_connection().start(StartCommand(exec_id, argv))
 
 
 @contextmanager
@@ -127,30 +127,30 @@ async def open_core(
         workers = await stack.enter_async_context(Workers())
         recorder, metrics = Recorder(journal), ExecutorMetrics.create(Meter(registry))
         stores = Stores(journal, spool, recorder, clock, metrics)
-        make_table = partial(ExecRegistry, backend=NAME, stores=stores)
+        make_registry = partial(ExecRegistry, backend=NAME, stores=stores)
         workspaces = Workspaces(folder / "workspaces", WorkdirPolicy(False, folder, folder))
-        pool = Pool(backend, options, workspaces, make_table, workers, metrics)
+        pool = Pool(backend, options, workspaces, make_registry, workers, metrics)
         catalog = Catalog(journal, folder / "workspaces", 0)
-        strays = OrphanReaper(
+        reaper = OrphanReaper(
             backend, workspaces, catalog, lambda _box: True, pool.boxes.keys, metrics
         )
         choice = Choice(backend, await backend.probe(), "for tests")
         networks = Networks(Gate(AddressVetting(), no_names), metrics.egress, workers)
-        template = Template(options.template, choice, options.limits, pool, strays, networks)
+        template = Template(options.template, choice, options.limits, pool, reaper, networks)
 
         async def only(_name: str) -> Template:
             return template
 
         templates = Templates([], only)
         await templates.open()
-        keeping = WorkspaceStores(templates, local_store(folder, folder, b""), workspaces)
-        lending = Lending(catalog, keeping, workspaces, clock)
-        leases = Leases(templates, journal, lending, LIFETIMES, clock, workers, metrics)
+        workspace_stores = WorkspaceStores(templates, local_store(folder, folder, b""), workspaces)
+        allocator = WorkspaceAllocator(catalog, workspace_stores, workspaces, clock)
+        leases = Leases(templates, journal, allocator, LIFETIMES, clock, workers, metrics)
         for name, job in (("spool", spool), ("recorder", recorder), ("pool", pool)):
             workers.start(name, job.run())
         workers.start("leases", leases.run())
         yield Core(
-            *(backend, journal, spool, stores, pool, strays, leases, catalog, templates),
+            *(backend, journal, spool, stores, pool, reaper, leases, catalog, templates),
             *(workers, clock, registry, metrics, folder),
         )
         await pool.drain()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from executor_service.errors import SandboxLost, StartRefused
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.link.messages import StartCommand
 from executor_service.records.sandboxes import EndReason
 from executor_service.servicer.views import CommandView, Event
@@ -96,17 +96,17 @@ async def test_who_leaves_while_a_command_starts_leaves_a_command(tmp_path: Path
 
 async def test_another_shell_is_run_where_the_first_is_not_there(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        live = (await core.acquire()).sandbox.box()
+        connection = (await core.acquire()).sandbox.get_connection()
         request = StartCommand("x", ("no-bash", "-c", "echo hi"), fallback="sh")
-        command = await live.start(request)
+        command = await connection.start(request)
         assert await output_of(command) == b"hi\n"
-        assert await live.start(request) is command
+        assert await connection.start(request) is command
         with pytest.raises(AlreadyExists):
-            await live.start(StartCommand("x", ("sh", "-c", "echo hi")))
+            await connection.start(StartCommand("x", ("sh", "-c", "echo hi")))
         with pytest.raises(StartRefused):
-            await live.start(StartCommand("y", ("no-bash", "-c", ""), fallback="no-sh"))
+            await connection.start(StartCommand("y", ("no-bash", "-c", ""), fallback="no-sh"))
         with pytest.raises(NotFound):
-            await live.commands.get("y")
+            await connection.commands.get("y")
 
 
 async def test_a_lost_box_ends_everything_that_waits_for_it(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_lost_box_ends_everything_that_waits_for_it(tmp_path: Path) -> N
 async def test_input_goes_on_over_a_new_link(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         grant = await core.acquire()
-        box = grant.sandbox.box()
+        box = grant.sandbox.get_connection()
         command = await box.start(StartCommand("x", ("cat",), stdin=True))
         await command.write_input(0, b"one ")
 
@@ -159,7 +159,7 @@ async def events_of_a_sender(command: Command) -> AsyncGenerator[Event, None]:
 async def test_a_view_says_first_where_input_goes_on(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         grant = await core.acquire()
-        box = grant.sandbox.box()
+        box = grant.sandbox.get_connection()
         command = await box.start(StartCommand("x", ("cat",), stdin=True))
         await command.write_input(0, b"12345")
         events = CommandView(command, 5, 0).events()
@@ -178,7 +178,7 @@ async def test_a_view_says_what_a_command_read_before_it_ended(tmp_path: Path) -
     async with open_core(tmp_path) as core:
         grant = await core.acquire()
         request = StartCommand("x", ("sh", "-c", "read line"), stdin=True)
-        command = await grant.sandbox.box().start(request)
+        command = await grant.sandbox.get_connection().start(request)
         async with aclosing(CommandView(command, 0, 0).events()) as events:
             assert await anext(events) == Event(stdin_ack_offset=0)
             await command.write_input(0, b"line\n")
@@ -216,7 +216,7 @@ async def test_a_box_forgets_what_is_stored(tmp_path: Path) -> None:
         grant = await core.acquire()
         for number in range(5):
             await (await start(grant, "echo", str(number))).ended.wait()
-        link = await grant.sandbox.box().link()
+        link = await grant.sandbox.get_connection().link()
 
         async def is_forgotten() -> bool:
             return not link.commands
@@ -249,7 +249,7 @@ async def test_what_a_box_could_not_be_told_to_forget_is_counted_once(tmp_path: 
 
         await until(are_noted)
         core.backend.reachable.set()
-        link = await grant.sandbox.box().link()
+        link = await grant.sandbox.get_connection().link()
 
         async def is_forgotten() -> bool:
             return not link.commands

@@ -21,7 +21,7 @@ from executor_service.records.network_policy import (
     NetworkPolicy,
     Rule,
     Target,
-    host_of,
+    parse_host,
 )
 from services.rpc.public_addresses import AddressVetting
 
@@ -55,12 +55,12 @@ def test_an_allow_list_lets_through_what_it_names(
 ) -> None:
     for text in (*reached, *refused):
         host, _, port = text.rpartition(":")
-        found = allow(rule).rule_for(Target.of(host, int(port)))
+        found = allow(rule).rule_for(Target.parse(host, int(port)))
         assert (found == rule) == (text in reached), text
 
 
 def test_the_other_modes_need_no_rules() -> None:
-    target = Target.of("example.com", 8080)
+    target = Target.parse("example.com", 8080)
     assert NetworkPolicy().rule_for(target) is None
     assert NetworkPolicy(NetworkMode.OPEN).rule_for(target) is EVERYTHING
 
@@ -88,7 +88,7 @@ def test_the_other_modes_need_no_rules() -> None:
 )
 def test_a_host_has_one_form(host: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        host_of(host)
+        parse_host(host)
     with pytest.raises(ValueError, match=r"."):
         Rule(host)
 

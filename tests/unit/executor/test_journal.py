@@ -80,7 +80,7 @@ async def test_a_session_has_one_workspace_in_a_place(tmp_path: Path) -> None:
     async with Journal(tmp_path / "journal.db") as journal:
         catalog = await catalog_of(journal, tmp_path)
         for workspace, session_id in ((WORKSPACE, "s"), (WORKSPACE, "t"), (other, "s")):
-            await catalog.give(workspace, session_id)
+            await catalog.assign(workspace, session_id)
     async with Journal(tmp_path / "journal.db") as journal:
         catalog = await catalog_of(journal, tmp_path)
         kept, new = sorted(catalog, key=lambda one: one.workspace_id)
@@ -112,7 +112,7 @@ from tests.unit.executor.test_journal import CLAIM, WORKSPACE, catalog_of, recor
 
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:
-        await (await catalog_of(journal, Path())).give(WORKSPACE, "s")
+        await (await catalog_of(journal, Path())).assign(WORKSPACE, "s")
         await journal.put_claim(CLAIM)
         await journal.put_commands([record("a", 3.0), record("b")])
         print("written", flush=True)

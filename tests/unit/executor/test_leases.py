@@ -47,7 +47,7 @@ async def test_each_use_begins_the_idle_time_anew(tmp_path: Path) -> None:
         grant = await core.acquire()
         for _ in range(3):
             await core.clock.advance(50)
-            assert core.leases.prove(proof(grant)) is grant.sandbox
+            assert core.leases.authorize(proof(grant)) is grant.sandbox
         assert grant.sandbox.expires_in_s == 60
         await core.clock.advance(59)
         assert grant.sandbox.state is SandboxState.READY
@@ -55,9 +55,9 @@ async def test_each_use_begins_the_idle_time_anew(tmp_path: Path) -> None:
         assert grant.sandbox.state is SandboxState.RELEASED
         await until_gone(core, grant.sandbox)
         with pytest.raises(LeaseInvalid):
-            grant.sandbox.box()
+            grant.sandbox.get_connection()
         # Being asked about does not bring it back.
-        assert core.leases.prove(proof(grant)).expires_in_s == 0
+        assert core.leases.authorize(proof(grant)).expires_in_s == 0
 
 
 async def test_a_running_command_is_use(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_the_wall_clock_may_be_set(tmp_path: Path) -> None:
             core.clock.step_wall(seconds)
             await core.clock.advance(2)
             assert grant.sandbox.state is SandboxState.READY
-            assert 0 < core.leases.prove(proof(grant)).expires_in_s <= LIFETIMES.idle_s
+            assert 0 < core.leases.authorize(proof(grant)).expires_in_s <= LIFETIMES.idle_s
 
 
 async def test_a_new_owner_may_want_other_times(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ async def test_proofs_are_checked_in_order(tmp_path: Path) -> None:
         old = proof(first)
         second = await core.acquire("s")
         with pytest.raises(StaleEpoch):
-            core.leases.prove(old)
+            core.leases.authorize(old)
         with pytest.raises(LeaseInvalid):
-            core.leases.prove(replace(old, token=second.token))
+            core.leases.authorize(replace(old, token=second.token))
         with pytest.raises(LeaseInvalid):
-            core.leases.prove(proof(second, epoch=1))
+            core.leases.authorize(proof(second, epoch=1))
         for changes in ({"profile": "other"}, {"sandbox_id": "sbx"}):
             with pytest.raises(NotFound):
-                core.leases.prove(proof(second, token="wrong", epoch=7, **changes))
-        assert core.leases.prove(proof(second)) is second.sandbox
+                core.leases.authorize(proof(second, token="wrong", epoch=7, **changes))
+        assert core.leases.authorize(proof(second)) is second.sandbox
 
 
 async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_ended(
@@ -139,7 +139,7 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
         assert awaited.state is SandboxState.READY
         token = core.journal.lease_token(claim.sandbox_id, claim.epoch)
         shown = proof(other, sandbox_id=claim.sandbox_id, token=token)
-        assert core.leases.prove(shown) is awaited
+        assert core.leases.authorize(shown) is awaited
         for asked in (
             core.acquire("s", wait_s=0.1),
             core.leases.release(awaited),
@@ -148,7 +148,7 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
             with pytest.raises(BackendUnavailable, match="does not answer yet"):
                 await asked
         with pytest.raises(BackendUnavailable):
-            awaited.box()
+            awaited.get_connection()
         assert len(table.running) == 1
         await core.clock.advance(2)
         assert awaited.state is SandboxState.LOST
@@ -213,7 +213,7 @@ async def test_what_ended_last_is_noted_before_its_box_goes(tmp_path: Path) -> N
         with full_disk():
             command = await start(grant, "sh", "-c", "exit 3")
             await command.ended.wait()
-            grant.sandbox.box().retire(EndReason.LEASE_EXPIRED)
+            grant.sandbox.get_connection().retire(EndReason.LEASE_EXPIRED)
             await asyncio.sleep(0.3)
             assert core.backend.keys == [sandbox_id]
         await until_gone(core, grant.sandbox)
@@ -228,7 +228,7 @@ async def test_a_full_disk_keeps_no_box_for_ever(tmp_path: Path) -> None:
         with full_disk():
             command = await start(grant, "true")
             await command.ended.wait()
-            grant.sandbox.box().retire(EndReason.LEASE_EXPIRED)
+            grant.sandbox.get_connection().retire(EndReason.LEASE_EXPIRED)
             await until_gone(core, grant.sandbox)
             assert await core.journal.commands() == []
 
@@ -247,7 +247,7 @@ async def test_a_workspace_has_one_box_at_a_time(tmp_path: Path) -> None:
         core.backend.lets_go.set()
         second = await coming
         assert core.backend.keys == [second.sandbox.claim.sandbox_id]
-        assert first.sandbox.live is None
+        assert first.sandbox.connection is None
 
 
 class SlowJournal(Journal):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from executor_service.errors import BoxPoisoned, ExecutorError, LinkClosed, LinkRefused
 from executor_service.link.byte_streams import SocketStream
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand
 from executor_service.supervisor import frames

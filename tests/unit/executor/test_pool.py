@@ -10,7 +10,7 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed, PoolExh
 from executor_service.sandboxes.leases import Launch
 from services.errors import Draining
 from tests.support.executors import until
-from tests.unit.executor.core import OPTIONS, Core, open_core, wish
+from tests.unit.executor.core import OPTIONS, Core, acquire_request, open_core
 
 WARM = replace(OPTIONS, warm=2)
 
@@ -141,7 +141,7 @@ async def test_isolation_is_never_weaker_than_wanted(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         for strong in ("namespace", "userspace_kernel", "microvm"):
             with pytest.raises(BackendUnavailable, match="stronger"):
-                await core.leases.acquire(wish(min_isolation=strong))
+                await core.leases.acquire(acquire_request(min_isolation=strong))
         assert core.backend.made == 0
 
 

@@ -95,9 +95,9 @@ async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(
 ) -> None:
     async with open_core(tmp_path) as core:
         grant = await core.acquire()
-        live = grant.sandbox.box()
+        connection = grant.sandbox.get_connection()
         script = "head -c 380000 /dev/zero; sleep 60"
-        running = await live.start(StartCommand("runs", ("sh", "-c", script)))
+        running = await connection.start(StartCommand("runs", ("sh", "-c", script)))
         for number in range(12):
             name = f"c{number:02}"
             core.clock.step_wall(60)
@@ -123,10 +123,10 @@ async def test_too_much_output_goes_the_oldest_first_and_that_of_what_runs_last(
 async def test_what_runs_is_shortened_when_nothing_else_is_left(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         grant = await core.acquire()
-        live = grant.sandbox.box()
+        connection = grant.sandbox.get_connection()
         script = "head -c 380000 /dev/zero; sleep 60"
         commands = [
-            await live.start(StartCommand(f"r{n}", ("sh", "-c", script))) for n in range(12)
+            await connection.start(StartCommand(f"r{n}", ("sh", "-c", script))) for n in range(12)
         ]
 
         async def is_over() -> bool:

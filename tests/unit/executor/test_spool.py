@@ -96,7 +96,7 @@ async def test_a_new_process_goes_on_where_the_files_end(tmp_path: Path) -> None
         feed(command, data[: 170 * KIB])
         await command.flush()
     async with opened(tmp_path) as spool:
-        command = await spool.stored("sbx", "..")
+        command = await spool.load("sbx", "..")
         assert command.ends == (170 * KIB, 0)
         feed(command, data[170 * KIB :])
         assert hashlib.sha256(await everything(command)).digest() == hashlib.sha256(data).digest()

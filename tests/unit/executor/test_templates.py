@@ -59,9 +59,9 @@ async def test_what_was_drained_opens_again_unless_the_executor_ends(tmp_path: P
             with pytest.raises(Draining):
                 await pool.take(1)
             await templates.undrain()
-            live, _ = await pool.take(1)
-            live.retire(EndReason.LEASE_EXPIRED)
-            await live.gone.wait()
+            connection, _ = await pool.take(1)
+            connection.retire(EndReason.LEASE_EXPIRED)
+            await connection.gone.wait()
         await templates.close_pools()
         with pytest.raises(Draining, match="about to end"):
             await templates.undrain()

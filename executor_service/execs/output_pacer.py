@@ -19,7 +19,7 @@ Behind = Callable[[], int]
 """How many bytes of what there is have not been sent to a reader."""
 
 
-class Pacing:
+class OutputPacer:
     """Passes on what was stored, late while the foremost reader is far behind."""
 
     def __init__(
@@ -40,14 +40,14 @@ class Pacing:
             yield
         finally:
             self._readers.discard(reader)
-            self.moved()
+            self.on_progress()
 
-    def moved(self) -> None:
+    def on_progress(self) -> None:
         """A reader has come further."""
         if self._timer is not None and not self._is_late:
             self._release()
 
-    def stored(self, stream: int, offset: int) -> None:
+    def acknowledge(self, stream: int, offset: int) -> None:
         """Everything of a stream before an offset is safe."""
         self._held[stream] = offset
         if self._timer is None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from executor_service.backends.folder_store import local_store
 from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import WorkspaceInUse
-from executor_service.sandboxes.workspace_collector import Collector
+from executor_service.sandboxes.workspace_collector import WorkspaceCollector
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
@@ -34,18 +34,18 @@ MANY = 101
 DAY_S = 24 * 3600
 
 
-async def custody_of(core: Core, catalog: Catalog) -> WorkspaceManager:
+async def make_manager(core: Core, catalog: Catalog) -> WorkspaceManager:
     supervisor = await asyncio.to_thread(build_zipapp)
     workspaces = Workspaces(catalog.folder, WorkdirPolicy(False, core.folder, core.folder))
     store = local_store(core.folder, catalog.folder, supervisor)
-    keeping = WorkspaceStores(core.templates, store, workspaces)
-    return WorkspaceManager(catalog, core.leases, keeping, core.workers, core.clock, core.metrics)
+    stores = WorkspaceStores(core.templates, store, workspaces)
+    return WorkspaceManager(catalog, core.leases, stores, core.workers, core.clock, core.metrics)
 
 
 async def collect(core: Core, retention_days: float = 0) -> None:
     """Looks after all workspaces once."""
-    custody = await custody_of(core, core.catalog)
-    collector = Collector(core.catalog, custody, core.clock, retention_days, core.metrics)
+    manager = await make_manager(core, core.catalog)
+    collector = WorkspaceCollector(core.catalog, manager, core.clock, retention_days, core.metrics)
     await collector.collect()
 
 
@@ -85,7 +85,7 @@ async def test_what_is_too_old_goes_where_nobody_has_it(tmp_path: Path) -> None:
         await put(core, "wsp_held", "here", unused_s=4 * DAY_S)
         await put(core, "wsp_old", "here", unused_s=3 * DAY_S)
         await put(core, "wsp_new", "here", unused_s=DAY_S)
-        with core.catalog.held("wsp_held"):
+        with core.catalog.hold("wsp_held"):
             await collect(core, retention_days=2)
         assert [one.workspace_id for one in core.catalog] == ["wsp_far", "wsp_held", "wsp_new"]
 
@@ -97,10 +97,10 @@ async def test_what_is_used_while_others_go_stays(tmp_path: Path) -> None:
         remove, now = WorkspaceManager.remove, core.clock.now().timestamp()
 
         async def slowly(
-            custody: WorkspaceManager, workspace: Workspace, reason: RemovalReason
+            manager: WorkspaceManager, workspace: Workspace, reason: RemovalReason
         ) -> None:
             await core.catalog.change("wsp_later", used_at=now)
-            await remove(custody, workspace, reason)
+            await remove(manager, workspace, reason)
 
         with replaced(WorkspaceManager, "remove", slowly):
             await collect(core, retention_days=2)
@@ -131,15 +131,15 @@ async def used_by_another(core: Core, workspace_id: str) -> AsyncGenerator[None]
 
 async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        custody = await custody_of(core, core.catalog)
+        manager = await make_manager(core, core.catalog)
         used = await put(core, "wsp_used", "here")
-        await core.catalog.give(used, "s")
+        await core.catalog.assign(used, "s")
         async with used_by_another(core, "wsp_used"):
             with pytest.raises(WorkspaceInUse):
-                await custody.remove(used, RemovalReason.ASKED)
+                await manager.remove(used, RemovalReason.ASKED)
         used = replace(used, session_ids=("s",))
         assert core.catalog.of_session("default", "s", "here") == used
-        await custody.remove(used, RemovalReason.ASKED)
+        await manager.remove(used, RemovalReason.ASKED)
         assert core.catalog.get("wsp_used") is None
         assert core.catalog.of_session("default", "s", "here") is None
 
@@ -147,11 +147,11 @@ async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path)
 async def test_a_session_keeps_its_new_workspace_when_the_old_one_cannot_go(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         old, new = await put(core, "wsp_old", "here"), await put(core, "wsp_new", "here")
-        await core.catalog.give(old, "s")
+        await core.catalog.assign(old, "s")
         going = core.catalog.get("wsp_old")
         assert going is not None
-        await core.catalog.give(new, "s")
-        await core.catalog.put(going.going(RemovalReason.ASKED))
+        await core.catalog.assign(new, "s")
+        await core.catalog.put(going.mark_removing(RemovalReason.ASKED))
         for catalog in (core.catalog, Catalog(core.journal, core.catalog.folder, 0)):
             await catalog.load()
             found = catalog.of_session("default", "s", "here")
@@ -161,12 +161,12 @@ async def test_a_session_keeps_its_new_workspace_when_the_old_one_cannot_go(tmp_
 
 async def test_a_copy_that_was_never_whole_does_not_come_back(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
-        custody = await custody_of(core, core.catalog)
+        manager = await make_manager(core, core.catalog)
         half = replace(await put(core, "wsp_half", "here"), state=WorkspaceState.MAKING)
         await core.catalog.put(half)
         async with used_by_another(core, "wsp_half"):
-            await custody.recover()
+            await manager.recover()
             await collect(core)
-            assert core.catalog.get("wsp_half") == half.going(RemovalReason.UNFINISHED)
+            assert core.catalog.get("wsp_half") == half.mark_removing(RemovalReason.UNFINISHED)
         await collect(core)
         assert core.catalog.get("wsp_half") is None

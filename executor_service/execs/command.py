@@ -8,9 +8,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from executor_service.errors import ExecutorError, LinkClosed
-from executor_service.execs.output_rate import Pacing
+from executor_service.execs.output_pacer import OutputPacer
 from executor_service.execs.spool import CommandSpool
-from executor_service.link.command import ExecHandle
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.messages import TerminalSize, Usage
 from executor_service.records.sandboxes import CommandRecord, EndReason, Exit
 from services.errors import HermesError, Unavailable
@@ -21,11 +21,11 @@ INPUT_LOST = "the channel to the sandbox was cut; attach again and go on with th
 class CommandEvents(Protocol):
     """Whoever looks after commands."""
 
-    def ended(self, command: "Command") -> None:
+    def on_ended(self, command: "Command") -> None:
         """It has ended, and that is to be noted."""
         ...
 
-    def noted(self, command: "Command") -> None:
+    def on_recorded(self, command: "Command") -> None:
         """Its end is in the journal."""
         ...
 
@@ -47,7 +47,7 @@ class Command:
         self.bound = False
         """Whether its box is known to have had it."""
         self._events = events
-        self._noted = record.exit is not None
+        self._is_recorded = record.exit is not None
         self._settled = asyncio.Event()
         self._refusal: ExecutorError | HermesError | None = None
         self._remote: ExecHandle | None = None
@@ -55,12 +55,12 @@ class Command:
         self._cancelled_for: EndReason | None = None
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
-        self.pacing = Pacing(self._acknowledge)
+        self.pacer = OutputPacer(self._acknowledge)
         """What readers do to the command."""
         if record.exit is not None:
             self.ended.set()
             self._settled.set()
-        spool.on_written = self.pacing.stored
+        spool.on_written = self.pacer.acknowledge
 
     @property
     def exec_id(self) -> str:
@@ -68,7 +68,7 @@ class Command:
         return self.record.exec_id
 
     @contextmanager
-    def watched(self) -> Generator[asyncio.Event]:
+    def watch(self) -> Generator[asyncio.Event]:
         """An event that is set whenever something has changed."""
         changed = asyncio.Event()
         self._watchers.add(changed)
@@ -82,7 +82,7 @@ class Command:
     def bind(self, remote: ExecHandle) -> "Command":
         """The box runs it, and tells about it over this handle from now on."""
         self.bound = True
-        self.pacing.forget()
+        self.pacer.forget()
         self._remote = remote
         self.input_losses += remote.state.stdin_received < self.input_offset
         self.input_offset = remote.state.stdin_received
@@ -98,7 +98,7 @@ class Command:
         self._refusal = why
         self._settled.set()
 
-    async def settled(self) -> None:
+    async def wait_started(self) -> None:
         """Returns when the box runs it; fails as `refuse` was told."""
         await self._settled.wait()
         if self._refusal is not None:
@@ -112,7 +112,7 @@ class Command:
         self._settled.set()
         self.ended.set()
         self._notify()
-        self._events.ended(self)
+        self._events.on_ended(self)
 
     def give_up(self, reason: EndReason, now: float) -> None:
         """Nothing more will be heard of it, as its box is gone."""
@@ -120,11 +120,11 @@ class Command:
         exit_ = Exit(reason, self.spool.ends, 0, duration_ms, truncated=self.spool.truncated)
         self.end(now, exit_)
 
-    def noted(self) -> None:
+    def mark_recorded(self) -> None:
         """Its end is in the journal, so that its box may forget it."""
-        self._noted = True
+        self._is_recorded = True
         self._forget_in_box()
-        self._events.noted(self)
+        self._events.on_recorded(self)
 
     # ---- what callers ask for
 
@@ -197,12 +197,12 @@ class Command:
 
     def lost(self, error: ExecutorError) -> None:
         """The link has ended."""
-        self.pacing.forget()
+        self.pacer.forget()
         self._remote = None
 
     def _forget_in_box(self) -> None:
         remote = self._remote
-        if self._noted and remote is not None and remote.exit is not None:
+        if self._is_recorded and remote is not None and remote.exit is not None:
             remote.forget()
             self._remote = None
 

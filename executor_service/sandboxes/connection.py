@@ -20,7 +20,7 @@ from executor_service.errors import (
     SandboxLost,
     StartRefused,
 )
-from executor_service.execs.exec_handle import Command
+from executor_service.execs.command import Command
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.link.link import Hello, SupervisorLink, open_link
 from executor_service.link.messages import StartCommand
@@ -116,7 +116,7 @@ class SandboxConnection:
             # It has just ended, and `run` is about to notice.
             await asyncio.sleep(0)
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Returns when it is known which commands the box has, or that it is lost."""
         await self._settled.wait()
 
@@ -132,7 +132,7 @@ class SandboxConnection:
 
     # ---- the network
 
-    def hold(self, policy: NetworkPolicy, networks: Networks) -> None:
+    def set_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
         """Lets its commands reach what a policy allows, once the box is told of it."""
         # Most sandboxes never have a network, and need nothing for that.
         if self._network is None and not policy.is_initial:
@@ -140,13 +140,13 @@ class SandboxConnection:
         if self._network is not None:
             self._network.apply(policy)
 
-    async def connect(self, policy: NetworkPolicy, networks: Networks) -> None:
+    async def apply_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
         """Does so, and returns when the box knows; fails with NetworkUnusable or SandboxLost."""
-        self.hold(policy, networks)
+        self.set_policy(policy, networks)
         while self._network is not None:
             link = await self.link()
             try:
-                await self._network.tell(link.streams)
+                await self._network.announce(link.streams)
                 break
             except ProxyRefused as error:
                 raise NetworkUnusable(f"commands have no way to the network: {error}") from error
@@ -171,10 +171,10 @@ class SandboxConnection:
             return {}
         return {name: secrets.placeholder(name) for name in names or known}
 
-    async def _tell_over(self, link: SupervisorLink) -> None:
+    async def _announce_network(self, link: SupervisorLink) -> None:
         if self._network is not None:
             try:
-                await self._network.tell(link.streams)
+                await self._network.announce(link.streams)
             except ProxyRefused as error:
                 _log.warning("box %s has no way to the network: %s", self.box.key, error)
 
@@ -190,7 +190,7 @@ class SandboxConnection:
             # On its own, so that a caller who leaves does not leave it half started.
             name = f"start {self.box.key} {request.exec_id}"
             self._workers.start(name, self._start(command, request))
-        await command.settled()
+        await command.wait_started()
         return command
 
     async def _start(self, command: Command, request: StartCommand) -> None:
@@ -202,7 +202,7 @@ class SandboxConnection:
         except (StartRefused, SandboxLost) as why:
             self.commands.refuse(command, why)
         else:
-            self.commands.started(command)
+            self.commands.record_start(command)
 
     # ---- the link
 
@@ -218,9 +218,9 @@ class SandboxConnection:
             box = self.box
             hello = Hello(box.key, self._secret, self.epoch, acked, self._orphan_timeout_s)
             async with open_link(stream, hello, self.commands.adopt) as link:
-                self.commands.linked(link.commands)
+                self.commands.on_linked(link.commands)
                 linked = True
-                await self._tell_over(link)
+                await self._announce_network(link)
                 self._link = link
                 self._settled.set()
                 try:

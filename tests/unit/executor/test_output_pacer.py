@@ -2,22 +2,22 @@
 
 import asyncio
 
-from executor_service.execs.output_rate import Pacing
+from executor_service.execs.output_pacer import OutputPacer
 
 FAR = 100
 LONG_S = 60.0
 
 
-def paced(hold_s: float) -> tuple[Pacing, list[tuple[int, int]]]:
+def paced(hold_s: float) -> tuple[OutputPacer, list[tuple[int, int]]]:
     told: list[tuple[int, int]] = []
-    return Pacing(lambda stream, offset: told.append((stream, offset)), FAR, hold_s), told
+    return OutputPacer(lambda stream, offset: told.append((stream, offset)), FAR, hold_s), told
 
 
 async def test_without_a_reader_who_is_far_behind_nothing_waits() -> None:
     pacing, told = paced(LONG_S)
-    pacing.stored(1, 500)
+    pacing.acknowledge(1, 500)
     with pacing.reading(lambda: FAR):
-        pacing.stored(1, 600)
+        pacing.acknowledge(1, 600)
     assert told == [(1, 500), (1, 600)]
 
 
@@ -25,13 +25,13 @@ async def test_what_is_held_goes_when_the_reader_has_caught_up() -> None:
     pacing, told = paced(LONG_S)
     behind = FAR + 1
     with pacing.reading(lambda: behind):
-        pacing.stored(1, 500)
-        pacing.stored(2, 10)
-        pacing.stored(1, 600)
-        pacing.moved()
+        pacing.acknowledge(1, 500)
+        pacing.acknowledge(2, 10)
+        pacing.acknowledge(1, 600)
+        pacing.on_progress()
         assert told == []
         behind = FAR
-        pacing.moved()
+        pacing.on_progress()
         assert told == [(1, 600), (2, 10)]
 
 
@@ -39,9 +39,9 @@ async def test_the_foremost_reader_counts_and_one_who_leaves_does_not() -> None:
     pacing, told = paced(LONG_S)
     with pacing.reading(lambda: 10 * FAR):
         with pacing.reading(lambda: 0):
-            pacing.stored(1, 500)
+            pacing.acknowledge(1, 500)
         assert told == [(1, 500)]
-        pacing.stored(1, 600)
+        pacing.acknowledge(1, 600)
         assert told == [(1, 500)]
     assert told == [(1, 500), (1, 600)]
 
@@ -49,7 +49,7 @@ async def test_the_foremost_reader_counts_and_one_who_leaves_does_not() -> None:
 async def test_a_slow_reader_holds_nothing_for_long() -> None:
     pacing, told = paced(0.01)
     with pacing.reading(lambda: 10 * FAR):
-        pacing.stored(1, 500)
+        pacing.acknowledge(1, 500)
         assert told == []
         await asyncio.sleep(0.1)
         assert told == [(1, 500)]
@@ -58,7 +58,7 @@ async def test_a_slow_reader_holds_nothing_for_long() -> None:
 async def test_what_a_lost_link_was_to_hear_is_forgotten() -> None:
     pacing, told = paced(0.01)
     with pacing.reading(lambda: 10 * FAR):
-        pacing.stored(1, 500)
+        pacing.acknowledge(1, 500)
         pacing.forget()
         await asyncio.sleep(0.1)
     assert told == []

@@ -18,7 +18,7 @@ from services.clock import Clock
 from services.errors import Unavailable
 
 
-class Loan(Struct, frozen=True):
+class Allocation(Struct, frozen=True):
     """What a sandbox that is about to be claimed is made over."""
 
     folder: Path | None
@@ -27,72 +27,80 @@ class Loan(Struct, frozen=True):
     """What is written down of it; None where it ends with the sandbox, or is no workspace."""
 
 
-class Lending:
+class WorkspaceAllocator:
     """Finds the workspaces of sessions, and keeps them from being removed meanwhile."""
 
     def __init__(
-        self, catalog: Catalog, keeping: WorkspaceStores, workspaces: Workspaces, clock: Clock
+        self, catalog: Catalog, stores: WorkspaceStores, workspaces: Workspaces, clock: Clock
     ) -> None:
         self._catalog = catalog
-        self._keeping = keeping
+        self._stores = stores
         self._workspaces = workspaces
         self._clock = clock
 
     @asynccontextmanager
-    async def lent(self, template: Template, wish: AcquireRequest) -> AsyncGenerator[Loan]:
+    async def allocate(
+        self, template: Template, request: AcquireRequest
+    ) -> AsyncGenerator[Allocation]:
         """What the session's next sandbox is made over, which stays as long as the block lasts.
 
         Fails with PathInvalid, NotFound or LimitExceeded.
         """
-        place = self._keeping.place_of(template)
-        if wish.workdir:
-            folder = await self._workspaces.workdir(wish.workdir, template.capabilities.workspaces)
-            yield Loan(folder, None)
+        place = self._stores.place_for(template)
+        if request.workdir:
+            folder = await self._workspaces.workdir(
+                request.workdir, template.capabilities.workspaces
+            )
+            yield Allocation(folder, None)
         elif not place:
-            yield Loan(None, None)
+            yield Allocation(None, None)
         else:
-            asked = wish.workspace_id or await self._brought(template, place, wish)
-            async with self._catalog.lent(wish.profile, wish.session_id, place, asked) as found:
+            asked = request.workspace_id or await self._brought(template, place, request)
+            async with self._catalog.reserve(
+                request.profile, request.session_id, place, asked
+            ) as found:
                 now = self._clock.now().timestamp()
                 if found is None:
-                    yield Loan(None, self._new(template, wish.profile, place, now))
+                    yield Allocation(None, self._new(template, request.profile, place, now))
                 else:
                     path = self._catalog.path(found.workspace_id)
                     folder = await self._workspaces.restore(path)
-                    yield Loan(folder, replace(found, used_at=now))
+                    yield Allocation(folder, replace(found, used_at=now))
 
     def check(self, profile: str, workspace_id: str) -> None:
         """Fails with NotFound unless the profile has this workspace."""
         self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
 
-    async def give(self, loan: Loan, folder: Path, session_id: str) -> None:
+    async def assign(self, allocation: Allocation, folder: Path, session_id: str) -> None:
         """A session has it from now on, which is synced with the claim that follows."""
-        if loan.kept is not None:
-            await self._catalog.give(replace(loan.kept, workspace_id=folder.name), session_id)
+        if allocation.kept is not None:
+            await self._catalog.assign(
+                replace(allocation.kept, workspace_id=folder.name), session_id
+            )
         self._workspaces.unclaimed.discard(folder)
 
-    async def ended(self, workspace_id: str, moment: float) -> None:
+    async def record_end(self, workspace_id: str, moment: float) -> None:
         """A sandbox over it ends."""
         await self._catalog.change(workspace_id, used_at=moment)
 
-    def left(self, folder: Path) -> None:
+    def release(self, folder: Path) -> None:
         """A sandbox over it has ended."""
-        self._catalog.leave(folder.name)
+        self._catalog.mark_unchecked(folder.name)
 
-    async def _brought(self, template: Template, place: str, wish: AcquireRequest) -> str:
+    async def _brought(self, template: Template, place: str, request: AcquireRequest) -> str:
         """The workspace that the session had at another executor, written down here as well; empty
         where it is not shared.
 
         Fails with Unavailable.
         """
-        ident = wish.earlier_workspace_id
+        ident = request.earlier_workspace_id
         if not self._workspaces.is_shared or not is_workspace_id(ident):
             return ""
         now = self._clock.now().timestamp()
-        theirs = replace(self._new(template, wish.profile, place, now), workspace_id=ident)
+        theirs = replace(self._new(template, request.profile, place, now), workspace_id=ident)
         known = self._catalog.get(ident)
         if known is not None:
-            is_theirs = (known.profile, known.place) == (wish.profile, place)
+            is_theirs = (known.profile, known.place) == (request.profile, place)
             return ident if is_theirs and known.state is WorkspaceState.READY else ""
         if not await self._is_there(template, ident):
             return ""
@@ -101,7 +109,7 @@ class Lending:
 
     async def _is_there(self, template: Template, ident: str) -> bool:
         """Whether there is such a workspace; where nobody can look it is made when it is not."""
-        store = self._keeping.store_of(template)
+        store = self._stores.store_for(template)
         if store is None:
             return True
         try:
