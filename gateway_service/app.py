@@ -54,7 +54,7 @@ class Parts(Struct, frozen=True):
     database: Database
     workers: Workers
     metrics: GatewayMetrics
-    desk: ConversationContext
+    conversations: ConversationContext
     deliveries: DeliveryServicer
     ownership: Ownership
     runners: Sequence[Runner]
@@ -72,12 +72,12 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
     inbox = Inbox(database, clock, metrics, config, redactor)
-    desk = ConversationContext(
+    conversations = ConversationContext(
         agent=agent,
         sessions=Sessions(database, agent, clock),
         turns=Turns(inbox, database, agent, clock, workers),
-        news=TerminalNotifications(database, clock, metrics),
-        tools=CommandContext(
+        notifications=TerminalNotifications(database, clock, metrics),
+        commands=CommandContext(
             database, agent, SchedulerClient(channels.to), clock, COMMANDS, config
         ),
     )
@@ -87,25 +87,27 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
             PlatformHealth(each.platform, clock, metrics),
             settings.profile,
             inbox,
-            lambda held, each=each: _work(each, held, desk, metrics, redactor),
+            lambda account, each=each: _work(each, account, conversations, metrics, redactor),
             database,
             ownership,
         )
         for each in configured
     ]
     deliveries = DeliveryServicer(database, clock, platforms, redactor)
-    return GatewayService(Parts(database, workers, metrics, desk, deliveries, ownership, runners))
+    return GatewayService(
+        Parts(database, workers, metrics, conversations, deliveries, ownership, runners)
+    )
 
 
 def _work(
     configured: Configured,
-    held: AccountLease,
-    desk: ConversationContext,
+    account: AccountLease,
+    conversations: ConversationContext,
     metrics: GatewayMetrics,
     redactor: Redactor,
 ) -> Work:
     """Who works for an account while it is held."""
-    platform, clock = configured.platform, desk.tools.clock
+    platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
         _log.warning(
             "nobody may talk to Hermes on %s; set %s_ALLOWED_USERS",
@@ -123,12 +125,22 @@ def _work(
             platform.name.upper(),
         )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
-    answers = TurnPresenter(held, platform, limiter, desk.agent, clock, redactor)
-    router = Router(held, platform, configured.access, answers, desk.turns, desk.tools, metrics)
+    presenter = TurnPresenter(account, platform, limiter, conversations.agent, clock, redactor)
+    router = Router(
+        account,
+        platform,
+        configured.access,
+        presenter,
+        conversations.turns,
+        conversations.commands,
+        metrics,
+    )
     menu = None
     if configured.menu is not None:
-        menu = MenuKeeper(configured.menu, configured.access, desk.tools, held.profile)
-    return Work(router, OutboxWorker(held, platform, limiter, clock, metrics), menu)
+        menu = MenuKeeper(
+            configured.menu, configured.access, conversations.commands, account.profile
+        )
+    return Work(router, OutboxWorker(account, platform, limiter, clock, metrics), menu)
 
 
 class GatewayService:
@@ -157,17 +169,17 @@ class GatewayService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        ConversationServicer(self._parts.desk).register(server)
+        ConversationServicer(self._parts.conversations).register(server)
         self._parts.deliveries.register(server)
 
     async def run(self) -> None:
         """Runs the accounts, hands out news, and sees through what was left open."""
-        parts, desk = self._parts, self._parts.desk
+        parts, conversations = self._parts, self._parts.conversations
         work: list[Coroutine[Any, Any, None]] = [
-            desk.turns.resume(),
-            desk.news.run(),
+            conversations.turns.resume(),
+            conversations.notifications.run(),
             parts.ownership.keeper.run(),
-            keep_house(parts.database, desk.tools.clock, parts.metrics),
+            keep_house(parts.database, conversations.commands.clock, parts.metrics),
             *(runner.run() for runner in parts.runners),
         ]
         async with asyncio.TaskGroup() as group:
@@ -176,7 +188,7 @@ class GatewayService:
 
     def unready(self) -> str:
         """Which platforms it should hear, and does not."""
-        return "; ".join(filter(None, (each.watch.unready() for each in self._parts.runners)))
+        return "; ".join(filter(None, (each.health.unready() for each in self._parts.runners)))
 
     async def drain(self) -> None:
         """Begins nothing more and lets the accounts go; the next start takes up what is open."""

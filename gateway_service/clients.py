@@ -124,10 +124,10 @@ def origin_of(source: Source) -> Origin:
     )
 
 
-def _parts(order: TurnRequest) -> list[MessagePart]:
+def _parts(turn: TurnRequest) -> list[MessagePart]:
     """What a message says, and the words of others that come with it."""
-    said = [MessagePart(text=order.said)] if order.said else []
-    return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in order.quotes)]
+    said = [MessagePart(text=turn.said)] if turn.said else []
+    return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
 
 
 def _quotation(quote: Quote) -> Quotation:
@@ -180,25 +180,25 @@ class AgentClient:
         self.tools = tool_catalog_pb2_grpc.ToolCatalogServiceStub(channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(channel)
 
-    async def start(self, order: TurnRequest) -> None:
+    async def start(self, turn: TurnRequest) -> None:
         """Start a turn; again is the same."""
-        command, _ = order.command
-        is_compression, notes = command == COMPRESS, order.notes_above
+        command, _ = turn.command
+        is_compression, notes = command == COMPRESS, turn.notes_above
         request = turn_pb2.StartTurnRequest(
-            turn_id=order.turn_id,
-            profile=order.profile,
-            session_id=order.session_id,
-            parts=_parts(order),
-            origin=origin_of(order.source),
+            turn_id=turn.turn_id,
+            profile=turn.profile,
+            session_id=turn.session_id,
+            parts=_parts(turn),
+            origin=origin_of(turn.source),
             kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
-            busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[order.busy_mode]),
-            workdir=order.workdir,
-            sandbox_template=order.sandbox_template,
-            skip_context_files=order.skip_context_files,
+            busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[turn.busy_mode]),
+            workdir=turn.workdir,
+            sandbox_template=turn.sandbox_template,
+            skip_context_files=turn.skip_context_files,
             retries=command == RETRY,
-            skills=[order.skill] if order.skill else (),
+            skills=[turn.skill] if turn.skill else (),
             context_file=notes and ContextFile(path=notes.path, text=notes.text),
-            denied_commands=order.denied,
+            denied_commands=turn.denied,
         )
         await of_agent(self._turns.StartTurn(request))
 

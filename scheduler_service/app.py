@@ -52,7 +52,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     helpers = Helpers(
         agent,
         GatewayClient(channels),
-        CuratorRuns(database, libraries, leases=holder.leases, clock=clock, observer=curated),
+        CuratorRuns(database, libraries, leases=holder.leases, clock=clock, metrics=curated),
         OutputFolders(settings.home) if is_alone else None,
     )
     runner = Runner(
@@ -61,7 +61,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         leases=holder.leases,
         clock=clock,
         slots=config.max_parallel_runs,
-        observer=metrics,
+        metrics=metrics,
     )
     planner = Planner(
         database,
@@ -70,11 +70,11 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         holder=holder,
         clock=clock,
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
-        observer=metrics,
+        metrics=metrics,
     )
     home_of = homes_of(settings)
     catalog = JobCatalog(database, clock, home_of, agent, redactor)
-    timer = CuratorTimer(database, libraries, clock=clock, config=curator, observer=curated)
+    timer = CuratorTimer(database, libraries, clock=clock, config=curator, metrics=curated)
     mover = JobMover(
         database,
         clock,

@@ -11,14 +11,14 @@ from gateway_service.commands.skills import Skills, command_names, list_skills
 from gateway_service.errors import Refused
 from gateway_service.messages import Source
 from gateway_service.platforms.base import HasMenu, MenuItems
-from services.errors import HermesError
+from services.database.queue import poll
 
 _log = logging.getLogger(__name__)
 
 MAX_ITEMS = 100
 DESCRIPTION_CHARS = 256
 LOOK_S = 300.0
-"""How often it is looked whether there are other skills."""
+"""How often the menu is checked for new skills."""
 RETRY_S = 10.0
 
 
@@ -30,18 +30,18 @@ class Menu(Struct, frozen=True):
     """By the platform's ids of those who are offered something else."""
 
 
-def menu_of(tools: CommandContext, access: Access, skills: Skills) -> Menu:
+def build_menu(context: CommandContext, access: Access, skills: Skills) -> Menu:
     """The menu of an account."""
     # Who is used most comes first, as not all may have a place.
     named = sorted(
-        command_names(skills, tools.commands).items(),
+        command_names(skills, context.commands).items(),
         key=lambda one: (-one[1].usage.use_count - one[1].usage.view_count, one[0]),
     )
     skilled = [(name, _short(skill.description or skill.name)) for name, skill in named]
 
     def items(person: str, given: Access) -> MenuItems:
         chat = Chat("", "", Source("", person, user_id=person), "", given)
-        known = [(each.name, _short(each.help)) for each in offered(tools.commands, chat)]
+        known = [(each.name, _short(each.help)) for each in offered(context.commands, chat)]
         return tuple([*known, *skilled][:MAX_ITEMS])
 
     persons = {person: items(person, access) for person in access.persons()}
@@ -55,28 +55,25 @@ class MenuKeeper:
     """Has an account show its menu, and again whenever that has changed."""
 
     def __init__(
-        self, platform: HasMenu, access: Access, tools: CommandContext, profile: str
+        self, platform: HasMenu, access: Access, context: CommandContext, profile: str
     ) -> None:
         self._platform = platform
         self._access = access
-        self._tools = tools
+        self._context = context
         self._profile = profile
+        self._shown: Menu | None = None
 
     async def run(self) -> None:
-        """Look now and then, until cancelled; whatever goes wrong waits for the next time."""
-        shown: Menu | None = None
-        while True:
-            wait_s = LOOK_S
-            try:
-                skills = await list_skills(self._tools, self._profile)
-                menu = menu_of(self._tools, self._access, skills)
-                if menu != shown:
-                    await self._show(menu)
-                    shown = menu
-            except HermesError as error:
-                _log.warning("the menu of commands is not shown yet: %s", error)
-                wait_s = max(RETRY_S, error.retry_after_s or 0.0)
-            await self._tools.clock.sleep(wait_s)
+        """Keep the menu as it should be until cancelled."""
+        await poll("the menu of commands", self._look, retry_s=RETRY_S)
+
+    async def _look(self) -> float:
+        skills = await list_skills(self._context, self._profile)
+        menu = build_menu(self._context, self._access, skills)
+        if menu != self._shown:
+            await self._show(menu)
+            self._shown = menu
+        return LOOK_S
 
     async def _show(self, menu: Menu) -> None:
         await self._offer("", menu.everybody)

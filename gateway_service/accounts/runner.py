@@ -34,7 +34,7 @@ class Work(Struct, frozen=True):
     """Who works for an account while it is held."""
 
     router: Router
-    sender: OutboxWorker
+    outbox: OutboxWorker
     menu: MenuKeeper | None = None
 
 
@@ -51,21 +51,21 @@ class Runner:
 
     def __init__(
         self,
-        watch: "PlatformHealth",
+        health: "PlatformHealth",
         profile: str,
         inbox: Inbox,
         work_of: Callable[[AccountLease], Work],
         database: Database,
         ownership: Ownership,
     ) -> None:
-        self.watch = watch
-        self._platform = watch.platform
+        self.health = health
+        self._platform = health.platform
         self._profile = profile
         self._inbox = inbox
         self._work_of = work_of
         self._database = database
         self._ownership = ownership
-        self._clock = watch.clock
+        self._clock = health.clock
         self._ending = asyncio.Event()
         self._draining = asyncio.Event()
         self._ended = asyncio.Event()
@@ -92,7 +92,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - whatever it is, the account is tried again
                 name, expected = self._platform.name, _expected(error)
                 _log.error("%s does not run: %s", name, expected, exc_info=not expected)
-                self.watch.lost()
+                self.health.note_loss()
             if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S
             await self._pause(wait_s)
@@ -103,7 +103,7 @@ class Runner:
         if lease is None:
             return
         keeper, leases = self._ownership.keeper, self._ownership.leases
-        held = AccountLease(
+        account = AccountLease(
             self._platform.name,
             self._platform.account_id,
             self._profile,
@@ -114,7 +114,7 @@ class Runner:
         keeper.hold(lease, since, self._ending.set)
         try:
             async with self._platform:
-                await self._work(held)
+                await self._work(account)
         finally:
             keeper.drop(lease)
             with suppress(Fenced, DatabaseUnavailable):
@@ -131,9 +131,9 @@ class Runner:
             if lease is not None:
                 if not self._draining.is_set():
                     self._ending.clear()
-                self.watch.listens()
+                self.health.start_listening()
                 return lease, since
-            self.watch.stands_by()
+            self.health.stand_by()
             await self._pause(CLAIM_EVERY_S)
         return None, 0.0
 
@@ -142,31 +142,31 @@ class Runner:
             async with asyncio.timeout(seconds):
                 await self._draining.wait()
 
-    async def _work(self, held: AccountLease) -> None:
-        work = self._work_of(held)
+    async def _work(self, account: AccountLease) -> None:
+        work = self._work_of(account)
         async with asyncio.TaskGroup() as group:
-            polling = group.create_task(self._poll(held))
+            polling = group.create_task(self._poll(account))
             routing = group.create_task(work.router.run())
-            sending = group.create_task(work.sender.run())
+            sending = group.create_task(work.outbox.run())
             offering = group.create_task(work.menu.run()) if work.menu is not None else None
             await self._ending.wait()
             if not self._draining.is_set():
-                raise Fenced(f"the lease of {held.platform} was lost")
+                raise Fenced(f"the lease of {account.platform} was lost")
             polling.cancel()
             routing.cancel()
             if offering is not None:
                 offering.cancel()
-            await work.sender.finish()
+            await work.outbox.finish()
             sending.cancel()
 
-    async def _poll(self, held: AccountLease) -> None:
+    async def _poll(self, account: AccountLease) -> None:
         """Receive, store, and only then go on; a platform that is away is asked again."""
         position, wait_s = 0, FIRST_WAIT_S
         while True:
             try:
                 received = await self._platform.receive(position)
-                self.watch.heard()
-                await self._inbox.receive(held, received.events)
+                self.health.note_answer()
+                await self._inbox.receive(account, received.events)
             except DatabaseUnavailable as error:
                 # Whatever is not stored is asked for again.
                 name = self._platform.name
@@ -174,7 +174,7 @@ class Runner:
                 await self._clock.sleep(UNSTORED_WAIT_S)
                 continue
             except (Unreachable, OutcomeUnknown, RateLimited) as error:
-                self.watch.failed(error)
+                self.health.note_failure(error)
                 await self._clock.sleep(error.retry_after_s or wait_s)
                 wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
                 continue
@@ -197,7 +197,7 @@ class PlatformHealth:
         self._is_answering = False
         self._was_lost_in_hearing = False
 
-    def listens(self) -> None:
+    def start_listening(self) -> None:
         """The account is held, after however many vain attempts to."""
         # While it was lost it was not asked, such as while the database was away.
         if self._silent_since is None or self._was_lost_in_hearing:
@@ -207,23 +207,23 @@ class PlatformHealth:
         connected = self._metrics.connected.labels(self.platform.name)
         connected.set_function(lambda: self._is_answering and not self.unready())
 
-    def stands_by(self) -> None:
+    def stand_by(self) -> None:
         """Somebody else holds the account."""
         self._silent_since, self._is_answering = None, False
 
-    def heard(self) -> None:
+    def note_answer(self) -> None:
         """The platform has answered a poll."""
         self._silent_since, self._is_answering = self.clock.monotonic(), True
         now = self.clock.now().timestamp()
         self._metrics.last_receive.labels(self.platform.name).set(now)
 
-    def failed(self, error: HermesError) -> None:
+    def note_failure(self, error: HermesError) -> None:
         """The platform has not."""
         _log.warning("%s cannot be polled: %s", self.platform.name, error)
         if complaint := self.unready():
             _log.error(complaint)
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """The account does not run."""
         self._was_lost_in_hearing |= self._is_answering and not self.unready()
         self._is_answering = False

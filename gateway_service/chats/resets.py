@@ -21,6 +21,7 @@ from gateway_service.storage.outbox import Address, Delivery
 from gateway_service.storage.resets import Due, Reset
 from services.clock import Clock
 from services.database.leases import Fenced
+from services.database.queue import poll
 from services.errors import HermesError, Unavailable
 from services.ids import new_session_id
 
@@ -36,40 +37,39 @@ class Resets:
     """The chats of one account."""
 
     def __init__(
-        self, held: AccountLease, agent: AgentClient, policy: ResetPolicy, clock: Clock
+        self, account: AccountLease, agent: AgentClient, policy: ResetPolicy, clock: Clock
     ) -> None:
-        self._held = held
+        self._account = account
         self._agent = agent
         self._policy = policy
         self._clock = clock
 
     async def run(self) -> None:
-        """End what is due, until cancelled."""
-        while True:
-            try:
-                await self.look()
-            except HermesError as error:
-                _log.warning("sessions that are due are left for later: %s", error)
-            await self._clock.sleep(LOOK_S)
+        """End the sessions that are due, until cancelled."""
+        await poll("the end of sessions", self.look, retry_s=LOOK_S)
 
-    async def look(self) -> None:
-        """End what is due now, and have the agent look back at what has ended."""
-        held = self._held
-        profile, platform = held.profile, held.platform
+    async def look(self) -> float:
+        """End the sessions that are due now, and have the agent review those that have ended;
+        return when to look again."""
+        account = self._account
+        profile, platform = account.profile, account.platform
         if (cutoff := self._policy.cutoff(self._clock.now())) is not None:
-            for found in await held.database.read(
+            for found in await account.database.read(
                 lambda conn: resets.due(conn, profile, platform, cutoff)
             ):
                 await self._try_to_end(found)
-        for reset in await held.database.read(lambda conn: resets.unasked(conn, profile, platform)):
+        for reset in await account.database.read(
+            lambda conn: resets.unasked(conn, profile, platform)
+        ):
             await self._review(reset)
+        return LOOK_S
 
     async def _review(self, reset: Reset) -> None:
         """Have the agent look back at a session that has ended; where it is away, later."""
-        held = self._held
-        asking = (reset.review_id, reset.old_session_id, held.profile, held.platform)
+        account = self._account
+        asking = (reset.review_id, reset.old_session_id, account.profile, account.platform)
         if await ask_to_look_back(self._agent, *asking):
-            await held.write(partial(resets.note_asked, reset=reset))
+            await account.write(partial(resets.note_asked, reset=reset))
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; one that cannot be ended is no reason to leave the others."""
@@ -82,25 +82,27 @@ class Resets:
 
     async def before(self, session_key: str) -> None:
         """End a chat's session before its next message, if it is due."""
-        held = self._held
+        account = self._account
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
-        found = await held.database.read(lambda conn: resets.used(conn, held.profile, session_key))
+        found = await account.database.read(
+            lambda conn: resets.used(conn, account.profile, session_key)
+        )
         if found is not None and found.last_used < cutoff:
             await self._end(found, received=False)
 
     async def _end(self, found: Due, *, received: bool) -> None:
-        held, key = self._held, found.session_key
+        account, key = self._account, found.session_key
 
         def is_open(conn: Connection) -> bool:
-            return resets.is_open(conn, held.profile, key, received=received)
+            return resets.is_open(conn, account.profile, key, received=received)
 
-        if await held.database.read(is_open):
+        if await account.database.read(is_open):
             return
-        session = await self._agent.session(found.session_id, held.profile)
+        session = await self._agent.session(found.session_id, account.profile)
         if session is None:
-            await held.write(lambda conn: resets.is_empty(conn, held.profile, found))
+            await account.write(lambda conn: resets.is_empty(conn, account.profile, found))
             return
         if session.is_busy:
             return
@@ -109,14 +111,14 @@ class Resets:
             new_session_id=new_session_id(now.astimezone()),
             old_session_id=found.session_id,
             session_key=key,
-            profile=held.profile,
+            profile=account.profile,
             why=self._policy.why(found.last_used, now),
         )
 
         def move(conn: Connection) -> bool:
             return not is_open(conn) and resets.move(conn, reset, found.last_used, now)
 
-        if await held.write(move):
+        if await account.write(move):
             why = _WHY[Mode(reset.why)]
             _log.info("a chat goes on in session %s %s", reset.new_session_id, why)
             await self._review(reset)
@@ -142,7 +144,7 @@ async def ask_to_look_back(
 def note_message(
     conn: Connection,
     session_key: str,
-    order: TurnRequest,
+    turn: TurnRequest,
     address: Address,
     now: datetime,
     *,
@@ -151,14 +153,14 @@ def note_message(
     """A message of a chat is accepted: if its session is a new one, its person is told so, once,
     and how to go on with the last one where that may be said there.
     """
-    resets.touch(conn, order.profile, session_key, now)
-    reset = resets.untold(conn, order.profile, session_key)
+    resets.touch(conn, turn.profile, session_key, now)
+    reset = resets.untold(conn, turn.profile, session_key)
     if reset is None:
         return
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
     if can_resume:
         text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
-    told = Delivery(delivery_id, address, contents, traceparent=order.traceparent)
+    told = Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
     outbox.add(conn, told, now)
     resets.note_told(conn, reset)

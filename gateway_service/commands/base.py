@@ -170,7 +170,7 @@ def wrong(text: str) -> Answer:
 def mistake(text: str) -> Run:
     """What a command does that was typed as none that could be obeyed."""
 
-    async def run(_tools: CommandContext, _chat: Chat, _arguments: str) -> Answer:
+    async def run(_context: CommandContext, _chat: Chat, _arguments: str) -> Answer:
         return wrong(text)
 
     return run
@@ -211,9 +211,9 @@ def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple
     )
 
 
-def denied_here(tools: CommandContext, chat: Chat) -> tuple[str, ...]:
+def denied_here(context: CommandContext, chat: Chat) -> tuple[str, ...]:
     """What whoever types may not say anywhere; nor is it done in what comes of their command."""
-    return () if chat.access is None else denied(tools.commands, chat.access, chat.source)
+    return () if chat.access is None else denied(context.commands, chat.access, chat.source)
 
 
 def moment(time: Timestamp, zone: tzinfo | None = None) -> str:

@@ -25,9 +25,9 @@ CONFIGURED = ("default", "none")
 """Words that give a session the configured model again."""
 
 
-async def _tools(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _tools(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = tool_catalog_pb2.ListToolsRequest(profile=chat.profile, platform=chat.source.platform)
-    found = (await of_agent(tools.agent.tools.ListTools(request))).tools
+    found = (await of_agent(context.agent.tools.ListTools(request))).tools
     on = sorted((tool for tool in found if tool.enabled), key=lambda tool: tool.toolset)
     lines = [
         f"**{toolset}**: {', '.join(tool.name for tool in group)}"
@@ -47,9 +47,9 @@ def _lacks(tool: tool_catalog_pb2.ToolInfo) -> str:
     return f"set {' or '.join(tool.missing_settings)}" if tool.missing_settings else "off"
 
 
-async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    found = await tools.agent.session(chat.session_id, chat.profile)
-    configured = (await _models(tools, "")).default_model
+async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    found = await context.agent.session(chat.session_id, chat.profile)
+    configured = (await _models(context, "")).default_model
     given = found.session.model if found is not None else ""
     if given:
         return Answer(
@@ -62,33 +62,33 @@ async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     )
 
 
-async def _models(tools: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
+async def _models(context: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
     """The models whose ids have all words of a query, and the configured one."""
     request = model_catalog_pb2.ListModelsRequest(query=query)
-    return await of_agent(tools.agent.models.ListModels(request))
+    return await of_agent(context.agent.models.ListModels(request))
 
 
-async def _list(tools: CommandContext, _chat: Chat, arguments: str) -> Answer:
-    found = await _models(tools, arguments)
+async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
+    found = await _models(context, arguments)
     if not found.models:
         return wrong(f"The catalogue has no model with {code(arguments)}.")
     lines = [_line(model, found.default_model) for model in found.models]
     return Answer(listed(lines, "`/model list WORDS` finds some", SHOWN))
 
 
-async def _set(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("` ")
     if not name:
         return wrong("Say which: `/model NAME`; /model list WORDS finds them.")
     wanted = "" if name.lower() in CONFIGURED else name
-    warning = await _warning(tools, wanted) if wanted else ""
+    warning = await _warning(context, wanted) if wanted else ""
     request = session_change_pb2.SetSessionModelRequest(
         session_id=chat.session_id,
         profile=chat.profile,
         model=wanted,
         platform=chat.source.platform,
     )
-    await of_agent(tools.agent.sessions.SetSessionModel(request))
+    await of_agent(context.agent.sessions.SetSessionModel(request))
     what = f"`{wanted}` answers" if wanted else "the configured model answers"
     # A chat that had no session goes on with the one that was given its model.
     return Answer(
@@ -98,9 +98,9 @@ async def _set(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _warning(tools: CommandContext, name: str) -> str:
+async def _warning(context: CommandContext, name: str) -> str:
     """What a person is told of a model that nobody knows; it may be there all the same."""
-    known = await _models(tools, "")
+    known = await _models(context, "")
     ids = [model.model_id for model in known.models]
     if name in ids or name == known.default_model:
         return ""

@@ -56,26 +56,26 @@ HOW = (
 )
 
 
-async def _jobs(tools: CommandContext, chat: Chat) -> Sequence[Job]:
+async def _jobs(context: CommandContext, chat: Chat) -> Sequence[Job]:
     """A profile's jobs, the one due next first."""
     request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
-    return (await of_scheduler(tools.scheduler.jobs.ListJobs, request)).jobs
+    return (await of_scheduler(context.scheduler.jobs.ListJobs, request)).jobs
 
 
-async def _list(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    jobs = await _jobs(tools, chat)
+async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    jobs = await _jobs(context, chat)
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
     lines = await asyncio.to_thread(lambda: [_line(job) for job in jobs])
     return Answer(listed(lines, "hermes jobs list shows all of them"))
 
 
-async def _add(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job_id = chat.effect_id("job", _ID_BYTES)
     # Said again after a crash, "2026-03-01T09:00" may have become the past.
-    job = await _job(tools, chat, job_id)
+    job = await _job(context, chat, job_id)
     if job is None:
-        schedule, prompt = await _split(tools, chat, arguments)
+        schedule, prompt = await _split(context, chat, arguments)
         if not schedule or not prompt:
             return wrong(HOW)
         asked = Job(
@@ -83,20 +83,20 @@ async def _add(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
             schedule=schedule,
             prompt=prompt,
             origin=origin_of(chat.source),
-            denied_commands=denied_here(tools, chat),
+            denied_commands=denied_here(context, chat),
         )
         request = job_pb2.CreateJobRequest(job=asked, profile=chat.profile)
-        job = (await of_scheduler(tools.scheduler.jobs.CreateJob, request)).job
+        job = (await of_scheduler(context.scheduler.jobs.CreateJob, request)).job
     return Answer(
         f"Job `{job.job_id}`: {job.schedule}, next {await _next(job)} ({job.time_zone}). Its "
         "output comes here."
     )
 
 
-async def _job(tools: CommandContext, chat: Chat, job_id: str) -> Job | None:
+async def _job(context: CommandContext, chat: Chat, job_id: str) -> Job | None:
     request = job_pb2.GetJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        found = await of_scheduler(tools.scheduler.jobs.GetJob, request)
+        found = await of_scheduler(context.scheduler.jobs.GetJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return None
@@ -104,22 +104,22 @@ async def _job(tools: CommandContext, chat: Chat, job_id: str) -> Job | None:
     return found.job
 
 
-async def _split(tools: CommandContext, chat: Chat, text: str) -> tuple[str, str]:
+async def _split(context: CommandContext, chat: Chat, text: str) -> tuple[str, str]:
     """The schedule that a text begins with, in quotes or as long as it can be, and the rest."""
     if quoted := _QUOTED.fullmatch(text):
         return quoted[1].strip(), quoted[2].strip()
     words = [match.end() for match in re.finditer(r"\S+", text)][:SCHEDULE_WORDS]
     for end in reversed(words):
         schedule = text[:end].rstrip(":,;.")
-        if await _is_schedule(tools, chat, schedule):
+        if await _is_schedule(context, chat, schedule):
             return schedule, text[end:].strip()
     return "", text
 
 
-async def _is_schedule(tools: CommandContext, chat: Chat, text: str) -> bool:
+async def _is_schedule(context: CommandContext, chat: Chat, text: str) -> bool:
     request = schedule_pb2.PreviewScheduleRequest(schedule=text, count=1, profile=chat.profile)
     try:
-        await of_scheduler(tools.scheduler.jobs.PreviewSchedule, request)
+        await of_scheduler(context.scheduler.jobs.PreviewSchedule, request)
     except SchedulerRefused as error:
         if error.reason in (Reason.SCHEDULE_INVALID, Reason.INVALID_ARGUMENT):
             return False
@@ -127,10 +127,10 @@ async def _is_schedule(tools: CommandContext, chat: Chat, text: str) -> bool:
     return True
 
 
-async def _show(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(tools, chat, arguments, "show")
+async def _show(context: CommandContext, chat: Chat, arguments: str) -> Answer:
+    job = await _named(context, chat, arguments, "show")
     request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
-    found = await of_scheduler(tools.scheduler.jobs.ListRuns, request)
+    found = await of_scheduler(context.scheduler.jobs.ListRuns, request)
     return Answer("\n".join(await asyncio.to_thread(_told, job, found.runs)))
 
 
@@ -151,38 +151,38 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     return facts
 
 
-async def _pause(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(tools, chat, arguments, "pause")
+async def _pause(context: CommandContext, chat: Chat, arguments: str) -> Answer:
+    job = await _named(context, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
-    await of_scheduler(tools.scheduler.jobs.PauseJob, request)
+    await of_scheduler(context.scheduler.jobs.PauseJob, request)
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
-async def _resume(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(tools, chat, arguments, "resume")
+async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
+    job = await _named(context, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
-    found = await of_scheduler(tools.scheduler.jobs.ResumeJob, request)
+    found = await of_scheduler(context.scheduler.jobs.ResumeJob, request)
     return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
-async def _run(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(tools, chat, arguments, "run")
+async def _run(context: CommandContext, chat: Chat, arguments: str) -> Answer:
+    job = await _named(context, chat, arguments, "run")
     run_id = chat.effect_id("run")
     request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
-    await of_scheduler(tools.scheduler.jobs.RunJob, request)
+    await of_scheduler(context.scheduler.jobs.RunJob, request)
     return Answer(f"{_called(job)} runs now; its output goes to {_destination(job)}.")
 
 
-async def _remove(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     try:
-        job = await _named(tools, chat, arguments, "remove")
+        job = await _named(context, chat, arguments, "remove")
         job_id, removed = job.job_id, _called(job)
     except NotFound:
         # Removing it again is the same, by its id.
         job_id, removed = arguments.strip("`"), code(arguments)
     request = job_pb2.DeleteJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        await of_scheduler(tools.scheduler.jobs.DeleteJob, request)
+        await of_scheduler(context.scheduler.jobs.DeleteJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return wrong(_no_job(arguments))
@@ -190,7 +190,7 @@ async def _remove(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     return Answer(f"{removed} is removed.")
 
 
-async def _named(tools: CommandContext, chat: Chat, given: str, verb: str) -> Job:
+async def _named(context: CommandContext, chat: Chat, given: str, verb: str) -> Job:
     """The one job that is meant: by its id, the start of it, or its name.
 
     All three are looked at together, so that what was meant once means no other job later.
@@ -200,7 +200,7 @@ async def _named(tools: CommandContext, chat: Chat, given: str, verb: str) -> Jo
         raise InvalidArgument(f"Say which: `/cron {verb} ID`; /cron lists the jobs.")
     found = [
         job
-        for job in await _jobs(tools, chat)
+        for job in await _jobs(context, chat)
         if job.job_id == named
         or job.job_id.removeprefix("job_").startswith(named.removeprefix("job_"))
         or job.name.lower() == named.lower()

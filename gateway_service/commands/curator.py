@@ -32,26 +32,26 @@ REPORTS_SHOWN = 5
 BACKUPS_SHOWN = 3
 
 
-async def _curator(tools: CommandContext, chat: Chat) -> curator_pb2.Curator:
+async def _curator(context: CommandContext, chat: Chat) -> curator_pb2.Curator:
     request = curator_pb2.GetCuratorRequest(profile=chat.profile)
-    return (await of_scheduler(tools.scheduler.curators.GetCurator, request)).curator
+    return (await of_scheduler(context.scheduler.curators.GetCurator, request)).curator
 
 
-async def _status(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    return Answer(_standing(await _curator(tools, chat)))
+async def _status(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    return Answer(_standing(await _curator(context, chat)))
 
 
-async def _run(is_dry: bool, tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.RunCuratorRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), dry_run=is_dry
     )
     waited_s = 0.0
     while True:
         # Asked for again, the same run is found by its id.
-        run = (await of_scheduler(tools.scheduler.curators.RunCurator, request)).run
+        run = (await of_scheduler(context.scheduler.curators.RunCurator, request)).run
         if run.HasField("finish_time") or waited_s >= WAIT_S:
             break
-        await tools.clock.sleep(LOOK_S)
+        await context.clock.sleep(LOOK_S)
         waited_s += LOOK_S
     if run.error:
         return wrong(f"The skills stay as they are: {run.error}")
@@ -63,40 +63,42 @@ async def _run(is_dry: bool, tools: CommandContext, chat: Chat, _arguments: str)
 _begin, _begin_dry = partial(_run, False), partial(_run, True)
 
 
-async def _pause(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _pause(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await of_scheduler(tools.scheduler.curators.PauseCurator, request)).curator)
+        _standing((await of_scheduler(context.scheduler.curators.PauseCurator, request)).curator)
     )
 
 
-async def _resume(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _resume(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await of_scheduler(tools.scheduler.curators.ResumeCurator, request)).curator)
+        _standing((await of_scheduler(context.scheduler.curators.ResumeCurator, request)).curator)
     )
 
 
-async def _roll_back(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     words = arguments.replace("`", " ").split()
     is_agreed = words[-1:] == ["yes"]
     backup = " ".join(words[:-1] if is_agreed else words)
     if not re.fullmatch(r"[\w.:-]*", backup):
         return wrong("Say /curator rollback BACKUP, one of those that /curator status has.")
     if not is_agreed:
-        return await _asked(tools, chat, backup)
+        return await _asked(context, chat, backup)
     # Asked for again, the same run is found by its id, whatever is the latest backup by then.
     request = curator_pb2.RollBackRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), backup_id=backup
     )
     return Answer(
-        _told((await of_scheduler(tools.scheduler.curators.RollBack, request, ROLL_BACK_S)).report)
+        _told(
+            (await of_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)).report
+        )
     )
 
 
-async def _asked(tools: CommandContext, chat: Chat, backup: str) -> Answer:
+async def _asked(context: CommandContext, chat: Chat, backup: str) -> Answer:
     """What a roll-back would do."""
-    there = (await _curator(tools, chat)).backup_ids
+    there = (await _curator(context, chat)).backup_ids
     if backup not in (*there, "") or not there:
         return wrong(f"there is no backup {backup}".strip())
     which = f"since {backup}" if backup else f"in its latest change, since {there[0]}"
@@ -106,9 +108,9 @@ async def _asked(tools: CommandContext, chat: Chat, backup: str) -> Answer:
     )
 
 
-async def _reports(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _reports(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ListReportsRequest(profile=chat.profile, page_size=REPORTS_SHOWN + 1)
-    found = (await of_scheduler(tools.scheduler.curators.ListReports, request)).reports
+    found = (await of_scheduler(context.scheduler.curators.ListReports, request)).reports
     if not found:
         return Answer("The curator has not run yet; try /curator dry-run")
     lines = [

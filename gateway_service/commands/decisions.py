@@ -27,15 +27,17 @@ from hermes.agent.v1.turn_event_pb2 import (
 Decision: TypeAlias = "turn_event_pb2.ApprovalDecision.ValueType"
 
 
-async def _decide(decision: Decision, tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _decide(
+    decision: Decision, context: CommandContext, chat: Chat, arguments: str
+) -> Answer:
     """Decide what has waited longest."""
     if arguments and decision == APPROVAL_DECISION_ONCE:
         return wrong("Say /approve, /approve session or /approve always.")
-    waiting = await tools.agent.open_approvals(chat.session_id, chat.profile)
+    waiting = await context.agent.open_approvals(chat.session_id, chat.profile)
     if not waiting:
         return wrong("Nothing waits for a decision.")
     first = waiting[0]
-    await tools.agent.decide(first.approval_id, chat.profile, decision, chat.user)
+    await context.agent.decide(first.approval_id, chat.profile, decision, chat.user)
     done = "Denied" if decision == APPROVAL_DECISION_DENY else "Allowed"
     more = f" {len(waiting) - 1} more to decide." if len(waiting) > 1 else ""
     return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")

@@ -27,33 +27,33 @@ GREETING = (
 SKILLS_SHOWN = 12
 
 
-async def _start(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    return Answer(f"{GREETING}\n\n{await _all(tools, chat)}")
+async def _start(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    return Answer(f"{GREETING}\n\n{await _all(context, chat)}")
 
 
-async def _help(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ").lower()
     if not name:
-        return Answer(await _all(tools, chat))
-    mine = offered(tools.commands, chat)
+        return Answer(await _all(context, chat))
+    mine = offered(context.commands, chat)
     command = next((each for each in mine if each.name == name), None)
     if command is not None:
         return Answer(_detailed(command, chat))
-    found = skill_named(name, await skills_if_known(tools, chat.profile), tools.commands)
+    found = skill_named(name, await skills_if_known(context, chat.profile), context.commands)
     if len(found) == 1:
         about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
         return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
     return wrong(f"There is no command /{name}; /help lists them.")
 
 
-async def _all(tools: CommandContext, chat: Chat) -> str:
+async def _all(context: CommandContext, chat: Chat) -> str:
     """The commands that whoever asks may say, by what they are about."""
-    mine, parts = offered(tools.commands, chat), list[str]()
+    mine, parts = offered(context.commands, chat), list[str]()
     for group in Group:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
         if lines:
             parts.append("\n".join([f"**{group.value}**", *lines]))
-    names = sorted(command_names(await skills_if_known(tools, chat.profile), tools.commands))
+    names = sorted(command_names(await skills_if_known(context, chat.profile), context.commands))
     if names:
         shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
         left = len(names) - SKILLS_SHOWN

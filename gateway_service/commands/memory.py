@@ -31,10 +31,10 @@ _TITLES = {
 }
 
 
-async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     parts: list[str] = []
     request = memory_pb2.GetMemoryRequest(profile=chat.profile)
-    for memory in (await of_agent(tools.agent.memories.GetMemory(request))).memories:
+    for memory in (await of_agent(context.agent.memories.GetMemory(request))).memories:
         used = f"{memory.char_count:,} of {memory.char_limit:,} characters"
         lines = [" ".join(entry.split()) for entry in memory.entries]
         body = listed(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
@@ -42,14 +42,14 @@ async def _show(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
 
 
-async def _changes(tools: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
+async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
     """The last changes of both, the newest first."""
     request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
-    return (await of_agent(tools.agent.memories.ListMemoryChanges(request))).changes
+    return (await of_agent(context.agent.memories.ListMemoryChanges(request))).changes
 
 
-async def _history(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    changes = await _changes(tools, chat, SHOWN + 1)
+async def _history(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    changes = await _changes(context, chat, SHOWN + 1)
     if not changes:
         return Answer("Nothing was ever remembered or forgotten.")
     lines = [f"`{each.change_id}` {moment(each.create_time)}: {_told(each)}" for each in changes]
@@ -57,9 +57,9 @@ async def _history(tools: CommandContext, chat: Chat, _arguments: str) -> Answer
     return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
 
 
-async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     request_id, named = chat.effect_id(UNDO), arguments.strip("` ")
-    changes = await _changes(tools, chat, LOOKED_AT)
+    changes = await _changes(context, chat, LOOKED_AT)
     done = next((each for each in changes if each.change_id == request_id), None)
     if done is not None:
         return Answer(f"Taken back: {_told(done)}")
@@ -72,7 +72,7 @@ async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     request = memory_pb2.UndoMemoryChangeRequest(
         profile=chat.profile, change_id=found.change_id, request_id=request_id
     )
-    await of_agent(tools.agent.memories.UndoMemoryChange(request))
+    await of_agent(context.agent.memories.UndoMemoryChange(request))
     return Answer(
         f"Taken back: {_told(found)}\n\nThe sessions that there are go on with what they know."
     )

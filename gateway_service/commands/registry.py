@@ -87,15 +87,17 @@ def parse(text: str) -> tuple[str, str] | None:
     return (found[1].lower(), (found[2] or "").strip()) if found else None
 
 
-async def dispatch(tools: CommandContext, chat: Chat, name: str, arguments: str) -> Answer | AsTurn:
+async def dispatch(
+    context: CommandContext, chat: Chat, name: str, arguments: str
+) -> Answer | AsTurn:
     """Obey a command; whatever goes wrong is the answer.
 
     A name that is no command may be a skill's, which the agent knows: ServiceUnavailable while that
     cannot be asked.
     """
-    command = next((each for each in tools.commands if each.name == name), None)
+    command = next((each for each in context.commands if each.name == name), None)
     if command is None:
-        return await _as_skill(tools, chat, name)
+        return await _as_skill(context, chat, name)
     verb, rest = command.verb(arguments)
     if verb is None:
         return _no_verb(command)
@@ -112,31 +114,31 @@ async def dispatch(tools: CommandContext, chat: Chat, name: str, arguments: str)
         about = {"audit": "command_said", "command": said, "user": chat.user}
         _log.info("%s says the command %s", chat.user, said, extra=about)
     try:
-        return await verb.run(tools, chat, rest)
+        return await verb.run(context, chat, rest)
     except HermesError as error:
         return wrong(error.message)
 
 
-async def _as_skill(tools: CommandContext, chat: Chat, name: str) -> Answer | AsTurn:
+async def _as_skill(context: CommandContext, chat: Chat, name: str) -> Answer | AsTurn:
     try:
-        known = await list_skills(tools, chat.profile)
+        known = await list_skills(context, chat.profile)
     except AgentRefused as error:
         return wrong(f"There is no command /{name}, and the skills cannot be read: {error.message}")
-    found = skill_named(name, known, tools.commands)
+    found = skill_named(name, known, context.commands)
     if len(found) > 1:
         places = ", ".join(f"`{path_of(skill)}`" for skill in found)
         return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
     if not found:
-        return _unknown(tools, chat, name, [*command_names(known, tools.commands)])
-    names = (command_name(found[0].name, tools.commands), found[0].name, SKILLS)
+        return _unknown(context, chat, name, [*command_names(known, context.commands)])
+    names = (command_name(found[0].name, context.commands), found[0].name, SKILLS)
     if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
         refused(chat.user, names[0])
         return wrong(DENIED)
     return AsTurn(path_of(found[0]))
 
 
-def _unknown(tools: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:
-    known = [each.name for each in offered(tools.commands, chat)]
+def _unknown(context: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:
+    known = [each.name for each in offered(context.commands, chat)]
     near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.6)
     meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
     return wrong(f"There is no command /{name}.{meant} /help lists them all.")

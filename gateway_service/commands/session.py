@@ -44,48 +44,48 @@ _SCOPES = {
 }
 
 
-async def _new(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    if tools.config.session_reset.review_on_new:
+async def _new(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    if context.config.session_reset.review_on_new:
         platform = chat.source.platform
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
-        await ask_to_look_back(tools.agent, *review)
-    session_id = new_session_id(tools.clock.now().astimezone())
+        await ask_to_look_back(context.agent, *review)
+    session_id = new_session_id(context.clock.now().astimezone())
     return Answer("A new session begins with your next message.", session_id)
 
 
-async def _stop(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    stopped = await tools.agent.interrupt(chat.session_id, chat.profile)
+async def _stop(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    stopped = await context.agent.interrupt(chat.session_id, chat.profile)
     return Answer("Stopping." if stopped else "Nothing is running.")
 
 
-async def _status(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    found = await tools.agent.session(chat.session_id, chat.profile)
+async def _status(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    found = await context.agent.session(chat.session_id, chat.profile)
     if found is None:
         return Answer(f"Session `{chat.session_id}` has no messages yet.")
     session = found.session
     tokens = session.usage.prompt_tokens + session.usage.completion_tokens
     facts = f"{session.message_count} messages, {tokens} tokens"
-    doing = await _doing(tools, chat)
+    doing = await _doing(context, chat)
     return Answer(f"Session `{session.session_id}` “{session.title}”: {facts}. {doing}")
 
 
-async def _doing(tools: CommandContext, chat: Chat) -> str:
-    turns = await tools.database.read(
+async def _doing(context: CommandContext, chat: Chat) -> str:
+    turns = await context.database.read(
         lambda conn: inbox.live_turns(conn, chat.profile, chat.session_id)
     )
     if not turns:
         return "Idle."
-    waiting = len(await tools.agent.open_approvals(chat.session_id, chat.profile))
+    waiting = len(await context.agent.open_approvals(chat.session_id, chat.profile))
     if waiting:
         return f"Waiting for your decision on {waiting}: /approve or /deny."
     queued = f", {len(turns) - 1} waiting" if len(turns) > 1 else ""
     return f"Working on your message{queued}; /stop ends it."
 
 
-async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
         return wrong("Say /undo, or /undo 3 for the last three.")
-    if await tools.agent.session(chat.session_id, chat.profile) is None:
+    if await context.agent.session(chat.session_id, chat.profile) is None:
         return wrong(NOTHING_SAID)
     request = session_change_pb2.UndoTurnsRequest(
         session_id=chat.session_id,
@@ -93,7 +93,7 @@ async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
         turn_count=int(arguments or 1),
         undo_id=chat.effect_id("und"),
     )
-    undone = await of_agent(tools.agent.sessions.UndoTurns(request))
+    undone = await of_agent(context.agent.sessions.UndoTurns(request))
     if not undone.turn_count:
         return wrong(NOTHING_SAID)
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
@@ -103,13 +103,13 @@ async def _undo(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     )
 
 
-async def _personality(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _personality(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.lower()
     if not name:
         listing = catalog_pb2.ListPersonalitiesRequest(
             profile=chat.profile, session_id=chat.session_id
         )
-        found = await of_agent(tools.agent.catalog.ListPersonalities(listing))
+        found = await of_agent(context.agent.catalog.ListPersonalities(listing))
         current = found.current_name
         all_of_them = ", ".join(f"`{each.name}`" for each in found.personalities)
         return Answer(
@@ -120,14 +120,14 @@ async def _personality(tools: CommandContext, chat: Chat, arguments: str) -> Ans
     request = session_change_pb2.SetPersonalityRequest(
         session_id=chat.session_id, profile=chat.profile, name=wanted, platform=chat.source.platform
     )
-    await of_agent(tools.agent.sessions.SetPersonality(request))
+    await of_agent(context.agent.sessions.SetPersonality(request))
     what = f"with the personality `{wanted}`" if wanted else "without a personality"
     # A chat that had no session goes on with the one that was given its personality.
     return Answer(f"From the next message on I talk {what}.", chat.session_id)
 
 
-async def _title(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
-    found = await tools.agent.session(chat.session_id, chat.profile)
+async def _title(context: CommandContext, chat: Chat, arguments: str) -> Answer:
+    found = await context.agent.session(chat.session_id, chat.profile)
     if found is None:
         return wrong("This session has no messages yet; say something first.")
     if not arguments:
@@ -136,16 +136,16 @@ async def _title(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
     request = session_pb2.RenameSessionRequest(
         session_id=chat.session_id, profile=chat.profile, title=arguments
     )
-    title = (await of_agent(tools.agent.sessions.RenameSession(request))).session.title
+    title = (await of_agent(context.agent.sessions.RenameSession(request))).session.title
     return Answer(f"This session is called “{title}” now. /resume {title} comes back to it.")
 
 
-async def _sessions(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _sessions(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not arguments:
         listing = session_pb2.ListSessionsRequest(
             profile=chat.profile, page_size=SHOWN + 1, without_jobs=True
         )
-        found = await of_agent(tools.agent.sessions.ListSessions(listing))
+        found = await of_agent(context.agent.sessions.ListSessions(listing))
         if not found.sessions:
             return Answer("There are no sessions yet.")
         hint = "older ones are found by /sessions WORDS"
@@ -154,7 +154,7 @@ async def _sessions(tools: CommandContext, chat: Chat, arguments: str) -> Answer
     request = session_pb2.SearchMessagesRequest(
         profile=chat.profile, query=arguments, page_size=SHOWN + 1
     )
-    hits = (await of_agent(tools.agent.sessions.SearchMessages(request))).hits
+    hits = (await of_agent(context.agent.sessions.SearchMessages(request))).hits
     if not hits:
         return Answer(f"No message has these words: {code(arguments)}")
     lines = [
@@ -165,13 +165,13 @@ async def _sessions(tools: CommandContext, chat: Chat, arguments: str) -> Answer
     return Answer(listed(lines, "more words find less", SHOWN))
 
 
-async def _resume(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not arguments:
-        return await _sessions(tools, chat, "")
+        return await _sessions(context, chat, "")
     named = re.sub(r"^[`“\"]|[`”\"]$", "", arguments)
-    by_id = await tools.agent.session(named, chat.profile)
+    by_id = await context.agent.session(named, chat.profile)
     found = by_id.session if by_id else None
-    found = found or await tools.agent.latest_session(chat.profile, title=named)
+    found = found or await context.agent.latest_session(chat.profile, title=named)
     if found is None:
         return wrong(f"There is no session {code(named)}; /sessions lists them.")
     if found.session_id == chat.session_id:
@@ -196,9 +196,9 @@ _compress = mistake("Say /compress, and nothing behind it.")
 _steer = mistake("Say what: /steer leave the tests alone")
 
 
-async def _show_busy(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    chosen = await tools.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
-    mode = chosen or tools.config.busy.of(chat.source.platform)
+async def _show_busy(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    chosen = await context.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
+    mode = chosen or context.config.busy.of(chat.source.platform)
     how = "this chat has chosen that" if chosen else "that is configured"
     others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
     back = "; /busy default goes back to what is configured" if chosen else ""
@@ -209,15 +209,15 @@ async def _show_busy(tools: CommandContext, chat: Chat, _arguments: str) -> Answ
 
 
 async def _choose_busy(
-    mode: BusyMode | None, tools: CommandContext, chat: Chat, arguments: str
+    mode: BusyMode | None, context: CommandContext, chat: Chat, arguments: str
 ) -> Answer:
     if arguments:
         return wrong("Say /busy and one word: interrupt, queue, steer or default.")
-    now = tools.clock.now()
+    now = context.clock.now()
     where = (chat.profile, chat.key, chat.session_id)
-    await tools.database.write(lambda conn: chats.choose_busy_mode(conn, *where, mode, now))
-    held = mode or tools.config.busy.of(chat.source.platform)
-    return Answer(f"From now on a message that comes while I work {_BUSY[held]}.")
+    await context.database.write(lambda conn: chats.choose_busy_mode(conn, *where, mode, now))
+    account = mode or context.config.busy.of(chat.source.platform)
+    return Answer(f"From now on a message that comes while I work {_BUSY[account]}.")
 
 
 _queue = mistake("Say what: /queue then run the tests")
@@ -227,8 +227,8 @@ def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
     return Verb(name, help_, partial(_choose_busy, mode), changes=True)
 
 
-async def _usage(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    profile, session_id, stub = chat.profile, chat.session_id, tools.agent.usage
+async def _usage(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    profile, session_id, stub = chat.profile, chat.session_id, context.agent.usage
     of_session = usage_pb2.GetUsageRequest(profile=profile, session_id=session_id, page_size=1)
     lines = [f"**This session**: {_used((await of_agent(stub.GetUsage(of_session))).total)}"]
     by_day = usage_pb2.GetUsageRequest(

@@ -32,16 +32,16 @@ UNSORTED = "other"
 Skills: TypeAlias = Sequence[skill_pb2.Skill]
 
 
-async def list_skills(tools: CommandContext, profile: str) -> Skills:
+async def list_skills(context: CommandContext, profile: str) -> Skills:
     """A profile's skills by category and name."""
     request = skill_pb2.ListSkillsRequest(profile=profile)
-    return (await of_agent(tools.agent.skills.ListSkills(request))).skills
+    return (await of_agent(context.agent.skills.ListSkills(request))).skills
 
 
-async def skills_if_known(tools: CommandContext, profile: str) -> Skills:
+async def skills_if_known(context: CommandContext, profile: str) -> Skills:
     """The same; none while the agent cannot be asked: the commands are told all the same."""
     try:
-        return await list_skills(tools, profile)
+        return await list_skills(context, profile)
     except HermesError:
         return ()
 
@@ -88,11 +88,13 @@ def _plain(skill_name: str) -> str:
     return "".join(kept)
 
 
-async def _list(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    skills = await list_skills(tools, chat.profile)
+async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
+    skills = await list_skills(context, chat.profile)
     if not skills:
         return Answer("There are no skills yet; I write down what I learn.")
-    names = {path_of(skill): name for name, skill in command_names(skills, tools.commands).items()}
+    names = {
+        path_of(skill): name for name, skill in command_names(skills, context.commands).items()
+    }
     parts: list[str] = []
     left = SHOWN
     for category, found in groupby(skills, lambda skill: skill.category or UNSORTED):
@@ -110,23 +112,23 @@ async def _list(tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     return Answer("\n\n".join([*parts, "/skills view NAME shows one."]))
 
 
-async def _view(tools: CommandContext, chat: Chat, arguments: str) -> Answer:
+async def _view(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ")
     if not name:
         return wrong("Say which: `/skills view NAME`; /skills lists them.")
-    known = await list_skills(tools, chat.profile)
+    known = await list_skills(context, chat.profile)
     meant = [skill for skill in known if name in (path_of(skill), skill.name)]
-    meant = meant or list(skill_named(name.lower(), known, tools.commands))
+    meant = meant or list(skill_named(name.lower(), known, context.commands))
     if not meant:
         return wrong(f"There is no skill `{name}`; /skills lists them.")
     if len(meant) > 1:
         places = ", ".join(f"`{path_of(skill)}`" for skill in meant)
         return wrong(f"There are several: {places}. Say which.")
     request = skill_pb2.GetSkillRequest(profile=chat.profile, name=path_of(meant[0]))
-    found = await of_agent(tools.agent.skills.GetSkill(request))
+    found = await of_agent(context.agent.skills.GetSkill(request))
     skill, text, usage = found.skill, found.text, found.skill.usage
     facts = [
-        f"`/{command_name(skill.name, tools.commands)}`",
+        f"`/{command_name(skill.name, context.commands)}`",
         f"used {plural(usage.use_count, 'time')}, read {plural(usage.view_count, 'time')}",
         *(["stale"] if usage.state == skill_pb2.SKILL_STATE_STALE else []),
         *(["pinned"] if usage.is_pinned else []),

@@ -28,6 +28,7 @@ from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
+from services.database.queue import Lanes, poll
 from services.database.retries import until_answered
 from services.errors import DatabaseUnavailable
 from services.lifecycle import Workers
@@ -42,7 +43,6 @@ FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
-RETRY_S = 2.0
 FINISH_S = 4.0
 FILES_AT_ONCE = 2
 """So many are in memory."""
@@ -62,35 +62,29 @@ class OutboxWorker:
 
     def __init__(
         self,
-        held: AccountLease,
+        account: AccountLease,
         platform: Platform,
         limiter: Limiter,
         clock: Clock,
         metrics: GatewayMetrics,
     ) -> None:
-        self._held = held
+        self._account = account
         self._platform = platform
         self._limiter = limiter
         self._clock = clock
         self._metrics = metrics
         self._workers = Workers()
-        self._hint = held.database.listen(OUTBOX)
-        self._busy: set[str] = set()
+        self._hint = account.database.listen(OUTBOX)
+        self._lanes = Lanes("outbox of", self._workers, self._hint)
         self._room_for_files = asyncio.Semaphore(FILES_AT_ONCE)
         self._in_doubt = True
         self._finishing = False
 
     async def run(self) -> None:
         """Send what waits until cancelled."""
-        self._metrics.known(self._held.platform, map(str.lower, SETTLED))
+        self._metrics.known(self._account.platform, map(str.lower, SETTLED))
         async with self._workers:
-            while True:
-                try:
-                    wait_s = await self._look()
-                except DatabaseUnavailable as error:
-                    _log.warning("the outbox waits for the database: %s", error)
-                    self._in_doubt, wait_s = True, RETRY_S
-                await self._hint.wait(wait_s)
+            await poll("the outbox", self._look, self._hint)
 
     async def finish(self) -> None:
         """Send nothing more but what is on its way."""
@@ -101,27 +95,30 @@ class OutboxWorker:
         """Serve the chats for which something is due; returns when to look again."""
         if self._in_doubt:
             await self._take_over()
-        held, now, wait_s = self._held, self._clock.now(), POLL_S
-        chats = await held.database.read(
-            lambda conn: outbox.waiting_chats(conn, held.platform, held.account_id)
+        account, now, wait_s = self._account, self._clock.now(), POLL_S
+        chats = await account.database.read(
+            lambda conn: outbox.waiting_chats(conn, account.platform, account.account_id)
         )
         for chat_id, due_at in chats.items():
-            if chat_id in self._busy or self._finishing:
+            if chat_id in self._lanes.busy or self._finishing:
                 continue
             if due_at > now:
                 wait_s = min(wait_s, (due_at - now).total_seconds())
             else:
-                self._busy.add(chat_id)
-                self._workers.start(f"chat {chat_id}", self._serve(chat_id))
+                self._lanes.serve(chat_id, self._serve(chat_id))
         return wait_s
 
     async def _take_over(self) -> None:
         """What somebody was sending who does not do so any more is to be sent again."""
-        held, now, busy = self._held, self._clock.now(), tuple(self._busy)
+        account, now, busy = self._account, self._clock.now(), tuple(self._lanes.busy)
         self._in_doubt = False
-        found = await held.write(
-            lambda conn: outbox.take_over(conn, held.platform, held.account_id, busy, now)
-        )
+        try:
+            found = await account.write(
+                lambda conn: outbox.take_over(conn, account.platform, account.account_id, busy, now)
+            )
+        except DatabaseUnavailable:
+            self._in_doubt = True
+            raise
         if found:
             _log.warning("%d messages may or may not have been sent", found)
 
@@ -138,19 +135,16 @@ class OutboxWorker:
         except DatabaseUnavailable as error:
             _log.warning("the outbox of a chat waits for the database: %s", error)
             self._in_doubt = True
-        finally:
-            self._busy.discard(chat_id)
-            self._hint.give()  # what came in between found the chat busy
 
     async def _begin(self, chat_id: str) -> Part | None:
-        held, now = self._held, self._clock.now()
-        return await held.write(
-            lambda conn: outbox.begin(conn, held.platform, held.account_id, chat_id, now)
+        account, now = self._account, self._clock.now()
+        return await account.write(
+            lambda conn: outbox.begin(conn, account.platform, account.account_id, chat_id, now)
         )
 
     async def _attempt(self, part: Part) -> Outcome:
         """Send a part below the span that it belongs to, and say what came of it."""
-        about = {"messaging.system": self._held.platform, "hermes.delivery.id": part.delivery_id}
+        about = {"messaging.system": self._account.platform, "hermes.delivery.id": part.delivery_id}
         with span("deliver", about, kind=SpanKind.CLIENT, parent=part.traceparent) as sending:
             outcome = await self._tried(part)
             sending.set({"hermes.delivery.state": outcome.state.lower()})
@@ -164,7 +158,7 @@ class OutboxWorker:
             return await self._send(part)
         except RateLimited as error:
             self._limiter.penalize(error.wait_s)
-            self._metrics.rate_limited.labels(self._held.platform).inc(error.wait_s)
+            self._metrics.rate_limited.labels(self._account.platform).inc(error.wait_s)
             return Outcome(part, State.PENDING, error.wait_s, error.message)
         except MessageGone:
             # Whoever deleted it did not mean the answer.
@@ -200,7 +194,7 @@ class OutboxWorker:
         key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
             try:
-                data = await self._held.database.read(partial(files.data_of, key=key))
+                data = await self._account.database.read(partial(files.data_of, key=key))
             except DatabaseUnavailable as error:
                 # Nothing was sent, so nothing is in doubt.
                 raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
@@ -227,8 +221,8 @@ class OutboxWorker:
             if part.content.attachment is not None and outcome.state is not State.PENDING:
                 files.drop_sent(conn, part.delivery_id)
 
-        await until_answered(self._clock, part.delivery_id, partial(self._held.write, write))
+        await until_answered(self._clock, part.delivery_id, partial(self._account.write, write))
         is_placeholder = part.kind is Kind.ANSWER and not part.version
         if outcome.state is not State.PENDING and not is_placeholder:
             name = outcome.state.value.lower()
-            self._metrics.deliveries.labels(self._held.platform, name).inc()
+            self._metrics.deliveries.labels(self._account.platform, name).inc()

@@ -53,15 +53,15 @@ class ConversationContext(Struct, frozen=True):
     agent: AgentClient
     sessions: Sessions
     turns: Turns
-    news: TerminalNotifications
-    tools: CommandContext
+    notifications: TerminalNotifications
+    commands: CommandContext
 
 
 class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
     """Serves clients that are connected for as long as they talk."""
 
-    def __init__(self, desk: ConversationContext) -> None:
-        self._desk = desk
+    def __init__(self, context: ConversationContext) -> None:
+        self._context = context
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the service to a server."""
@@ -78,7 +78,7 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         outgoing = Outgoing()
         session_id, resumed = await self._session(first.open)
         async with Workers(lambda failure: outgoing.end(failure.error)) as workers:
-            conversation = _Conversation(self._desk, first.open, session_id, outgoing, workers)
+            conversation = _Conversation(self._context, first.open, session_id, outgoing, workers)
             workers.start("conversation", conversation.run(request_iterator, resumed=resumed))
             async with aclosing(outgoing.responses()) as responses:
                 async for response in responses:
@@ -88,14 +88,16 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         self, request: ListCommandsRequest, context: Context
     ) -> ListCommandsResponse:
         """Lists what can be said in a terminal."""
-        tools, profile = self._desk.tools, request.profile or DEFAULT_PROFILE
+        commands, profile = self._context.commands, request.profile or DEFAULT_PROFILE
         typed = Chat(profile, "", Source(platform=CLI, chat_id="", user_name=UNNAMED), "")
-        skills = await skills_if_known(tools, profile)
-        return wire.listed(offered(tools.commands, typed), command_names(skills, tools.commands))
+        skills = await skills_if_known(commands, profile)
+        return wire.listed(
+            offered(commands.commands, typed), command_names(skills, commands.commands)
+        )
 
     async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
         """The session that is meant, and whether it existed before."""
-        profile, sessions = opening.profile or DEFAULT_PROFILE, self._desk.sessions
+        profile, sessions = opening.profile or DEFAULT_PROFILE, self._context.sessions
         session_id: str | None = opening.session_id
         if session_id:
             return await sessions.find(profile, session_id), True
@@ -112,13 +114,13 @@ class _Conversation:
 
     def __init__(
         self,
-        desk: ConversationContext,
+        context: ConversationContext,
         opening: ConverseRequest.Open,
         session_id: str,
         outgoing: Outgoing,
         workers: Workers,
     ) -> None:
-        self._desk = desk
+        self._context = context
         self._profile = opening.profile or DEFAULT_PROFILE
         self._opening = opening
         notes = opening.context_file
@@ -138,7 +140,7 @@ class _Conversation:
             for watched in self._opening.watched_turns:
                 self._follow(watched.turn_id, watched.after_sequence)
             if self._opening.takes_news:
-                self._workers.start("news", self._tell_news())
+                self._workers.start("notifications", self._notify())
             async for request in requests:
                 await self._take(request)
             if self._turns:
@@ -154,7 +156,7 @@ class _Conversation:
                 await self._message(request.user_message)
             case "interrupt":
                 named = request.interrupt.turn_id
-                interrupt = self._desk.agent.interrupt(self._session_id, self._profile, named)
+                interrupt = self._context.agent.interrupt(self._session_id, self._profile, named)
                 await self._attempt(interrupt)
             case "approval_answer":
                 answer = request.approval_answer
@@ -162,7 +164,7 @@ class _Conversation:
                     wanted = {"decision": "ONCE, SESSION, ALWAYS or DENY"}
                     raise InvalidArgument("not a decision", fields=wanted)
                 decided = (answer.approval_id, self._profile, answer.decision, self._source().user)
-                await self._attempt(self._desk.agent.decide(*decided))
+                await self._attempt(self._context.agent.decide(*decided))
             case "clarification_answer":
                 await self._attempt(self._answer(request.clarification_answer))
             case _:
@@ -175,7 +177,7 @@ class _Conversation:
             answer=answer.answer,
             answered_by=self._source().user,
         )
-        if not await self._desk.agent.answer(given):
+        if not await self._context.agent.answer(given):
             raise NotFound("no question waits for this answer")
 
     async def _message(self, message: ConverseRequest.UserMessage) -> None:
@@ -187,50 +189,50 @@ class _Conversation:
                 await self._reply(message.message_id, outcome)
                 return
             skill = outcome.skill
-        order = self._order(message.text, skill)
-        begun = await self._desk.turns.begin(order, message.message_id)
-        order = begun.order
-        if order.session_id != self._session_id:
+        turn = self._turn(message.text, skill)
+        begun = await self._context.turns.begin(turn, message.message_id)
+        turn = begun.turn
+        if turn.session_id != self._session_id:
             # Said before, in a stream that broke off before the client knew its session.
-            self._session_id = order.session_id
-            await self._outgoing.say(wire.opened(order.session_id, resumed=True))
+            self._session_id = turn.session_id
+            await self._outgoing.say(wire.opened(turn.session_id, resumed=True))
         if begun.refusal:
             refusal = wire.reply(message.message_id, begun.refusal, is_error=True)
             await self._outgoing.say(refusal)
-            await self._desk.turns.close(order.turn_id)
+            await self._context.turns.close(turn.turn_id)
             return
-        self._noted = order.session_id
-        accepted = ConverseResponse.Accepted(message_id=message.message_id, turn_id=order.turn_id)
+        self._noted = turn.session_id
+        accepted = ConverseResponse.Accepted(message_id=message.message_id, turn_id=turn.turn_id)
         await self._outgoing.say(ConverseResponse(accepted=accepted))
-        turn = self._follow(order.turn_id, 0)
+        events = self._follow(turn.turn_id, 0)
         if begun.is_open:
-            turn.add_done_callback(partial(self._hand_over, order))
+            events.add_done_callback(partial(self._hand_over, turn))
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> Answer | AsTurn:
         event_id = f"{CLI}:{message_id}"
         key = client_key(self._session_id)
         chat = Chat(self._profile, self._session_id, self._source(), event_id, key=key)
-        return await dispatch(self._desk.tools, chat, name, arguments)
+        return await dispatch(self._context.commands, chat, name, arguments)
 
     async def _reply(self, message_id: str, answer: Answer) -> None:
         if answer.session_id:
-            sessions = self._desk.sessions
+            sessions = self._context.sessions
             await sessions.remember(self._profile, answer.session_id, self._session_id)
             self._session_id = answer.session_id
         await self._outgoing.say(
             wire.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
         )
 
-    def _hand_over(self, order: TurnRequest, turn: asyncio.Task[None]) -> None:
+    def _hand_over(self, turn: TurnRequest, events: asyncio.Task[None]) -> None:
         """If the client goes while its turn runs, the turn goes on alone."""
-        if order.turn_id in self._ended:
-            self._ended.remove(order.turn_id)
-        elif turn.cancelled() or turn.exception() is not None:
-            self._desk.turns.settle(order)
+        if turn.turn_id in self._ended:
+            self._ended.remove(turn.turn_id)
+        elif events.cancelled() or events.exception() is not None:
+            self._context.turns.settle(turn)
 
     async def _forward(self, turn_id: str, after: int) -> None:
         """Forward a turn's events to the last, and only then count its message as answered."""
-        watching = self._desk.agent.watch(turn_id, self._profile, after)
+        watching = self._context.agent.watch(turn_id, self._profile, after)
         async with aclosing(watching) as batches:
             async for events in batches:
                 happened = ConverseResponse.Event(turn_id=turn_id, events=events)
@@ -245,17 +247,17 @@ class _Conversation:
             await self._outgoing.say(last)
         finally:
             # Many a client goes as soon as it has heard the end, and some just before.
-            self._desk.turns.answered(turn_id)
+            self._context.turns.answered(turn_id)
 
-    async def _tell_news(self) -> None:
+    async def _notify(self) -> None:
         """Tell the client what waits for it, and what comes, for as long as it is there."""
-        news = self._desk.news
-        with news.reading(self._profile, lambda: self._session_id) as reader:
+        notifications = self._context.notifications
+        with notifications.reading(self._profile, lambda: self._session_id) as reader:
             while True:
                 reader.woken.clear()
-                while (part := await news.take(reader)) is not None:
-                    await self._outgoing.say(wire.news(part))
-                    await news.told(part)
+                while (part := await notifications.take(reader)) is not None:
+                    await self._outgoing.say(wire.notification(part))
+                    await notifications.settle(part)
                 await reader.woken.wait()
 
     def _follow(self, turn_id: str, after: int) -> asyncio.Task[None]:
@@ -272,7 +274,7 @@ class _Conversation:
         except HermesError as error:
             await self._outgoing.say(wire.reply("", error.message, is_error=True))
 
-    def _order(self, text: str, skill: str) -> TurnRequest:
+    def _turn(self, text: str, skill: str) -> TurnRequest:
         return TurnRequest(
             turn_id=new_id("trn"),
             profile=self._profile,

@@ -96,7 +96,7 @@ def opened(session_id: str, *, resumed: bool) -> ConverseResponse:
 def reply(
     message_id: str, text: str, session_id: str = "", *, is_error: bool = False
 ) -> ConverseResponse:
-    """The answer to a command, or news where there is no message."""
+    """The answer to a command, or a notification, which has no message."""
     return ConverseResponse(
         reply=ConverseResponse.Reply(
             message_id=message_id, text=text, session_id=session_id, is_error=is_error
@@ -104,14 +104,14 @@ def reply(
     )
 
 
-def news(part: Part) -> ConverseResponse:
-    """News for a terminal, which may be a file."""
-    told, file = reply("", part.shown.text), part.content.attachment
+def notification(part: Part) -> ConverseResponse:
+    """A notification for a terminal: a text or a file."""
+    response, file = reply("", part.shown.text), part.content.attachment
     if file is not None:
-        sent, sha256 = told.reply.attachment, bytes.fromhex(file.sha256)
+        sent, sha256 = response.reply.attachment, bytes.fromhex(file.sha256)
         sent.name, sent.length_bytes, sent.sha256 = file.name, file.length_bytes, sha256
-        told.reply.delivery_id = part.delivery_id
-    return told
+        response.reply.delivery_id = part.delivery_id
+    return response
 
 
 def listed(table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]) -> ListCommandsResponse:

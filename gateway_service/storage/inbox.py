@@ -72,42 +72,40 @@ def add(
 
 
 def accept_client(
-    conn: Connection, order: TurnRequest, event_id: str, session_key: str, now: datetime
+    conn: Connection, turn: TurnRequest, event_id: str, session_key: str, now: datetime
 ) -> tuple[TurnRequest, bool]:
     """Store a client's message, whose turn is known; returns what is stored, and if it is open."""
     row = {
-        "platform": order.source.platform,
+        "platform": turn.source.platform,
         "account_id": "",
         "event_id": event_id,
-        "profile": order.profile,
+        "profile": turn.profile,
         "session_key": session_key,
-        "payload": _payload(order),
+        "payload": _payload(turn),
         "state": State.ACCEPTED,
-        "session_id": order.session_id,
-        "turn_id": order.turn_id,
+        "session_id": turn.session_id,
+        "turn_id": turn.turn_id,
         "received_at": now,
     }
     if _INSERT.run(conn, row):
-        return order, True
-    is_event = (inbox.c.platform == order.source.platform, inbox.c.event_id == event_id)
+        return turn, True
+    is_event = (inbox.c.platform == turn.source.platform, inbox.c.event_id == event_id)
     known = conn.execute(sa.select(inbox).where(*is_event)).one()
-    if known.profile != order.profile:
+    if known.profile != turn.profile:
         raise AlreadyExists(f"message {event_id} was used before")
-    return _order(known), known.state == State.ACCEPTED
+    return _turn(known), known.state == State.ACCEPTED
 
 
-def accept(conn: Connection, sequence: int, order: TurnRequest) -> None:
+def accept(conn: Connection, sequence: int, turn: TurnRequest) -> None:
     """Give an event its turn, and keep all that the turn is to be started with again."""
-    turn = {"session_id": order.session_id, "turn_id": order.turn_id, "payload": _payload(order)}
-    _update(conn, sequence, state=State.ACCEPTED, **turn)
+    ids = {"session_id": turn.session_id, "turn_id": turn.turn_id}
+    _update(conn, sequence, state=State.ACCEPTED, payload=_payload(turn), **ids)
 
 
 def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnRequest]]:
     """The turns that have not been answered, each with its session key, oldest first."""
     query = sa.select(inbox).where(*_of_account(platform, account_id, State.ACCEPTED))
-    return [
-        (row.session_key, _order(row)) for row in conn.execute(query.order_by(inbox.c.sequence))
-    ]
+    return [(row.session_key, _turn(row)) for row in conn.execute(query.order_by(inbox.c.sequence))]
 
 
 def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
@@ -171,11 +169,11 @@ def _of_account(platform: str, account_id: str, state: State) -> tuple[sa.Column
 _COLUMNS = ("turn_id", "profile", "session_id")
 
 
-def _payload(order: TurnRequest) -> dict[str, Any]:
-    return _without(to_builtins(order), *_COLUMNS)
+def _payload(turn: TurnRequest) -> dict[str, Any]:
+    return _without(to_builtins(turn), *_COLUMNS)
 
 
-def _order(row: sa.Row[Any]) -> TurnRequest:
+def _turn(row: sa.Row[Any]) -> TurnRequest:
     return convert({**row.payload, **{name: getattr(row, name) for name in _COLUMNS}}, TurnRequest)
 
 

@@ -262,7 +262,7 @@ def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
     return count, oldest
 
 
-def waiting_news(conn: Connection, profile: str, now: datetime) -> Sequence[Part]:
+def waiting_notifications(conn: Connection, profile: str, now: datetime) -> Sequence[Part]:
     """What no client has been told yet, oldest first; in doubt where a telling was broken off."""
     broken_off = sa.and_(outbox.c.state == State.SENDING, outbox.c.next_attempt_at < now)
     query = sa.select(outbox).where(
@@ -276,7 +276,7 @@ def waiting_news(conn: Connection, profile: str, now: datetime) -> Sequence[Part
     ]
 
 
-def begin_news(conn: Connection, part: Part, until: datetime) -> bool:
+def begin_notification(conn: Connection, part: Part, until: datetime) -> bool:
     """Mark news as being told up to a time; returns whether nobody else was faster."""
     update = (
         sa.update(outbox)

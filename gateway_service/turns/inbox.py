@@ -34,34 +34,34 @@ class Inbox:
         self._config = config
         self._redact = redactor.redact
 
-    async def accept(self, order: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
+    async def accept(self, turn: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
         """Store a client's message; returns its turn, known or new, and whether it is open."""
-        key, now = client_key(order.session_id), self._clock.now()
-        notes = order.notes_above
+        key, now = client_key(turn.session_id), self._clock.now()
+        notes = turn.notes_above
         clean = replace(
-            order,
-            text=self._redact(order.text),
+            turn,
+            text=self._redact(turn.text),
             notes_above=notes and replace(notes, text=self._redact(notes.text)),
         )
 
         def accept(conn: Connection) -> tuple[TurnRequest, bool]:
-            chosen = chats.busy_mode(conn, order.profile, key)
-            new = replace(clean, busy_mode=chosen or self._config.busy.of(order.source.platform))
+            chosen = chats.busy_mode(conn, turn.profile, key)
+            new = replace(clean, busy_mode=chosen or self._config.busy.of(turn.source.platform))
             return inbox.accept_client(conn, new, event_id, key, now)
 
         known, is_open = await self._database.write(accept)
-        if known.turn_id != order.turn_id:
+        if known.turn_id != turn.turn_id:
             self._metrics.duplicates.inc()
         return known, is_open
 
-    async def receive(self, held: AccountLease, events: Sequence[Event]) -> None:
-        """Store what an account has received; then it may be told to the platform."""
+    async def receive(self, account: AccountLease, events: Sequence[Event]) -> None:
+        """Store what an account has received; only then may the platform be told so."""
         if not events:
             return
-        account = inbox.Account(held.profile, held.platform, held.account_id)
+        owner = inbox.Account(account.profile, account.platform, account.account_id)
         rows = {event.event_id: self._placed(event) for event in events}
         now = self._clock.now()
-        new = await held.write(lambda conn: inbox.add(conn, account, rows, now), notify=INBOX)
+        new = await account.write(lambda conn: inbox.add(conn, owner, rows, now), notify=INBOX)
         self._metrics.duplicates.inc(len(events) - new)
 
     def _placed(self, event: Event) -> tuple[str, Event]:

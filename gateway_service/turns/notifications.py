@@ -1,4 +1,4 @@
-"""News for clients that are connected: deliveries that wait until somebody reads them."""
+"""Notifications for connected clients: deliveries that wait until somebody reads them."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -15,16 +15,17 @@ from gateway_service.storage.outbox import Part, State
 from services.clock import Clock
 from services.database import Database
 
-CHANNEL = "gateway_news"
-"""Hints that there are news."""
+CHANNEL = "gateway_notifications"
+"""Hints that there may be notifications."""
 
 POLL_S = 30.0
-UNHEARD_AFTER = timedelta(seconds=30)
-"""News whose reader vanished while they were written are told again, with a mark, after this."""
+RESEND_AFTER = timedelta(seconds=30)
+"""A notification whose reader vanished while it was written is sent again after this, marked as a
+possible repeat."""
 
 
 class Reader(Struct, frozen=True, eq=False):
-    """A conversation that takes news."""
+    """A conversation that takes notifications."""
 
     profile: str
     session_id: Callable[[], str]
@@ -33,7 +34,7 @@ class Reader(Struct, frozen=True, eq=False):
 
 
 class TerminalNotifications:
-    """Hands each piece of news to one reader."""
+    """Hands each notification to one reader."""
 
     def __init__(self, database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
         self._database = database
@@ -53,21 +54,21 @@ class TerminalNotifications:
             self._wake()  # what was this reader's is another's now
 
     async def run(self) -> None:
-        """Wake the readers whenever there may be news."""
+        """Wake the readers whenever there may be notifications."""
         hint = self._database.listen(CHANNEL)
         while True:
             await hint.wait(POLL_S)
             self._wake()
 
     async def take(self, reader: Reader) -> Part | None:
-        """The next piece of news for a reader, who is about to be told."""
+        """Return the next notification for a reader, which sends it now; None if there is none."""
         while True:
             part = await self._first_for(reader)
             if part is None or await self._begin(part):
                 return part
 
-    async def told(self, part: Part) -> None:
-        """Note that a reader has been told."""
+    async def settle(self, part: Part) -> None:
+        """Note that a notification was sent."""
         state, now = State.MARKED_DUPLICATE if part.uncertain else State.SENT, self._clock.now()
 
         def write(conn: Connection) -> None:
@@ -79,13 +80,13 @@ class TerminalNotifications:
     async def _first_for(self, reader: Reader) -> Part | None:
         now = self._clock.now()
         found = await self._database.read(
-            lambda conn: outbox.waiting_news(conn, reader.profile, now)
+            lambda conn: outbox.waiting_notifications(conn, reader.profile, now)
         )
         return next((part for part in found if self._is_for(part, reader)), None)
 
     async def _begin(self, part: Part) -> bool:
-        until = self._clock.now() + UNHEARD_AFTER
-        return await self._database.write(lambda conn: outbox.begin_news(conn, part, until))
+        until = self._clock.now() + RESEND_AFTER
+        return await self._database.write(lambda conn: outbox.begin_notification(conn, part, until))
 
     def _is_for(self, part: Part, reader: Reader) -> bool:
         """Those of its session, and if it is the profile's newest, those that nobody else has."""

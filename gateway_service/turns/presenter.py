@@ -90,7 +90,7 @@ class Draft(Struct):
 class TurnPresenter(Struct, frozen=True):
     """Answers the messages of one account."""
 
-    held: AccountLease
+    account: AccountLease
     platform: Platform
     limiter: Limiter
     agent: AgentClient
@@ -101,40 +101,40 @@ class TurnPresenter(Struct, frozen=True):
         """What a chat is shown, and the outbox keeps: no secrets."""
         return Content(self.redactor.redact(text), buttons)
 
-    async def answer(self, order: TurnRequest, refusal: str = "") -> None:
+    async def answer(self, turn: TurnRequest, refusal: str = "") -> None:
         """Show a turn from wherever it is to its end, or why it could not be started."""
-        with bind(turn_id=order.turn_id, session_id=order.session_id):
-            await until_answered(self.clock, "an answer", lambda: self._finish(order, refusal))
+        with bind(turn_id=turn.turn_id, session_id=turn.session_id):
+            await until_answered(self.clock, "an answer", lambda: self._finish(turn, refusal))
 
-    async def _finish(self, order: TurnRequest, refusal: str) -> None:
+    async def _finish(self, turn: TurnRequest, refusal: str) -> None:
         """Put the answer into the outbox and close its message, both or neither."""
-        answer = refusal or await self._follow(order)
+        answer = refusal or await self._follow(turn)
         limit = self.platform.traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit))
         now = self.clock.now()
 
         def write(conn: Connection) -> None:
-            if not outbox.show(conn, order.turn_id, first, now):
-                outbox.add(conn, self._delivery(order, order.turn_id, first), now)
-            rest = self._delivery(order, order.turn_id, *more)
+            if not outbox.show(conn, turn.turn_id, first, now):
+                outbox.add(conn, self._delivery(turn, turn.turn_id, first), now)
+            rest = self._delivery(turn, turn.turn_id, *more)
             outbox.add(conn, replace(rest, first_part=2), now)
-            inbox.close(conn, order.turn_id, now)
-            resets.answered(conn, order.profile, order.session_id, now)
+            inbox.close(conn, turn.turn_id, now)
+            resets.answered(conn, turn.profile, turn.session_id, now)
 
-        await self.held.write(write, notify=OUTBOX)
+        await self.account.write(write, notify=OUTBOX)
 
-    def _delivery(self, order: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
-        address = self.held.address(order.source)
-        return Delivery(delivery_id, address, contents, traceparent=order.traceparent)
+    def _delivery(self, turn: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
+        address = self.account.address(turn.source)
+        return Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
 
-    async def _follow(self, order: TurnRequest) -> str:
+    async def _follow(self, turn: TurnRequest) -> str:
         """Show what happens until the turn ends; returns the answer."""
         draft = Draft()
         async with Workers() as workers:
-            workers.start(f"draft of {order.turn_id}", self._show(order, draft))
+            workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
             try:
-                answer = await self._watch(order, draft)
+                answer = await self._watch(turn, draft)
             except AgentRefused as error:
                 answer = error.message
             draft.over.set()
@@ -142,19 +142,19 @@ class TurnPresenter(Struct, frozen=True):
             await workers.drain(LAST_EDIT_S)
         return answer
 
-    async def _watch(self, order: TurnRequest, draft: Draft) -> str:
+    async def _watch(self, turn: TurnRequest, draft: Draft) -> str:
         watching = self.agent.watch(
-            order.turn_id, order.profile, max_deltas_per_second=DELTAS_PER_SECOND
+            turn.turn_id, turn.profile, max_deltas_per_second=DELTAS_PER_SECOND
         )
         async with aclosing(watching) as batches:
             async for events in batches:
                 for event in events:
                     if event.HasField("turn_finished"):
                         return answer_of(event.turn_finished, draft.notes)
-                    await self._take(order, draft, event)
+                    await self._take(turn, draft, event)
         raise AssertionError("a turn that is followed ends")
 
-    async def _take(self, order: TurnRequest, draft: Draft, event: TurnEvent) -> None:
+    async def _take(self, turn: TurnRequest, draft: Draft, event: TurnEvent) -> None:
         match event.WhichOneof("kind"):
             case "text_delta":
                 draft.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
@@ -167,14 +167,14 @@ class TurnPresenter(Struct, frozen=True):
             case "notice" if event.notice.lasts:
                 draft.notes.append(event.notice.text)
             case _:
-                await self._take_question(order, draft, event)
+                await self._take_question(turn, draft, event)
 
-    async def _take_question(self, order: TurnRequest, draft: Draft, event: TurnEvent) -> None:
+    async def _take_question(self, turn: TurnRequest, draft: Draft, event: TurnEvent) -> None:
         match event.WhichOneof("kind"):
             case "approval_requested":
                 approval = event.approval_requested
                 draft.approvals[approval.approval_id] = approval
-                await self._ask(order, approval.approval_id, self._approval(approval))
+                await self._ask(turn, approval.approval_id, self._approval(approval))
             case "approval_resolved":
                 resolved = event.approval_resolved
                 approval = draft.approvals.pop(resolved.approval_id)
@@ -182,7 +182,7 @@ class TurnPresenter(Struct, frozen=True):
             case "clarification_requested":
                 question = event.clarification_requested
                 draft.questions[question.clarification_id] = question
-                await self._ask(order, question.clarification_id, self._question(question))
+                await self._ask(turn, question.clarification_id, self._question(question))
             case "clarification_answered":
                 answered = event.clarification_answered
                 question = draft.questions.pop(answered.clarification_id)
@@ -190,21 +190,21 @@ class TurnPresenter(Struct, frozen=True):
             case _:
                 pass
 
-    async def _ask(self, order: TurnRequest, question_id: str, content: Content) -> None:
-        question, now = self._delivery(order, question_id, content), self.clock.now()
-        await self.held.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
+    async def _ask(self, turn: TurnRequest, question_id: str, content: Content) -> None:
+        question, now = self._delivery(turn, question_id, content), self.clock.now()
+        await self.account.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
 
     async def _settle(self, question_id: str, text: str) -> None:
         """Show in the place of a question what came of it."""
         content, now = self.content(text), self.clock.now()
-        await self.held.write(
+        await self.account.write(
             lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
         )
 
-    async def _show(self, order: TurnRequest, draft: Draft) -> None:
+    async def _show(self, turn: TurnRequest, draft: Draft) -> None:
         """Edit the placeholder and show that we are typing; whatever fails is left out."""
         traits = self.platform.traits
-        to = Destination(order.source.chat_id, order.source.thread_id)
+        to = Destination(turn.source.chat_id, turn.source.thread_id)
         seen, typing_at = "", 0.0
         while not draft.over.is_set():
             now = self.clock.monotonic()
@@ -213,16 +213,16 @@ class TurnPresenter(Struct, frozen=True):
                 await self._try(to, lambda: self.platform.typing(to))
             # What only the whole of it shows to be a secret was not found as it came.
             text = first_part(self.redactor.redact(draft.shown), traits.message_units)
-            if text not in ("", seen) and await self._edit(order, to, Content(text)):
+            if text not in ("", seen) and await self._edit(turn, to, Content(text)):
                 seen = text
             with suppress(TimeoutError):
                 async with asyncio.timeout(traits.edit_interval_s):
                     await draft.over.wait()
 
-    async def _edit(self, order: TurnRequest, to: Destination, content: Content) -> bool:
+    async def _edit(self, turn: TurnRequest, to: Destination, content: Content) -> bool:
         try:
-            message_id = await self.held.database.read(
-                lambda conn: outbox.message_id(conn, order.turn_id)
+            message_id = await self.account.database.read(
+                lambda conn: outbox.message_id(conn, turn.turn_id)
             )
         except DatabaseUnavailable:
             return False

@@ -32,17 +32,17 @@ _WORDS = {word: decision for word, decision, _ in BUTTONS}
 class PromptReplies:
     """Passes on what people of an account's chats answer, where they may."""
 
-    def __init__(self, held: AccountLease, access: Access, tools: CommandContext) -> None:
-        self._held = held
+    def __init__(self, account: AccountLease, access: Access, context: CommandContext) -> None:
+        self._account = account
         self._access = access
-        self._tools = tools
+        self._context = context
 
     async def approval_of(self, event: MessageEvent) -> str | None:
         """The approval that a message answers with a yes or a no, if it answers one."""
         if not event.replies_to or _said(event) not in _YES_OR_NO:
             return None
-        address = self._held.address(event.source)
-        delivery_id = await self._held.database.read(
+        address = self._account.address(event.source)
+        delivery_id = await self._account.database.read(
             lambda conn: outbox.delivery_of(conn, address, event.replies_to)
         )
         return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
@@ -53,22 +53,22 @@ class PromptReplies:
 
     async def is_answer(self, key: str, event: MessageEvent) -> bool:
         """Whether a message is the answer that a turn of the chat waits for; then it has it now."""
-        held = self._held
+        account = self._account
 
         def waiting_session(conn: Connection) -> str:
-            session_id = chats.session_of(conn, held.profile, key)
-            is_busy = session_id and inbox.live_turns(conn, held.profile, session_id)
+            session_id = chats.session_of(conn, account.profile, key)
+            is_busy = session_id and inbox.live_turns(conn, account.profile, session_id)
             return session_id or "" if is_busy else ""
 
-        session_id = await held.database.read(waiting_session)
+        session_id = await account.database.read(waiting_session)
         if not session_id or not event.text.strip():
             return False
         given = AnswerClarificationRequest(
-            profile=held.profile,
+            profile=account.profile,
             session_id=session_id,
             answer=event.text,
             answered_by=event.source.user,
-            answer_id=f"{held.platform}:{event.event_id}",
+            answer_id=f"{account.platform}:{event.event_id}",
             denied_commands=self.denied(event.source),
         )
         return await self._answered(given)
@@ -76,14 +76,14 @@ class PromptReplies:
     async def pressed(self, press: ButtonPress) -> str:
         """What came of a press; a program can press what this chat was never asked."""
         question_id, _, word = press.data.rpartition(":")
-        address = self._held.address(press.source)
+        address = self._account.address(press.source)
         is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
         is_known = word in _WORDS or word.isdecimal()
-        if not is_known or not await self._held.database.read(is_asked):
+        if not is_known or not await self._account.database.read(is_asked):
             return NOT_KNOWN
         if word.isdecimal():
             given = AnswerClarificationRequest(
-                profile=self._held.profile,
+                profile=self._account.profile,
                 clarification_id=question_id,
                 answer=word,
                 answered_by=press.source.user,
@@ -94,20 +94,22 @@ class PromptReplies:
 
     def denied(self, source: Source) -> tuple[str, ...]:
         """The commands that somebody may not say, and may not have done in other words."""
-        return denied(self._tools.commands, self._access, source)
+        return denied(self._context.commands, self._access, source)
 
     async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:
         if not may_decide(self._access, source, decision):
             return NOT_YOURS
         try:
-            await self._tools.agent.decide(approval_id, self._held.profile, decision, source.user)
+            await self._context.agent.decide(
+                approval_id, self._account.profile, decision, source.user
+            )
         except AgentRefused as error:
             return error.message
         return ""
 
     async def _answered(self, given: AnswerClarificationRequest) -> bool:
         try:
-            return await self._tools.agent.answer(given)
+            return await self._context.agent.answer(given)
         except AgentRefused:
             return False  # the question ended at the last moment
 

@@ -24,14 +24,14 @@ from gateway_service.storage.outbox import Delivery, Kind
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
 from gateway_service.turns.turns import Turns
-from services.errors import DatabaseUnavailable, HermesError
+from services.database.queue import RETRY_S, Lanes, poll
+from services.errors import HermesError
 from services.ids import new_id, new_session_id
 from services.lifecycle import Workers
 
 _log = logging.getLogger(__name__)
 
 POLL_S = 5.0
-RETRY_S = 2.0
 TEXT_ONLY = "So far I can only read text."
 
 
@@ -40,101 +40,89 @@ class Router:
 
     def __init__(
         self,
-        held: AccountLease,
+        account: AccountLease,
         platform: Platform,
         access: Access,
-        answers: TurnPresenter,
+        presenter: TurnPresenter,
         turns: Turns,
-        tools: CommandContext,
+        context: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:
-        self._held = held
+        self._account = account
         self._platform = platform
         self._access = access
-        self._answers = answers
-        self._turns, self._tools, self._metrics = turns, tools, metrics
-        self._questions = PromptReplies(held, access, tools)
-        config = tools.config
-        policy = config.session_reset.of(held.platform, config.zone)
-        self._resets = Resets(held, tools.agent, policy, tools.clock)
+        self._presenter = presenter
+        self._turns, self._context, self._metrics = turns, context, metrics
+        self._replies = PromptReplies(account, access, context)
+        config = context.config
+        policy = config.session_reset.of(account.platform, config.zone)
+        self._resets = Resets(account, context.agent, policy, context.clock)
         self._workers = Workers()
-        self._hint = held.database.listen(INBOX)
-        self._busy: set[str] = set()
+        self._hint = account.database.listen(INBOX)
+        self._lanes = Lanes("inbox of", self._workers, self._hint)
+        self._has_resumed = False
 
     async def run(self) -> None:
         """Take up what is open, then work on what comes in, until cancelled."""
         async with self._workers:
             self._workers.start("resets", self._resets.run())
-            resumed = False
-            while True:
-                try:
-                    if not resumed:
-                        await self._resume()
-                        resumed = True
-                    await self._look()
-                except DatabaseUnavailable as error:
-                    _log.warning("the inbox waits for the database: %s", error)
-                    await self._tools.clock.sleep(RETRY_S)
-                else:
-                    await self._hint.wait(POLL_S)
+            await poll("the inbox", self._look, self._hint)
 
     async def _resume(self) -> None:
-        held, open_turns = self._held, defaultdict[str, list[TurnRequest]](list)
-        found = await held.database.read(
-            lambda conn: inbox.accepted(conn, held.platform, held.account_id)
+        account, open_turns = self._account, defaultdict[str, list[TurnRequest]](list)
+        found = await account.database.read(
+            lambda conn: inbox.accepted(conn, account.platform, account.account_id)
         )
-        for key, order in found:
-            open_turns[key].append(order)
-        for key, orders in open_turns.items():
-            self._start(key, orders)
+        for key, turn in found:
+            open_turns[key].append(turn)
+        for key, turns in open_turns.items():
+            self._lanes.serve(key, self._serve(key, turns))
+        self._has_resumed = True
 
-    async def _look(self) -> None:
-        held = self._held
-        lanes = await held.database.read(
-            lambda conn: inbox.lanes(conn, held.platform, held.account_id)
+    async def _look(self) -> float:
+        """Serve the chats for which something has come in; return when to look again."""
+        if not self._has_resumed:
+            await self._resume()
+        account = self._account
+        lanes = await account.database.read(
+            lambda conn: inbox.lanes(conn, account.platform, account.account_id)
         )
         for key in lanes:
-            if key not in self._busy:
-                self._start(key, ())
+            if key not in self._lanes.busy:
+                self._lanes.serve(key, self._serve(key, ()))
+        return POLL_S
 
-    def _start(self, key: str, orders: Sequence[TurnRequest]) -> None:
-        self._busy.add(key)
-        self._workers.start(f"inbox of {key}", self._serve(key, orders))
-
-    async def _serve(self, key: str, orders: Sequence[TurnRequest]) -> None:
+    async def _serve(self, key: str, turns: Sequence[TurnRequest]) -> None:
         """Begin the turns that are open, then take what has come in, in order."""
         waiting = None
         try:
-            for order in orders:
-                await self._begin(order)
+            for turn in turns:
+                await self._begin(turn)
             while (waiting := await self._next(key)) is not None:
                 await self._take(key, waiting)
         except HermesError as error:
             _log.warning("the inbox of a chat waits: %s", error)
-            await self._tools.clock.sleep(RETRY_S)
+            await self._context.clock.sleep(RETRY_S)
         except Exception:
             # A mistake of ours. The same event would only fail again: the chat goes on without it.
             # One that has its turn by now is taken up again at the next start.
             # Wait first: if closing fails too, the chat must not be served again at once.
-            await self._tools.clock.sleep(RETRY_S)
+            await self._context.clock.sleep(RETRY_S)
             if waiting is not None and waiting == await self._next(key):
                 await self._close(waiting.sequence)
             raise
-        finally:
-            self._busy.discard(key)
-            self._hint.give()  # what came in between found the chat busy
 
     async def _next(self, key: str) -> Waiting | None:
-        held = self._held
-        return await held.database.read(
-            lambda conn: inbox.next_of_lane(conn, held.platform, held.account_id, key)
+        account = self._account
+        return await account.database.read(
+            lambda conn: inbox.next_of_lane(conn, account.platform, account.account_id, key)
         )
 
     async def _take(self, key: str, waiting: Waiting) -> None:
         event = waiting.event
         if not self._access.allows(event.source):
-            now = self._tools.clock.now()
-            await self._held.write(lambda conn: inbox.ignore(conn, waiting.sequence, now))
+            now = self._context.clock.now()
+            await self._account.write(lambda conn: inbox.ignore(conn, waiting.sequence, now))
             return
         match event:
             case ButtonPress():
@@ -142,10 +130,10 @@ class Router:
             case MessageEvent(text=text):
                 if (command := parse(text)) is not None:
                     await self._obey(key, waiting, event, *command)
-                elif (approval_id := await self._questions.approval_of(event)) is not None:
-                    why_not = await self._questions.decide(event, approval_id)
+                elif (approval_id := await self._replies.approval_of(event)) is not None:
+                    why_not = await self._replies.decide(event, approval_id)
                     await self._answered(key, waiting.sequence, event, why_not)
-                elif await self._questions.is_answer(key, event):
+                elif await self._replies.is_answer(key, event):
                     await self._answered(key, waiting.sequence, event)
                 elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
@@ -162,8 +150,8 @@ class Router:
             await self._close(sequence)
 
     async def _close(self, sequence: int) -> None:
-        now = self._tools.clock.now()
-        await self._held.write(lambda conn: inbox.close_event(conn, sequence, now))
+        now = self._context.clock.now()
+        await self._account.write(lambda conn: inbox.close_event(conn, sequence, now))
 
     async def _accept(
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
@@ -172,8 +160,8 @@ class Router:
         command, _ = turn_command(event.text) or (QUEUE, "")
         if command == QUEUE:  # what is said of the last turn is not for a new session
             await self._resets.before(key)
-        held, now = self._held, self._tools.clock.now()
-        profile, busy = held.profile, self._tools.config.busy
+        account, now = self._account, self._context.clock.now()
+        profile, busy = account.profile, self._context.config.busy
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())
 
         def write(conn: Connection) -> TurnRequest:
@@ -182,52 +170,52 @@ class Router:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
             source = event.source
-            order = TurnRequest(turn_id, profile, session_id, source, event.text)
-            order = replace(
-                order,
+            turn = TurnRequest(turn_id, profile, session_id, source, event.text)
+            turn = replace(
+                turn,
                 quotes=event.quotes,
                 skill=skill,
-                busy_mode=chats.busy_mode(conn, profile, key) or busy.of(held.platform),
-                denied=self._questions.denied(source),
+                busy_mode=chats.busy_mode(conn, profile, key) or busy.of(account.platform),
+                denied=self._replies.denied(source),
                 traceparent=event.traceparent,
             )
-            inbox.accept(conn, waiting.sequence, order)
-            address = held.address(source)
+            inbox.accept(conn, waiting.sequence, turn)
+            address = account.address(source)
             chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
-            can_resume = may_say(self._tools.commands, chat, RESUME)
-            note_message(conn, key, order, address, now, can_resume=can_resume)
+            can_resume = may_say(self._context.commands, chat, RESUME)
+            note_message(conn, key, turn, address, now, can_resume=can_resume)
             placeholder = Delivery(
-                turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=order.traceparent
+                turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=turn.traceparent
             )
             outbox.add(conn, placeholder, now)
-            return order
+            return turn
 
-        order = await held.write(write, notify=OUTBOX)
+        turn = await account.write(write, notify=OUTBOX)
         lag_s = (now - waiting.received_at).total_seconds()
-        self._metrics.inbox_lag.labels(held.platform).observe(lag_s)
-        return order
+        self._metrics.inbox_lag.labels(account.platform).observe(lag_s)
+        return turn
 
-    async def _begin(self, order: TurnRequest) -> None:
+    async def _begin(self, turn: TurnRequest) -> None:
         """Start a turn, in its chat's order, and follow it beside the chat."""
         refusal = ""
         try:
-            await self._turns.start(order)
+            await self._turns.start(turn)
         except AgentRefused as error:
             refusal = error.message
-        self._workers.start(f"turn {order.turn_id}", self._answers.answer(order, refusal))
+        self._workers.start(f"turn {turn.turn_id}", self._presenter.answer(turn, refusal))
 
     async def _obey(
         self, key: str, waiting: Waiting, event: MessageEvent, name: str, arguments: str
     ) -> None:
-        profile = self._held.profile
-        session_id = await self._held.database.read(
+        profile = self._account.profile
+        session_id = await self._account.database.read(
             lambda conn: chats.session_of(conn, profile, key)
         )
         # A chat without a session has none that could be busy.
-        session_id = session_id or new_session_id(self._tools.clock.now().astimezone())
+        session_id = session_id or new_session_id(self._context.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
         chat = Chat(profile, session_id, event.source, event_id, self._access, key)
-        outcome = await dispatch(self._tools, chat, name, arguments)
+        outcome = await dispatch(self._context, chat, name, arguments)
         if isinstance(outcome, AsTurn):
             await self._begin(await self._accept(key, waiting, event, outcome.skill))
         else:
@@ -235,26 +223,26 @@ class Router:
 
     async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
         """Answer an event that has no turn, once."""
-        held, now = self._held, self._tools.clock.now()
-        address = held.address(event.source)
+        account, now = self._account, self._context.clock.now()
+        address = account.address(event.source)
         reply = Delivery(
-            f"{held.platform}:{event.event_id}",
+            f"{account.platform}:{event.event_id}",
             address,
-            [self._answers.content(answer.text)],
+            [self._presenter.content(answer.text)],
             traceparent=event.traceparent,
         )
 
         def write(conn: Connection) -> None:
             if answer.session_id:
-                chats.put(conn, held.profile, key, answer.session_id, now)
+                chats.put(conn, account.profile, key, answer.session_id, now)
             outbox.add(conn, reply, now)
             inbox.close_event(conn, sequence, now)
 
-        await held.write(write, notify=OUTBOX)
+        await account.write(write, notify=OUTBOX)
 
     async def _press(self, sequence: int, press: ButtonPress) -> None:
         """Take a decision; its question changes when the turn hears of it."""
-        said = await self._questions.pressed(press)
+        said = await self._replies.pressed(press)
         await self._close(sequence)
         with suppress(PlatformError):
             await self._platform.acknowledge(press, said)

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 class AcceptedTurn(Struct, frozen=True):
     """What became of a client's message."""
 
-    order: TurnRequest
+    turn: TurnRequest
     """The message's turn; an earlier one when the message was sent before."""
     is_open: bool
     """Whether it is still to be answered."""
@@ -47,33 +47,33 @@ class Turns:
         self._clock = clock
         self._workers = workers
 
-    async def begin(self, order: TurnRequest, event_id: str) -> AcceptedTurn:
+    async def begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
         """Store a client's message and start its turn, also if the client goes meanwhile."""
-        beginning = self._workers.start(f"message {event_id}", self._begin(order, event_id))
+        beginning = self._workers.start(f"message {event_id}", self._begin(turn, event_id))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             beginning.add_done_callback(self._settle_begun)
             raise
 
-    async def start(self, order: TurnRequest) -> None:
+    async def start(self, turn: TurnRequest) -> None:
         """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
-        about = {"messaging.system": order.source.platform, "hermes.turn.id": order.turn_id}
+        about = {"messaging.system": turn.source.platform, "hermes.turn.id": turn.turn_id}
         with (
-            bind(turn_id=order.turn_id, session_id=order.session_id),
-            span("message", about, parent=order.traceparent),
+            bind(turn_id=turn.turn_id, session_id=turn.session_id),
+            span("message", about, parent=turn.traceparent),
         ):
-            await self._start(order)
+            await self._start(turn)
 
-    async def _start(self, order: TurnRequest) -> None:
+    async def _start(self, turn: TurnRequest) -> None:
         try:
-            await until_answered(self._clock, "a message", partial(self._agent.start, order))
+            await until_answered(self._clock, "a message", partial(self._agent.start, turn))
         except AgentRefused as error:
             # The id is ours, so the turn is too, even if settings have changed since.
             if error.reason is not Reason.ALREADY_EXISTS:
                 raise
         else:
-            _log.info("a message of %s has its turn", order.source.platform)
+            _log.info("a message of %s has its turn", turn.source.platform)
 
     async def close(self, turn_id: str) -> None:
         """Note that a turn's message has been answered, as soon as the database takes it."""
@@ -86,24 +86,24 @@ class Turns:
         with suppress(Draining):
             self._workers.start(f"closing of {turn_id}", self.close(turn_id))
 
-    def settle(self, order: TurnRequest) -> None:
+    def settle(self, turn: TurnRequest) -> None:
         """See a turn through whose client has gone, now or after the next start."""
         with suppress(Draining):
-            self._workers.start(f"turn {order.turn_id}", self._settle(order))
+            self._workers.start(f"turn {turn.turn_id}", self._settle(turn))
 
     async def resume(self) -> None:
         """Take up the turns of connected clients that an earlier process has left open."""
         find = partial(storage.accepted, platform=CLI, account_id="")
         found = partial(self._database.read, find)
-        for _, order in await until_answered(self._clock, "what was left open", found):
+        for _, turn in await until_answered(self._clock, "what was left open", found):
             # One after another: a later message of a session interrupts an earlier one.
             with suppress(AgentRefused):
-                await self.start(order)
-            self.settle(order)
+                await self.start(turn)
+            self.settle(turn)
 
-    async def _begin(self, order: TurnRequest, event_id: str) -> AcceptedTurn:
-        with span("receive", {"messaging.system": order.source.platform}) as received:
-            traced = replace(order, traceparent=received.traceparent)
+    async def _begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
+        with span("receive", {"messaging.system": turn.source.platform}) as received:
+            traced = replace(turn, traceparent=received.traceparent)
             known, is_open = await self._inbox.accept(traced, event_id)
         if is_open:
             try:
@@ -116,16 +116,16 @@ class Turns:
         if not beginning.cancelled() and beginning.exception() is None:
             begun = beginning.result()
             if begun.is_open:
-                self.settle(begun.order)
+                self.settle(begun.turn)
 
-    async def _settle(self, order: TurnRequest) -> None:
-        with bind(turn_id=order.turn_id, session_id=order.session_id):
+    async def _settle(self, turn: TurnRequest) -> None:
+        with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             try:
-                await self.start(order)
-                await self._agent.ended(order.turn_id, order.profile)
+                await self.start(turn)
+                await self._agent.ended(turn.turn_id, turn.profile)
             except AgentRefused as error:
                 _log.warning("the turn was not seen through: %s", error)
             except Unavailable as error:
                 _log.warning("the turn is left to the next start: %s", error)
                 return
-            await self.close(order.turn_id)
+            await self.close(turn.turn_id)

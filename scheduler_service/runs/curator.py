@@ -19,6 +19,7 @@ from scheduler_service.storage.claims import CHANNEL
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import Fenced, LeaseTable
+from services.database.queue import poll
 from services.database.retries import until_answered
 from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailable
 from services.ids import new_id
@@ -39,7 +40,7 @@ class CuratorRuns(Struct, frozen=True):
     libraries: CurationClient
     leases: LeaseTable
     clock: Clock
-    observer: CuratorMetrics
+    metrics: CuratorMetrics
 
     async def work(self, claim: Claim) -> Claim:
         """Bring a run to where only its end is to be noted; raises Fenced."""
@@ -57,7 +58,7 @@ class CuratorRuns(Struct, frozen=True):
             curation.end_run, leases=self.leases, claim=claim, report=report, now=self.clock.now()
         )
         ended = await self._call(claim, partial(self.database.write, end))
-        self.observer.done(report)
+        self.metrics.done(report)
         _log.info("run %s of the curator: %s", claim.run_id, report.summary)
         return ended
 
@@ -117,7 +118,7 @@ class CuratorTimer:
         *,
         clock: Clock,
         config: CuratorConfig,
-        observer: CuratorMetrics,
+        metrics: CuratorMetrics,
         first_check_s: float = FIRST_CHECK_S,
         check_s: float = CHECK_S,
     ) -> None:
@@ -126,18 +127,20 @@ class CuratorTimer:
         self._clock = clock
         self._config = config
         self._first_check_s, self._check_s = first_check_s, check_s
-        self._observer = observer
+        self._metrics = metrics
         self._draining = False
         self._complaints: dict[str, str] = {}
         """What is wrong, by profile; empty is all of them."""
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Begin runs in the profiles that are due until cancelled."""
         await self._clock.sleep(self._first_check_s)
-        while True:
-            if not self._draining:
-                await self.check()
-            await self._clock.sleep(self._check_s)
+        await poll("the curator", self._look, retry_s=self._check_s)
+
+    async def _look(self) -> float:
+        if not self._draining:
+            await self.check()
+        return self._check_s
 
     async def drain(self) -> None:
         """Begin nothing more."""
@@ -162,7 +165,7 @@ class CuratorTimer:
 
     async def _begin_if_due(self, found: Curation) -> None:
         if found.last_run_time is not None:
-            self._observer.last_run(found.last_run_time.timestamp())
+            self._metrics.last_run(found.last_run_time.timestamp())
         elif self._config.enabled:
             await self._libraries.update(found.profile, begins=True)
         now, due = self._clock.now(), found.next_run_at(self._config)

@@ -41,7 +41,7 @@ class Notification(Struct, frozen=True):
         return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
 
-def telling_of(claim: Claim, *, failed_before: bool) -> Notification:
+def build_notification(claim: Claim, *, failed_before: bool) -> Notification:
     """What is told of a run whose turn has ended, given whether the run before it had failed.
 
     Of failures in a row the first is told, and that they are over.

@@ -20,8 +20,9 @@ from scheduler_service.schedule.misfire import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
-from services.database import Database, DatabaseUnavailable, Hint
+from services.database import Database, Hint
 from services.database.leases import Fenced, Lease, LeaseKeeper
+from services.database.queue import poll
 from services.database.retries import until_answered
 from services.lifecycle import Workers
 from services.telemetry.logs import bind
@@ -59,7 +60,7 @@ class Planner:
         holder: Holder,
         clock: Clock,
         timing: Timing,
-        observer: SchedulerMetrics,
+        metrics: SchedulerMetrics,
     ) -> None:
         self._database = database
         self._runs = runs
@@ -68,7 +69,7 @@ class Planner:
         self._keeper = LeaseKeeper(database, holder.leases, clock)
         self._clock = clock
         self._timing = timing
-        self._observer = observer
+        self._metrics = metrics
         self._hint = Hint()
         self._held: dict[Lease, asyncio.Task[None]] = {}
         self._looking = asyncio.Lock()
@@ -86,7 +87,14 @@ class Planner:
         taking_up = partial(self._database.write, clear)
         await until_answered(self._clock, "what was under way", taking_up)
         async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._plan(), name="planner")
+            planning = poll(
+                "the planner",
+                self._look,
+                self._hint,
+                retry_s=_DATABASE_RETRY_S,
+                between_s=_BETWEEN_LOOKS_S,
+            )
+            parts.create_task(planning, name="planner")
             parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
@@ -101,23 +109,11 @@ class Planner:
             let_go = partial(claims.let_go, holder=self._holder, held=list(held))
             await self._database.write(let_go, notify=CHANNEL)
 
-    async def _plan(self) -> None:
-        while True:
-            looked_at, wait_s = self._clock.monotonic(), await self._next_look_in_s()
-            if wait_s > 0:
-                await self._hint.wait(wait_s)
-                early_s = looked_at + _BETWEEN_LOOKS_S - self._clock.monotonic()
-                await self._clock.sleep(max(0.0, early_s))
-
-    async def _next_look_in_s(self) -> float:
-        try:
-            async with self._looking:
-                return self._timing.sleep_s if self._draining else await self._look()
-        except DatabaseUnavailable as error:
-            _log.warning("cannot look for due jobs: %s", error)
-            return _DATABASE_RETRY_S
-
     async def _look(self) -> float:
+        async with self._looking:
+            return self._timing.sleep_s if self._draining else await self._advance()
+
+    async def _advance(self) -> float:
         """Do what is to be done now, and return in how many seconds to look again."""
         outlook = await self._database.read(claims.look)
         now = self._clock.now()
@@ -127,7 +123,7 @@ class Planner:
         abandoned_in_s = self._timing.sleep_s
         if outlook.abandoned_in_s is not None:
             abandoned_in_s = outlook.abandoned_in_s
-        self._observer.next_due(outlook.next_due and outlook.next_due.timestamp())
+        self._metrics.next_due(outlook.next_due and outlook.next_due.timestamp())
         is_unheld_wanted = outlook.is_any_unheld and self._room > 0
         if abandoned_in_s > 0 and due_in_s > 0 and not is_unheld_wanted:
             return max(_SHORTEST_SLEEP_S, min(due_in_s, abandoned_in_s, self._timing.sleep_s))
@@ -171,9 +167,9 @@ class Planner:
         self._start_all(claimed.runs, since)
         done_at = self._clock.now()
         for scheduled_for in claimed.due:
-            self._observer.claimed((done_at - scheduled_for).total_seconds())
+            self._metrics.claimed((done_at - scheduled_for).total_seconds())
         for policy in claimed.missed:
-            self._observer.missed(policy)
+            self._metrics.missed(policy)
         if len(claimed.runs) < len(claimed.due):
             await self._database.notify(CHANNEL)
         return claimed.job_count

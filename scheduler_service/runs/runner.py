@@ -21,7 +21,7 @@ from scheduler_service.jobs import Attempt, Claim, JobKind, RunState
 from scheduler_service.options import Overlap, retry_at
 from scheduler_service.runs import prompts
 from scheduler_service.runs.curator import CuratorRuns
-from scheduler_service.runs.delivery import OutputFolders, telling_of
+from scheduler_service.runs.delivery import OutputFolders, build_notification
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.prompts import instructions, own_words, parts
 from scheduler_service.storage import runs
@@ -65,7 +65,7 @@ class Runner:
         leases: LeaseTable,
         clock: Clock,
         slots: int,
-        observer: SchedulerMetrics,
+        metrics: SchedulerMetrics,
     ) -> None:
         self._database = database
         self._agent = helpers.agent
@@ -78,7 +78,7 @@ class Runner:
         self._curator_slots = asyncio.Semaphore(slots)
         self._at_once = slots
         self._aside = 0
-        self._observer = observer
+        self._metrics = metrics
 
     def room(self, held: int) -> int:
         """How many more runs are to be held, of which so many are: as many as have turns at a time,
@@ -93,7 +93,7 @@ class Runner:
             ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
             if ending.state is RunState.FAILED:
                 current.failed("run_failed")
-        self._observer.ended(ending.state)
+        self._metrics.ended(ending.state)
         _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
 
     async def _run(self, claim: Claim) -> Ending:
@@ -160,14 +160,14 @@ class Runner:
         job = claim.job
         if job.spec.options.overlap_policy is Overlap.REPLACE:
             find = partial(self._database.read, partial(runs.unwanted_of, job_id=job.id))
-            for turn_id in await self._persist(claim, find):
-                await self._persist(claim, partial(self._agent.stop, job.profile, turn_id))
+            for turn_id in await self._retry(claim, find):
+                await self._retry(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)
         if any(job.spec.options.budget):
             # What somebody has set for it since is stronger, until the job itself gets another one.
-            await self._persist(claim, partial(self._agent.limit, job, keeps_set=True))
+            await self._retry(claim, partial(self._agent.limit, job, keeps_set=True))
         try:
-            await self._persist(claim, partial(self._start_held, claim, ask))
+            await self._retry(claim, partial(self._start_held, claim, ask))
             attempt = replace(claim.attempt, started_at=self._clock.now())
             started = replace(claim, state=RunState.RUNNING, attempt=attempt)
             await self._store(partial(runs.save, leases=self._leases, claim=started), claim)
@@ -196,11 +196,9 @@ class Runner:
     async def _ask(self, claim: Claim) -> Ask:
         """What the run asks, in which nothing looks like an attack; raises CallRefused."""
         read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
-        contexts = (
-            await self._persist(claim, read) if claim.job.spec.options.context_job_ids else []
-        )
+        contexts = await self._retry(claim, read) if claim.job.spec.options.context_job_ids else []
         texts = [own_words(claim.job), *(f"{each.name}\n{each.output}" for each in contexts)]
-        own, *others = await self._persist(claim, partial(self._agent.scan, texts))
+        own, *others = await self._retry(claim, partial(self._agent.scan, texts))
         if own:
             raise CallRefused(attack(own))
         judged = [
@@ -215,7 +213,7 @@ class Runner:
 
     async def _watch(self, claim: Claim) -> TurnResult:
         limit = claim.job.spec.options.timeout
-        result = partial(self._persist, claim, partial(self._agent.result, claim))
+        result = partial(self._retry, claim, partial(self._agent.result, claim))
         if limit is None or claim.attempt.started_at is None:
             return await result()
         taken = self._clock.now() - claim.attempt.started_at
@@ -224,7 +222,7 @@ class Runner:
                 return await result()
         except TimeoutError:
             stop = partial(self._agent.stop, claim.job.profile, claim.turn_id)
-            await self._persist(claim, stop)
+            await self._retry(claim, stop)
             stopped = await result()
         if not stopped.error:
             # It had ended before, as it should, while nobody could see it.
@@ -236,25 +234,25 @@ class Runner:
     async def _deliver(self, claim: Claim) -> Ending:
         """Tell the chats what they should hear; return how the run ends."""
         read = partial(self._database.read, partial(runs.failed_before, claim=claim))
-        failed_before = await self._persist(claim, read)
-        telling = telling_of(claim, failed_before=failed_before)
+        failed_before = await self._retry(claim, read)
+        notification = build_notification(claim, failed_before=failed_before)
         refusals: list[str] = []
-        for number, to in enumerate(telling.to if telling.text else ()):
+        for number, to in enumerate(notification.to if notification.text else ()):
             delivery_id = f"{claim.run_id}.to{number}" if number else claim.run_id
-            order = (claim.job.profile, delivery_id, to, telling.text_for(to))
+            order = (claim.job.profile, delivery_id, to, notification.text_for(to))
             try:
-                await self._persist(claim, partial(self._gateway.deliver, *order))
+                await self._retry(claim, partial(self._gateway.deliver, *order))
             except CallRefused as refusal:
                 refusals.append(
-                    f"{to.platform}: {refusal}" if len(telling.to) > 1 else f"{refusal}"
+                    f"{to.platform}: {refusal}" if len(notification.to) > 1 else f"{refusal}"
                 )
         is_silent = not claim.error and prompts.is_silent(claim.output)
         return Ending(claim.error, "; ".join(refusals), is_silent)
 
     async def _store(self, fn: Callable[[sa.Connection], _T], claim: Claim) -> _T:
-        return await self._persist(claim, partial(self._database.write, fn))
+        return await self._retry(claim, partial(self._database.write, fn))
 
-    async def _persist(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def _retry(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
         return await until_answered(self._clock, f"run {claim.run_id}", call)
 
 

@@ -8,14 +8,13 @@ from scheduler_service.errors import CallRefused
 from scheduler_service.storage import runs
 from scheduler_service.storage.runs import Unwanted
 from services.database import Database
-from services.errors import Unavailable
+from services.database.queue import RETRY_S, poll
 
 CHANNEL = "unwanted"
 """Where it is hinted at that a turn is to be stopped, to the stoppers of all replicas."""
 
 _log = logging.getLogger(__name__)
 
-_RETRY_S = 2.0
 _SLEEP_S = 30.0
 
 
@@ -28,21 +27,15 @@ class Stopper:
 
     async def run(self) -> None:
         """Stop what is to be stopped until cancelled."""
-        hint = self._database.listen(CHANNEL)
-        while True:
-            await hint.wait(_SLEEP_S if await self._look() else _RETRY_S)
+        await poll("stopping cancelled runs", self._look, self._database.listen(CHANNEL))
 
-    async def _look(self) -> bool:
-        """Stop each such turn; whether nothing is left to be done."""
-        try:
-            found = await self._database.read(runs.unwanted)
-            done = [each.run_id for each in found if await self._is_stopped(each)]
-            if done:
-                await self._database.write(partial(runs.stopped, run_ids=done))
-        except Unavailable as error:
-            _log.warning("turns of cancelled runs may go on: %s", error)
-            return False
-        return len(done) == len(found)
+    async def _look(self) -> float:
+        """Stop each such turn; return when to look again."""
+        found = await self._database.read(runs.unwanted)
+        done = [each.run_id for each in found if await self._is_stopped(each)]
+        if done:
+            await self._database.write(partial(runs.stopped, run_ids=done))
+        return _SLEEP_S if len(done) == len(found) else RETRY_S
 
     async def _is_stopped(self, turn: Unwanted) -> bool:
         """Stop a turn; False where it might start later."""

@@ -59,22 +59,30 @@ class Replica:
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
-        self.watch = PlatformHealth(platform, heard_by, metrics)
+        self.health = PlatformHealth(platform, heard_by, metrics)
         owner = Ownership(new_owner("replica"), leases, self.keeper)
-        self.runner = Runner(self.watch, "default", inbox, self._work, database, owner)
+        self.runner = Runner(self.health, "default", inbox, self._work, database, owner)
 
     def metric(self, name: str) -> float | None:
         """The value of a metric of its platform."""
         return self.registry.get_sample_value(name, {"platform": self._platform.name})
 
-    def _work(self, held: AccountLease) -> Work:
+    def _work(self, account: AccountLease) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
-        answers = TurnPresenter(held, self._platform, limiter, self._client, self.clock, Redactor())
+        presenter = TurnPresenter(
+            account, self._platform, limiter, self._client, self.clock, Redactor()
+        )
         scheduler = SchedulerClient(lambda _: self._channel)
-        tools = CommandContext(held.database, self._client, scheduler, self.clock, COMMANDS, CONFIG)
+        context = CommandContext(
+            account.database, self._client, scheduler, self.clock, COMMANDS, CONFIG
+        )
         access = Access(frozenset({"7"}))
-        router = Router(held, self._platform, access, answers, self._turns, tools, self._metrics)
-        return Work(router, OutboxWorker(held, self._platform, limiter, self.clock, self._metrics))
+        router = Router(
+            account, self._platform, access, presenter, self._turns, context, self._metrics
+        )
+        return Work(
+            router, OutboxWorker(account, self._platform, limiter, self.clock, self._metrics)
+        )
 
 
 @asynccontextmanager

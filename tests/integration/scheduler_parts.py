@@ -108,7 +108,7 @@ class SchedulerUnderTest:
             leases=holder.leases,
             clock=SystemClock(),
             slots=slots,
-            observer=metrics,
+            metrics=metrics,
         )
         self.planner = Planner(
             database,
@@ -117,7 +117,7 @@ class SchedulerUnderTest:
             holder=holder,
             clock=clock,
             timing=TIMING,
-            observer=metrics,
+            metrics=metrics,
         )
         home = ProfileHome("Europe/Berlin")
         self.catalog = JobCatalog(database, clock, lambda _: home, agent, Redactor())

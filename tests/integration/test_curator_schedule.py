@@ -132,7 +132,7 @@ async def schedulers(
         for _ in range(count):
             holder = Holder(new_owner(new_id("test")), run_leases(lease_s))
             work = CuratorRuns(
-                database, libraries, leases=holder.leases, clock=clock, observer=metrics
+                database, libraries, leases=holder.leases, clock=clock, metrics=metrics
             )
             runner = Runner(
                 database,
@@ -140,7 +140,7 @@ async def schedulers(
                 leases=holder.leases,
                 clock=clock,
                 slots=8,
-                observer=counts,
+                metrics=counts,
             )
             planner = Planner(
                 database,
@@ -149,14 +149,14 @@ async def schedulers(
                 holder=holder,
                 clock=clock,
                 timing=Timing(timedelta(days=1), sleep_s=0.5),
-                observer=counts,
+                metrics=counts,
             )
             timer = CuratorTimer(
                 database,
                 libraries,
                 clock=clock,
                 config=config,
-                observer=metrics,
+                metrics=metrics,
                 first_check_s=0.0,
                 check_s=check_s,
             )

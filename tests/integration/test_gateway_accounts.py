@@ -93,12 +93,12 @@ async def test_a_late_owner_writes_nothing(database: Database) -> None:
     late, next_one = new_owner("late"), new_owner("next")
     lease = await database.write(lambda conn: leases.claim(conn, "memory:1", late))
     assert lease is not None
-    held = AccountLease("memory", "1", "default", database, leases, lease)
-    await held.write(lambda conn: outbox.add(conn, Delivery("a", CHAT, [PLACEHOLDER]), now))
+    account = AccountLease("memory", "1", "default", database, leases, lease)
+    await account.write(lambda conn: outbox.add(conn, Delivery("a", CHAT, [PLACEHOLDER]), now))
     await database.write(lambda conn: leases.release(conn, lease))
     assert await database.write(lambda conn: leases.claim(conn, "memory:1", next_one))
     with pytest.raises(Fenced):
-        await held.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
+        await account.write(lambda conn: outbox.begin(conn, "memory", "1", "5", now))
     waiting = await database.read(lambda conn: outbox.waiting_chats(conn, "memory", "1"))
     assert list(waiting) == ["5"]
 

@@ -70,14 +70,14 @@ async def test_a_platform_that_was_not_heard_for_a_minute_makes_the_gateway_not_
         await telegram.say(1, "answer one")
         await until(lambda: connected(running))
         await clock.advance(DEAF_S)
-        assert (running.watch.unready(), connected(running)) == ("", True)
+        assert (running.health.unready(), connected(running)) == ("", True)
         await clock.advance(1)
-        assert running.watch.unready() == "nothing was heard of telegram for 61 s"
+        assert running.health.unready() == "nothing was heard of telegram for 61 s"
         assert not connected(running)
         polls.clear()
         telegram.faults.released.set()
         await telegram.say(1, "answer two")
-        while running.watch.unready():
+        while running.health.unready():
             await clock.advance(1)
         assert connected(running)
 
@@ -93,41 +93,44 @@ async def test_who_stands_by_is_ready(
     ):
         await until(lambda: telegram.calls["getMe"] > 0)
         await clock.advance(DEAF_S + 1)
-        assert sorted([bool(first.watch.unready()), bool(second.watch.unready())]) == [False, True]
-        deaf = first if first.watch.unready() else second
+        assert sorted([bool(first.health.unready()), bool(second.health.unready())]) == [
+            False,
+            True,
+        ]
+        deaf = first if first.health.unready() else second
         # Whoever has lost the account stands by as well.
         leases = lease_table(LONG_S)
         await database.write(lambda conn: leases.clear_earlier_boots(conn, new_owner("replica")))
         thief = new_owner("thief")
         name = f"telegram:{TOKEN.partition(':')[0]}"
         assert await database.write(lambda conn: leases.claim(conn, name, thief))
-        await until(lambda: not deaf.watch.unready())
+        await until(lambda: not deaf.health.unready())
         assert not connected(deaf)
 
 
 async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     clock, registry, platform = ManualClock(), CollectorRegistry(), MemoryPlatform()
-    watch = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(registry)))
-    watch.listens()
+    health = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(registry)))
+    health.start_listening()
     await clock.advance(DEAF_S)
-    watch.failed(Unreachable("down"))
-    watch.lost()
-    watch.listens()
-    assert watch.unready() == ""
+    health.note_failure(Unreachable("down"))
+    health.note_loss()
+    health.start_listening()
+    assert health.unready() == ""
     await clock.advance(1)
-    assert watch.unready() == "nothing was heard of memory for 61 s"
-    watch.heard()
-    assert watch.unready() == ""
+    assert health.unready() == "nothing was heard of memory for 61 s"
+    health.note_answer()
+    assert health.unready() == ""
 
 
 async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again() -> None:
     clock, platform = ManualClock(), MemoryPlatform()
-    watch = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
-    watch.listens()
-    watch.heard()
-    watch.lost()
+    health = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
+    health.start_listening()
+    health.note_answer()
+    health.note_loss()
     await clock.advance(DEAF_S + 1)
-    watch.lost()  # the claim fails as well
-    assert watch.unready() == "nothing was heard of memory for 61 s"
-    watch.listens()
-    assert watch.unready() == ""
+    health.note_loss()  # the claim fails as well
+    assert health.unready() == "nothing was heard of memory for 61 s"
+    health.start_listening()
+    assert health.unready() == ""

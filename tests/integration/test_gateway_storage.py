@@ -142,14 +142,14 @@ async def test_the_first_of_a_chat_holds_up_the_others(database: Database) -> No
 async def test_news_are_told_by_one_and_again_if_that_broke_off(database: Database) -> None:
     to = Address("default", CLI, "", "s1")
     await database.write(lambda conn: outbox.add(conn, Delivery("d", to, [Content("new")]), NOW))
-    [part] = await database.read(lambda conn: outbox.waiting_news(conn, "default", NOW))
+    [part] = await database.read(lambda conn: outbox.waiting_notifications(conn, "default", NOW))
     assert not part.uncertain
-    assert not await database.read(lambda conn: outbox.waiting_news(conn, "other", NOW))
-    assert await database.write(lambda conn: outbox.begin_news(conn, part, LATER))
-    assert not await database.write(lambda conn: outbox.begin_news(conn, part, LATER))
-    assert not await database.read(lambda conn: outbox.waiting_news(conn, "default", NOW))
+    assert not await database.read(lambda conn: outbox.waiting_notifications(conn, "other", NOW))
+    assert await database.write(lambda conn: outbox.begin_notification(conn, part, LATER))
+    assert not await database.write(lambda conn: outbox.begin_notification(conn, part, LATER))
+    assert not await database.read(lambda conn: outbox.waiting_notifications(conn, "default", NOW))
     [again] = await database.read(
-        lambda conn: outbox.waiting_news(conn, "default", LATER + timedelta(seconds=1))
+        lambda conn: outbox.waiting_notifications(conn, "default", LATER + timedelta(seconds=1))
     )
     assert again.uncertain
     assert again.shown.text.endswith("\nnew")

@@ -67,7 +67,7 @@ class Scene:
             leases=HOLDER.leases,
             clock=SystemClock(),
             slots=1,
-            observer=metrics,
+            metrics=metrics,
         )
         await runner.run(self.claimed)
 

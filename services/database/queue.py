@@ -1,0 +1,63 @@
+"""Working on a queue in the database: look what waits, serve it, wait for a hint, look again."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from services.database.hints import Hint
+from services.errors import HermesError
+from services.lifecycle import Workers
+
+RETRY_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+async def poll(
+    what: str,
+    look: Callable[[], Awaitable[float]],
+    hint: Hint | None = None,
+    *,
+    retry_s: float = RETRY_S,
+    between_s: float = 0.0,
+) -> None:
+    """Look for work until cancelled: at once, on each hint, and after as many seconds as `look` has
+    returned, or after `retry_s` or more where it raises a HermesError.
+
+    Hints that come within `between_s` of a look are answered by one look.
+    """
+    hint = hint or Hint()
+    loop = asyncio.get_running_loop()
+    while True:
+        looked_at = loop.time()
+        try:
+            wait_s = await look()
+        except HermesError as error:
+            _log.warning("%s waits: %s", what, error)
+            wait_s = max(retry_s, error.retry_after_s or 0.0)
+        if wait_s > 0:
+            await hint.wait(wait_s)
+            await asyncio.sleep(max(0.0, looked_at + between_s - loop.time()))
+
+
+class Lanes:
+    """The lanes of a queue that are being served: side by side, each by one worker at a time."""
+
+    def __init__(self, name: str, workers: Workers, hint: Hint) -> None:
+        """The name is what its workers are called by in logs, together with their lanes."""
+        self._name = name
+        self._workers = workers
+        self._hint = hint
+        self.busy: set[str] = set()
+
+    def serve(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
+        """Work on a lane that is not busy. When that ends, the queue is looked at again, as
+        something may have come in for the lane meanwhile."""
+        self.busy.add(lane)
+        worker = self._workers.start(f"{self._name} {lane}", work)
+        worker.add_done_callback(lambda _: self._end(lane))
+
+    def _end(self, lane: str) -> None:
+        self.busy.discard(lane)
+        self._hint.give()
