@@ -84,8 +84,8 @@ def fallbacks(
         Fallback(
             one.route,
             endpoint_settings(one, main, variable, one.api_key),
-            _key_name(one),
-            _missing(one),
+            one.key_env or ("fallback_providers" if one.base_url else ""),
+            _missing(one.name, "fallback_providers"),
         )
         for one in reversed(found.values())
     ]
@@ -117,14 +117,9 @@ def endpoint_settings(
     )
 
 
-def _key_name(one: FallbackEntry) -> str:
-    return one.key_env or ("fallback_providers" if one.base_url else "")
-
-
-def _missing(one: FallbackEntry) -> str:
+def _missing(name: str, setting: str) -> str:
     return (
-        f"No endpoint for {one.name} is set: fallback_providers needs a provider whose key is set, "
-        "or base_url."
+        f"No endpoint for {name} is set: {setting} needs base_url or a provider whose key is set."
     )
 
 
@@ -171,8 +166,7 @@ def auxiliaries(
             route_of(configured, task),
             endpoint_settings(one, main, variable),
             one.key_env or (f"auxiliary.{task}.key_env" if one.base_url else ""),
-            f"No endpoint for {one.model} is set: auxiliary.{task} needs a provider whose key is "
-            "set, or base_url.",
+            _missing(one.model, f"auxiliary.{task}"),
         )
         for task, one in configured.items()
         if one.is_elsewhere

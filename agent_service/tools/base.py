@@ -42,7 +42,7 @@ class Effect(StrEnum):
 
 
 class ToolArguments(BaseModel):
-    """Base of every tool's arguments; unknown ones are refused, so that the model learns."""
+    """Base of every tool's arguments, and of objects in them; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

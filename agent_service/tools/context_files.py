@@ -28,6 +28,7 @@ from agent_service.tools.base import (
     Wrapper,
 )
 from agent_service.tools.guards.files import guarded_family, real_path, real_places
+from agent_service.tools.output import ends
 from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"
@@ -129,7 +130,10 @@ class ContextFiles:
     async def _shown(self, name: str, text: str) -> Screened:
         if not text:
             return NOTHING
-        short = shortened(text, name, self._max_chars)
+        head, tail = int(self._max_chars * HEAD_SHARE), int(self._max_chars * TAIL_SHARE)
+        short = text
+        if len(text) > self._max_chars:
+            short = ends(text, head, tail, f"characters of {name} left out")
         cleaned, threats = await asyncio.to_thread(self._scanner.clean, short, Source.CONTEXT_FILE)
         if not threats:
             return Screened(cleaned)
@@ -154,15 +158,6 @@ async def _rules(files: Files) -> list[str]:
         return []
     named = (entry.path.rpartition("/")[2] for entry in entries)
     return [f"{_CURSOR_RULES}/{name}" for name in named if name.endswith(".mdc")]
-
-
-def shortened(text: str, name: str, max_chars: int) -> str:
-    """At most about so many characters of a file: mostly its head, and its tail."""
-    if len(text) <= max_chars:
-        return text
-    head, tail = int(max_chars * HEAD_SHARE), int(max_chars * TAIL_SHARE)
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out:,} characters of {name} left out …]\n{text[-tail:]}"
 
 
 # Notes of deeper folders

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_service.records.subagents import NoSubagents, Report, Task
 from agent_service.tools.base import (
@@ -15,16 +15,16 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.guards.taint import fenced, sources, taint
+from agent_service.tools.output import ends
 
 NAME = "delegate_task"
 MAX_CHARS = 24_000
-_CUT = "\n[… {} characters are left out …]\n"
+_NOTE_CHARS = 50
+"""What says that something is left out."""
 
 
-class DelegatedTask(BaseModel):
+class DelegatedTask(ToolArguments):
     """One of several tasks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     goal: str = Field(min_length=1, description="What is to be achieved.")
     context: str = Field(default="", description="What has to be known for it.")
@@ -98,13 +98,13 @@ def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
 def _told(reports: Sequence[Report]) -> str:
     """All reports, each cut in the middle so that together they are not too long."""
     if len(reports) == 1:
-        return cut(_titled(reports[0], ""), MAX_CHARS)
+        return _cut(_titled(reports[0], ""), MAX_CHARS)
     each = MAX_CHARS // len(reports) - len("\n\n")
     titled = [
         _titled(report, f"# Task {number}: {report.outcome}\n")
         for number, report in enumerate(reports, 1)
     ]
-    return "\n\n".join(cut(text, each) for text in titled)
+    return "\n\n".join(_cut(text, each) for text in titled)
 
 
 def _titled(report: Report, title: str) -> str:
@@ -114,10 +114,6 @@ def _titled(report: Report, title: str) -> str:
     return f"The task has ended: {report.outcome}.\n{text}"
 
 
-def cut(text: str, most: int) -> str:
-    """A text of so many characters at most, cut in the middle."""
-    if len(text) <= most:
-        return text
-    kept = most - len(_CUT.format(len(text)))
-    head = kept * 2 // 3
-    return f"{text[:head]}{_CUT.format(len(text) - kept)}{text[len(text) - (kept - head) :]}"
+def _cut(text: str, most: int) -> str:
+    kept = most - _NOTE_CHARS
+    return text if len(text) <= most else ends(text, kept * 2 // 3, kept // 3)

@@ -8,11 +8,15 @@ can ask for what it held.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.model import ToolCall
 from agent_service.tools.base import SessionState, Tool, ToolResult
 from agent_service.tools.guards.approval import ApprovalRequired
-from services.validation import json_object
+from agent_service.tools.output import ends
+from services.validation import convert, json_object
 
 CALLABLE = (
     "web_search",
@@ -56,8 +60,8 @@ class JournaledCalls:
         known: dict[str, Any] = await self._state.get(place) or {}
         if known.get("key") != key:
             known = {}
-        if "text" in known:
-            return _told(known)
+        if "result" in known:
+            return convert(known["result"], ToolResult)
         if not known:
             await self._state.put(place, {"key": key})
         try:
@@ -66,17 +70,9 @@ class JournaledCalls:
             # It has not begun: once somebody has decided, it is made for the first time.
             await self._state.put(place, {})
             raise
-        text = result.text
-        if len(text) > MAX_RESULT_CHARS:
-            text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS} more characters]"
-        stored = {
-            "text": text,
-            "is_error": result.is_error,
-            "exit_code": result.exit_code,
-            "notices": result.notices,
-        }
-        await self._state.put(place, {"key": key, **stored})
-        return _told(stored)
+        result = replace(result, text=ends(result.text, MAX_RESULT_CHARS, 0), beside="")
+        await self._state.put(place, {"key": key, "result": to_builtins(result)})
+        return result
 
     async def _made(
         self, key: str, name: str, arguments_json: str, *, may_have_run: bool
@@ -96,12 +92,6 @@ class JournaledCalls:
             return await self._run(call)
         except ApprovalRequired as required:
             raise ApprovalRequired(required.subject, required.binding, call) from required
-
-
-def _told(stored: Mapping[str, Any]) -> ToolResult:
-    """The result of a call as it is kept."""
-    notices = tuple(stored.get("notices", ()))
-    return ToolResult(stored["text"], stored["is_error"], stored["exit_code"], notices=notices)
 
 
 def _only_outside(arguments_json: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_service.profiles.memory.entries import Action, MemoryRefused, Operation, Target
 from agent_service.profiles.memory.store import MemoryChangeRequest, MemoryStore
@@ -20,10 +20,8 @@ from services.errors import HermesError
 MAX_OPERATIONS = 64
 
 
-class MemoryOperation(BaseModel):
+class MemoryOperation(ToolArguments):
     """One change of one entry."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     action: Literal["add", "replace", "remove"]
     content: str = ""

@@ -114,24 +114,31 @@ class ResultRoom(Struct):
 
 async def _shortened(text: str, key: str, files: Files | None, room: int) -> str:
     if files is None:
-        return _ends(text, room, "and nothing keeps the rest: ask for less at a time")
+        return _preview(text, room, "and nothing keeps the rest: ask for less at a time")
     path = f"{FOLDER}/{key.replace(':', '-')}.txt"
     try:
         await files.write(path, text.encode(errors="replace"))
     except (PathRefused, SandboxUnavailable) as error:
-        return _ends(text, room, f"and the rest could not be kept: {error}")
+        return _preview(text, room, f"and the rest could not be kept: {error}")
     how = "search it, or read it in parts"
     if room <= LATE_CHARS:
         how = (
             f"search it, or read it in parts of at most {LATE_CHARS:,} characters, as the results "
             f"of this turn have used up their {TURN_CHARS:,}"
         )
-    return _ends(text, PREVIEW_CHARS, f"all of it is in {path}: {how}")
+    return _preview(text, PREVIEW_CHARS, f"all of it is in {path}: {how}")
 
 
-def _ends(text: str, room: int, where: str) -> str:
-    """Head and tail of a text, two fifths and three, with what became of the rest between them."""
+def _preview(text: str, room: int, where: str) -> str:
     room = max(room, PREVIEW_CHARS)
-    head, tail = room * 2 // 5, room * 3 // 5
-    note = f"[… {len(text) - head - tail:,} of {len(text):,} characters left out; {where} …]"
-    return f"{text[:head]}\n{note}\n{text[-tail:]}"
+    return ends(
+        text, room * 2 // 5, room * 3 // 5, f"of {len(text):,} characters left out; {where}"
+    )
+
+
+def ends(text: str, head: int, tail: int, note: str = "characters left out") -> str:
+    """So many characters of a text's beginning and of its end; a note says how many are missing."""
+    left_out = len(text) - head - tail
+    if left_out <= 0:
+        return text
+    return f"{text[:head]}\n[… {left_out:,} {note} …]\n{text[len(text) - tail :]}"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from agent_service.tools.base import (
     Effect,
@@ -19,10 +19,8 @@ STATE = "todo"
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
-class TodoItem(BaseModel):
+class TodoItem(ToolArguments):
     """One thing to do."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: Annotated[str, Field(min_length=1, max_length=64)]
     content: Annotated[str, Field(min_length=1, max_length=2000)]

@@ -74,7 +74,7 @@ async def test_tasks_are_worked_on_side_by_side_and_told_in_order(tmp_path: Path
         "# Task 3: failed",
     ]
     assert "two" in told
-    assert "characters are left out" in told
+    assert "characters left out" in told
     for own in _of_subagents(model):
         assert {tool["function"]["name"] for tool in own["tools"]} == {"todo"}
 

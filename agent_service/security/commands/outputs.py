@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -159,16 +160,16 @@ def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
 def _find(invocation: Invocation, read: Callable[[str], str]) -> str:
     if invocation.has("-printf", "-ls"):
         return UNKNOWN
-    roots: list[str] = []
-    for arg in invocation.args:
-        if arg.startswith(("-", "(", "!")):
-            if arg in ("-L", "-H", "-P"):
-                continue
-            break
-        roots.append(arg)
+    roots = roots_of(invocation)
     if any(arg in ("-name", "-iname", "-path", "-regex", "-wholename") for arg in invocation.args):
-        return " ".join(f"{root}/{UNKNOWN}" for root in roots or ["."])
-    return " ".join(roots or ["."])
+        return " ".join(f"{root}/{UNKNOWN}" for root in roots)
+    return " ".join(roots)
+
+
+def roots_of(find: Invocation) -> list[str]:
+    """The folders that a call of find goes through."""
+    args = [arg for arg in find.args if arg not in ("-L", "-H", "-P")]
+    return list(takewhile(lambda arg: not arg.startswith(("-", "(", "!")), args)) or ["."]
 
 
 def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:

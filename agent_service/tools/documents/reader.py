@@ -20,9 +20,15 @@ KEPT = 8
 TEXTUAL = "ipynb"
 """The kind that can be shown as it stands in the file, too."""
 
-_PACKAGE = b"PK\x03\x04"
-_STARTS = {".docx": _PACKAGE, ".docm": _PACKAGE, ".xlsx": _PACKAGE, ".xlsm": _PACKAGE}
-_KINDS = {".docm": "docx", ".xlsm": "xlsx"}
+_KINDS = {
+    ".pdf": "pdf",
+    ".ipynb": "ipynb",
+    ".docx": "docx",
+    ".docm": "docx",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+_STARTS = {"pdf": b"%PDF-", "docx": b"PK\x03\x04", "xlsx": b"PK\x03\x04", "ipynb": b""}
 _PDF_WITHIN = 1024
 
 
@@ -61,19 +67,15 @@ class Documents:
 
 def named_kind(path: str) -> str:
     """The kind of document that a file is by its name; empty where it is none."""
-    suffix = PurePosixPath(path).suffix.lower()
-    is_any = suffix in _STARTS or suffix in (".pdf", ".ipynb")
-    return _KINDS.get(suffix, suffix[1:]) if is_any else ""
+    return _KINDS.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def kind_of(path: str, data: bytes) -> str:
     """The kind of document that a file is; empty where it is text or something else."""
-    suffix = PurePosixPath(path).suffix.lower()
-    if suffix == ".pdf":
-        return "pdf" if b"%PDF-" in data[:_PDF_WITHIN] else ""
-    if suffix in _STARTS:
-        return named_kind(path) if data.startswith(_STARTS[suffix]) else ""
-    return named_kind(path)
+    kind = named_kind(path)
+    start = _STARTS.get(kind, b"")
+    is_one = start in data[:_PDF_WITHIN] if kind == "pdf" else data.startswith(start)
+    return kind if is_one else ""
 
 
 async def _read(kind: str, data: bytes) -> Document:

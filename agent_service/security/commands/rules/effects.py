@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN, marks
+from agent_service.security.commands.outputs import roots_of
 from agent_service.security.commands.paths import (
     PathClass,
     is_below,
@@ -49,18 +50,6 @@ def _deleted(call: Invocation) -> Sequence[str]:
     if call.name == "Remove-Item":
         return [*call.operands, *call.stdin.split()]
     return roots_of(call) if call.name == "find" else call.operands
-
-
-def roots_of(find: Invocation) -> list[str]:
-    """The folders that a call of find goes through."""
-    roots: list[str] = []
-    for arg in find.args:
-        if arg.startswith(("-", "(", "!")):
-            if arg not in ("-L", "-H", "-P"):
-                break
-        else:
-            roots.append(arg)
-    return roots or ["."]
 
 
 def deletes_root(call: Invocation) -> bool:
