@@ -39,7 +39,7 @@ from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
 from agent_service.records.overlays import Personalities
-from agent_service.records.requests import Unattended
+from agent_service.records.requests import TurnOptions, Unattended
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import ThreatScanner
 from agent_service.servicer.approvals import ApprovalServicer
@@ -65,7 +65,7 @@ from agent_service.sessions.trajectory_format import Places as SamplePlaces
 from agent_service.sessions.trajectory_format import TrajectoryRecorder
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
-from agent_service.storage.journal import Defaults
+from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
@@ -308,10 +308,8 @@ def _ownership(
     return Ownership(
         claimant=Claimant(new_owner(chassis.instance), config.endpoint, leases),
         replicas=replicas,
-        defaults=Defaults(
-            max_model_calls=config.max_turns,
-            max_tokens=config.model.max_tokens,
-            approval_timeout=timedelta(seconds=config.approvals.timeout_s),
-            unattended=Unattended(config.approvals.unattended),
+        options=TurnOptions(
+            max_model_calls=config.max_turns, unattended=Unattended(config.approvals.unattended)
         ),
+        limits=TurnLimits(config.model.max_tokens, timedelta(seconds=config.approvals.timeout_s)),
     )

@@ -40,15 +40,15 @@ class Projects:
 
         The sandbox that it claims is the session's: its first tool call finds it.
         """
-        skips = skips_context_files(request)
-        if not request.workdir or skips or not await self._is_new(request):
+        skips, asked = skips_context_files(request), request.new_session
+        if not asked.workdir or skips or not await self._is_new(request):
             return NOTHING
         sandbox = _NewSandbox(self._executors, request, template)
         try:
             async with asyncio.timeout(READ_S):
-                return await self._context_files.project(SessionFiles(sandbox), request.notes_above)
+                return await self._context_files.project(SessionFiles(sandbox), asked.context_file)
         except (SandboxUnavailable, TimeoutError) as error:
-            _log.warning("the notes of %s cannot be read: %s", request.workdir, error)
+            _log.warning("the notes of %s cannot be read: %s", asked.workdir, error)
             return NOTHING
 
     async def _is_new(self, request: TurnRequest) -> bool:
@@ -70,7 +70,7 @@ class _NewSandbox:
             profile=request.profile,
             session_id=request.session_id,
             template=template,
-            workdir=request.workdir,
+            workdir=request.new_session.workdir,
             wait=Duration(seconds=round(READ_S)),
         )
         self._held: HeldSandbox | None = None

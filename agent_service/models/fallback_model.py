@@ -99,10 +99,10 @@ class FallbackModel:
         )
 
     def _model_of(self, route: Route) -> str:
-        return route.model or self._turn.request.model
+        return route.model or self._turn.options.model
 
     def _shown(self, route: Route) -> str:
-        return route.name or self._turn.request.model
+        return route.name or self._turn.options.model
 
 
 def _combined(

@@ -1,18 +1,18 @@
 """What a caller asks of the agent, and what it is told of a turn."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, Literal
 
-from msgspec import Struct, field, json
-from msgspec.structs import asdict, replace
+from msgspec import Meta, Struct, field, json
+from msgspec.structs import asdict, astuple, replace
 
 from agent_service.records.usage import Usage
 from services.home.project_notes import NotesAbove
 
 _MAX_NAME_CHARS = 60
-
 
 FORWARDED = "a forwarded message"
 ANSWERED = "a message of somebody else"
@@ -48,12 +48,6 @@ UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
 """Kinds of turns that nobody sits before."""
 
 
-_OWN = frozenset(
-    {*("allowed", "screened", "notices", "loaded", "traceparent", "untrusted", "asked"), "switched"}
-)
-"""What the agent makes of a request, and nobody asks for."""
-
-
 class Unattended(StrEnum):
     """What becomes of a call that a person would have to allow, where nobody can be asked."""
 
@@ -78,7 +72,7 @@ class Script(Struct, frozen=True):
     """What runs in a turn's sandbox before anything else."""
 
     text: str
-    mode: ScriptMode
+    mode: ScriptMode = ScriptMode.GATE
 
 
 class Quote(Struct, frozen=True, omit_defaults=True):
@@ -108,8 +102,60 @@ class Switched(Struct, frozen=True):
     model: str
 
 
+class TurnOptions(Struct, frozen=True, omit_defaults=True):
+    """How a turn works. Empty means as configured.
+
+    An option stands here and where it is used: requests, rows and running turns carry it, and
+    turns that come of a turn inherit it.
+    """
+
+    model: str = ""
+    toolsets: tuple[str, ...] = ()
+    """Those that the turn may use at most; empty means all."""
+    max_model_calls: Annotated[int, Meta(ge=0, le=1000)] = 0
+    unattended: Unattended | None = None
+    """Read in turns of UNATTENDED_KINDS."""
+    denied_commands: tuple[str, ...] = ()
+    """Slash commands that the sender may not use. While the turn runs, those of everybody whose
+    words it works on."""
+
+    def or_else(self, defaults: "TurnOptions") -> "TurnOptions":
+        """The same options, with defaults in place of those that are empty."""
+        own = zip(astuple(self), astuple(defaults), strict=True)
+        return TurnOptions(*(value or default for value, default in own))
+
+
+class PrefillMessage(Struct, frozen=True):
+    """A message that precedes those of a session and was never sent in it."""
+
+    role: Literal["user", "assistant"]
+    text: Annotated[str, Meta(pattern=r"\S")]
+
+
+class RequestOverlays(Struct, frozen=True, omit_defaults=True):
+    """What a session's requests have besides its prompt and its messages."""
+
+    ephemeral_system_prompt: Annotated[str, Meta(max_length=100_000)] = ""
+    prefill_messages: Annotated[tuple[PrefillMessage, ...], Meta(max_length=50)] = ()
+    """Empty means the configured ones."""
+
+
+class SessionOptions(Struct, frozen=True, omit_defaults=True):
+    """How a session begins; read only by the turn that creates it, and not stored with turns."""
+
+    system_message: str = ""
+    workdir: str = ""
+    sandbox_template: str = ""
+    """What its sandboxes are made from; empty means the configured template."""
+    skip_context_files: bool = False
+    """Leave out SOUL.md and the context files of its folders."""
+    overlays: RequestOverlays = RequestOverlays()
+    context_file: NotesAbove | None = None
+    """What a folder above its folder says to agents."""
+
+
 class TurnRequest(Struct, frozen=True, omit_defaults=True):
-    """A turn to start, and what is kept of that with the turn."""
+    """A turn to start; stored with the turn."""
 
     turn_id: str
     profile: str
@@ -119,52 +165,34 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """Platform, chat, thread and user; `platform` is always there."""
     kind: str
     busy_mode: BusyMode = BusyMode.INTERRUPT
-    max_model_calls: int = 0
-    """0 is the configured number."""
-    toolsets: tuple[str, ...] = ()
-    """Empty means all."""
-    model: str = ""
-    """Empty is the configured one."""
-    system_message: str = ""
-    workdir: str = ""
-    sandbox_template: str = ""
-    """What the session's sandboxes are made from; empty is what is configured."""
+    options: TurnOptions = TurnOptions()
+    new_session: SessionOptions = SessionOptions()
     retries: bool = False
-    """It says again what its session's last turn said, which is taken back."""
-    skip_context_files: bool = False
-    """Its session is told neither who the agent is to be nor what its folder says."""
-    unattended: Unattended | None = None
-    """Read of the kinds that are; None is what is configured."""
-    ephemeral_system_prompt: str = ""
-    """What its session's requests have behind the prompt."""
-    prefill: tuple[tuple[str, str], ...] = ()
-    """Roles and texts of what they have before its messages; empty is what is configured."""
-    allowed: tuple[str, ...] = ()
-    """Toolsets that it gets of those it asks for; empty means all of them."""
+    """It repeats its session's last turn, which is taken back."""
     quotes: tuple[Quote, ...] = ()
-    screened: tuple[str, ...] = ()
-    """Its quotes as the model gets them."""
-    notices: tuple[str, ...] = ()
-    """What a person is to hear of them."""
     speaker: str = ""
-    """The name of whoever says it, where several people share the session."""
-    notes_above: NotesAbove | None = None
-    """What a folder above its folder says to agents."""
+    """The sender's name, where several people share the session."""
     script: Script | None = None
-    """What runs before the model is asked, and says whether it is."""
-    skills: tuple[str, ...] = ()
-    """Names of skills that the message comes with."""
+    """Runs before the model is asked, and decides whether it is."""
+    skills: Annotated[
+        tuple[Annotated[str, Meta(max_length=128, pattern=r"\S")], ...], Meta(max_length=20)
+    ] = ()
+    """Names of skills whose texts join the message."""
+    # What follows is added by the agent.
+    allowed: tuple[str, ...] = ()
+    """The toolsets that the configuration leaves of those in the options; empty means all."""
+    screened: tuple[str, ...] = ()
+    """The quotes as the model gets them."""
     loaded: tuple[str, ...] = ()
-    """Their texts as the model gets them."""
-    denied: tuple[str, ...] = ()
-    """Slash commands that whoever says it may not say; once it runs, those of all whose
-    words the turn works on by now."""
+    """The skills' texts as the model gets them."""
+    notices: tuple[str, ...] = ()
+    """What a person is told with the first answer."""
     untrusted: tuple[str, ...] = ()
-    """Where data of others came from that its text may be made of."""
+    """Sources of data of others that the text may be made of."""
     traceparent: str = ""
-    """Of the call that it came with; empty where nobody traces."""
+    """Of the call that started it; empty without tracing."""
     asked: str = ""
-    """The digest of what was asked for, where some of that is a secret and left out."""
+    """The digest of the original request, where secrets were taken out of this one."""
     switched: Switched | None = None
     """The model that has taken over."""
 
@@ -186,14 +214,25 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     @property
     def granted(self) -> tuple[str, ...]:
         """The toolsets that it gets; empty means all."""
-        return self.allowed or self.toolsets
+        return self.allowed or self.options.toolsets
+
+    def inherited(self) -> TurnOptions:
+        """The options of turns that come of this one."""
+        return replace(self.options, toolsets=self.granted)
+
+    def deny(self, commands: Iterable[str]) -> "TurnRequest":
+        """The same request, with more slash commands denied to it."""
+        denied = frozenset(self.options.denied_commands).union(commands)
+        if denied == frozenset(self.options.denied_commands):
+            return self
+        options = replace(self.options, denied_commands=tuple(sorted(denied)))
+        return replace(self, options=options)
 
     def digest(self) -> str:
-        """The same for the same request."""
+        """The same for the same request, whatever the agent has added to it."""
         if self.asked:
             return self.asked
-        # Asked again, it is the same turn, also where other toolsets are off by now.
-        asked = {name: value for name, value in asdict(self).items() if name not in _OWN}
+        asked = {name: value for name, value in asdict(self).items() if name not in _ADDED}
         return hashlib.sha256(json.encode(asked, order="deterministic")).hexdigest()
 
     @property
@@ -205,6 +244,9 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     def steers(self) -> bool:
         """Whether it joins the work in progress."""
         return self.busy_mode is BusyMode.STEER
+
+
+_ADDED = frozenset(TurnRequest.__struct_fields__[TurnRequest.__struct_fields__.index("allowed") :])
 
 
 class TurnInfo(Struct, frozen=True):
@@ -230,26 +272,19 @@ class TurnInfo(Struct, frozen=True):
         return self.finished_at is not None
 
 
-def stored(request: TurnRequest, default_model: str) -> TurnRequest:
-    """What is kept of a request with its turn.
-
-    That is the message as the model gets it, always the same, with the skills that it comes with
-    and the words of others as screened; and nothing that only the beginning of a session needs.
-    """
+def stored(request: TurnRequest, defaults: TurnOptions) -> TurnRequest:
+    """What is stored of a request: its message as the model gets it, and its effective options."""
     name = quoted_name(request.speaker)
     own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
     return replace(
         request,
         text="\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
         untrusted=tuple(sorted({*request.untrusted, *map(source_of, request.quotes)})),
-        model=request.model or default_model,
-        system_message="",
-        ephemeral_system_prompt="",
-        prefill=(),
+        options=request.options.or_else(defaults),
+        new_session=SessionOptions(),
         quotes=(),
         screened=(),
         loaded=(),
-        notes_above=None,
     )
 
 

@@ -2,6 +2,8 @@
 
 import hashlib
 
+from msgspec.structs import replace
+
 from agent_service.records.requests import (
     PARENT_SESSION,
     PARENT_TURN,
@@ -85,7 +87,7 @@ def review_request(
 ) -> TurnRequest:
     """A review of what was said up to the last turn of a session.
 
-    That turn's model, its toolsets and what is denied to it are the review's, too.
+    The review inherits that turn's options and model.
     """
     return TurnRequest(
         turn_id=turn_id,
@@ -99,11 +101,9 @@ def review_request(
             REVIEW_KIND: "both" if memory and skills else "memory" if memory else "skills",
         },
         kind=REVIEW,
-        model=last.model,
-        max_model_calls=MAX_MODEL_CALLS,
-        toolsets=last.granted,
-        unattended=Unattended.DENY,
-        denied=last.denied,
+        options=replace(
+            last.inherited(), max_model_calls=MAX_MODEL_CALLS, unattended=Unattended.DENY
+        ),
         switched=last.switched,
     )
 

@@ -82,7 +82,6 @@ class Transition(Struct):
     """What each answer used, and which model gave it."""
     settled: list[str] = field(default_factory=list[str])
     """Reservations of the turn's budgets that are let go."""
-    switched: Switched | None = None
     state: str = "RUNNING"
 
     @classmethod
@@ -96,7 +95,8 @@ class Transition(Struct):
         for fact in facts:
             transition._add(fact)
         goes_on = after.finished is None and transition.compacted is None
-        if goes_on and transition.switched is None and not after.under_way:
+        is_switched = any(isinstance(fact, Switched) for fact in facts)
+        if goes_on and not is_switched and not after.under_way:
             transition._intend_model_call()
         transition.state = transition._next_state()
         transition._send()
@@ -142,11 +142,11 @@ class Transition(Struct):
                 self._finished(fact)
 
     def _from_now_on(self, fact: Switched | Denied) -> None:
-        if isinstance(fact, Switched):
-            self.switched = fact
-            self.after.route, self.after.model = fact.route, fact.model
-        else:
-            self.after.denied |= fact.commands
+        request = self.after.request
+        is_switched = isinstance(fact, Switched)
+        self.after.request = (
+            replace(request, switched=fact) if is_switched else request.deny(fact.commands)
+        )
 
     def _answered(self, fact: ModelAnswered) -> None:
         step, message = fact.step, fact.message

@@ -17,6 +17,8 @@ from agent_service.records.requests import (
     PARENT_SESSION,
     REVIEW,
     SUBAGENT,
+    UNATTENDED_KINDS,
+    TurnOptions,
     TurnRequest,
     Unattended,
 )
@@ -27,8 +29,6 @@ STOP_AT = 5
 """So many messages in a row with a call that fails as before end the turn."""
 
 
-NO_REQUEST = TurnRequest("", "", "", "", {}, "")
-
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
 """Kinds of turns whose calls are counted apart from answers to somebody."""
 
@@ -36,20 +36,13 @@ _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
 class LiveTurn(Struct):
     """The state of a turn; only a committed transition changes it."""
 
-    id: str
-    kind: str
-    profile: str
-    session_id: str
+    request: TurnRequest
     platform: str
+    """Of its session."""
     lease: Lease
     """What every write of the turn is fenced by."""
-    model: str
-    """That answers now."""
-    max_model_calls: int
     max_tokens: int
     """Of one answer."""
-    toolsets: frozenset[str]
-    """Toolsets that may be used; empty means all."""
     messages: list[bytes]
     """The conversation, each message encoded as it is sent, the system prompt first."""
     message_count: int
@@ -62,14 +55,6 @@ class LiveTurn(Struct):
     approval_timeout: timedelta
     session_usage: Usage
     """What its session has used without it."""
-    route: str = ""
-    """To the model that answers now; empty is the configured endpoint."""
-    unattended: Unattended | None = None
-    """What becomes of calls that need somebody's decision; None where somebody sits before it."""
-    request: TurnRequest = NO_REQUEST
-    """What it was started with."""
-    denied: frozenset[str] = frozenset()
-    """Slash commands that somebody whose words it works on may not say."""
     model_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
@@ -101,6 +86,57 @@ class LiveTurn(Struct):
     notices: tuple[str, ...] = ()
     """What a person is to hear with the turn's first answer."""
     finished: TurnFinished | None = None
+
+    @property
+    def id(self) -> str:
+        """The turn's id."""
+        return self.request.turn_id
+
+    @property
+    def kind(self) -> str:
+        """What the turn is for."""
+        return self.request.kind
+
+    @property
+    def profile(self) -> str:
+        """The profile that it runs in."""
+        return self.request.profile
+
+    @property
+    def session_id(self) -> str:
+        """The session that it belongs to."""
+        return self.request.session_id
+
+    @property
+    def options(self) -> TurnOptions:
+        """How it works."""
+        return self.request.options
+
+    @property
+    def model(self) -> str:
+        """The model that answers now."""
+        switched = self.request.switched
+        return self.options.model if switched is None else switched.model
+
+    @property
+    def route(self) -> str:
+        """The route to that model; empty means the configured endpoint."""
+        return "" if self.request.switched is None else self.request.switched.route
+
+    @property
+    def toolsets(self) -> frozenset[str]:
+        """The toolsets that it may use; empty means all."""
+        return frozenset(self.request.granted)
+
+    @property
+    def unattended(self) -> Unattended | None:
+        """What becomes of calls that need a decision; None where a person can be asked."""
+        return self.options.unattended if self.kind in UNATTENDED_KINDS else None
+
+    @property
+    def calls_left(self) -> int:
+        """How many more model calls it may make."""
+        return max(0, self.options.max_model_calls - self.model_calls)
 
     @property
     def origin(self) -> Mapping[str, str]:

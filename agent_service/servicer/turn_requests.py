@@ -1,6 +1,9 @@
 """Turns on the wire."""
 
+import re
+
 from msgspec import ValidationError
+from msgspec.structs import replace
 
 from agent_service.records.requests import (
     COMPRESS,
@@ -8,9 +11,9 @@ from agent_service.records.requests import (
     REVIEW,
     SUBAGENT,
     Quote,
-    Script,
-    ScriptMode,
+    SessionOptions,
     TurnInfo,
+    TurnOptions,
     TurnRequest,
 )
 from agent_service.servicer.fields import profile_of
@@ -23,85 +26,88 @@ from services.validation import check_id, denied_commands
 
 MAX_TURN_ID_CHARS = 100
 MAX_TEXT_BYTES = 1024 * 1024
-MAX_MODEL_CALLS = 1000
-MAX_EPHEMERAL_CHARS = 100_000
-MAX_PREFILL = 50
 MAX_SCRIPT_BYTES = 64 * 1024
-MAX_SKILLS = 20
-MAX_SKILL_CHARS = 128
 
 _KINDS = frozenset({"user", JOB, SUBAGENT, COMPRESS, REVIEW})
-"""Those that somebody may ask for."""
+"""Kinds that a client may ask for."""
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
 def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
-    """A checked StartTurn; InvalidArgument names what is wrong."""
+    """The record of a StartTurn request; InvalidArgument where the request is not valid."""
     check_id("turn_id", request.turn_id, MAX_TURN_ID_CHARS)
     check_id("session_id", request.session_id)
-    text = "\n\n".join(part.text for part in request.parts if part.HasField("text"))
-    quoted = [part.quotation for part in request.parts if part.HasField("quotation")]
-    quotes = () if request.retries else tuple(map(_quote, quoted))
-    script = _script(request) if request.HasField("script") else None
-    is_said = bool(text.strip() or quotes) or request.kind == turn_pb2.TURN_KIND_REVIEW
-    if not is_said and (script is None or script.mode is not ScriptMode.ONLY):
-        raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
-    if sum(len(said.encode()) for said in (text, *(q.text for q in quotes))) > MAX_TEXT_BYTES:
-        raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
-    kind = enum_word(turn_pb2.TurnKind.DESCRIPTOR, request.kind) or "user"
-    if kind not in _KINDS:
-        raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
-    if not request.origin.platform:
-        raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
-    if request.retries:
-        _check_retry(request)
-    if not 0 <= request.max_model_calls <= MAX_MODEL_CALLS:
-        raise InvalidArgument("limit out of range", fields={"max_model_calls": "0 to 1000"})
+    denied_commands(request.denied_commands)
     try:
-        return record_of(
+        asked = record_of(
             request,
             TurnRequest,
             profile=profile_of(request.profile),
-            text=text,
-            origin=_origin(request.origin),
-            kind=kind,
-            toolsets=sorted(request.toolsets),
-            ephemeral_system_prompt=_ephemeral(request.overlays),
-            prefill=_prefill(request.overlays),
-            quotes=quotes,
+            kind=enum_word(turn_pb2.TurnKind.DESCRIPTOR, request.kind) or "user",
+            text="\n\n".join(part.text for part in request.parts if part.HasField("text")),
+            quotes=() if request.retries else _quotes(request),
             speaker=_speaker(request.origin),
-            notes_above=_notes_above(request) if request.HasField("context_file") else None,
-            script=script,
-            skills=_skills(request),
-            denied=denied_commands(request.denied_commands),
+            origin=_origin(request.origin),
+            skills=list(dict.fromkeys(request.skills)),
+            options=record_of(request, TurnOptions),
+            new_session=record_of(request, SessionOptions),
         )
     except ValidationError as error:
-        raise InvalidArgument(f"the request has a value that means nothing: {error}") from None
+        raise _refusal(error) from None
+    _check_words(asked)
+    _check_kind(asked)
+    if asked.script is not None:
+        _check_script(asked)
+    if asked.new_session.context_file is None:
+        return asked
+    notes = _notes_above(asked.new_session)
+    return replace(asked, new_session=replace(asked.new_session, context_file=notes))
 
 
-def _script(request: turn_pb2.StartTurnRequest) -> Script:
-    given = request.script
-    if request.kind != turn_pb2.TURN_KIND_JOB or request.retries:
+def _refusal(error: ValidationError) -> InvalidArgument:
+    """The refusal of a value that a record does not take, by the name of its field."""
+    what, _, where = str(error).partition(" - at ")
+    field = ".".join(re.findall(r"\w*[A-Za-z_]\w*", where))
+    return InvalidArgument(f"{field or 'the request'} is not valid: {what}", fields={field: what})
+
+
+def _check_words(asked: TurnRequest) -> None:
+    is_said = bool(asked.text.strip() or asked.quotes) or asked.kind == REVIEW
+    if not is_said and not asked.is_script_only:
+        raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
+    texts = (asked.text, *(quote.text for quote in asked.quotes))
+    if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
+        raise InvalidArgument("the message is too long", fields={"parts": "at most 1 MiB"})
+
+
+def _check_kind(asked: TurnRequest) -> None:
+    if asked.kind not in _KINDS:
+        raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
+    if not asked.platform:
+        raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
+    if asked.retries and asked.kind == COMPRESS:
+        raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
+    if asked.retries and asked.steers:
+        raise InvalidArgument("it would join what it repeats", fields={"retries": "not with STEER"})
+
+
+def _check_script(asked: TurnRequest) -> None:
+    assert asked.script is not None
+    text = asked.script.text
+    if asked.kind != JOB or asked.retries:
         raise InvalidArgument("only jobs have scripts", fields={"script": "only with kind JOB"})
-    if request.busy_mode == turn_pb2.BUSY_MODE_STEER:
+    if asked.steers:
         raise InvalidArgument("it would not be run", fields={"script": "not with STEER"})
-    if not given.text.strip() or "\0" in given.text:
+    if not text.strip() or "\0" in text:
         raise InvalidArgument(
             "the script is empty or has NUL characters", fields={"script.text": "what bash runs"}
         )
-    if len(given.text.encode()) > MAX_SCRIPT_BYTES:
+    if len(text.encode()) > MAX_SCRIPT_BYTES:
         raise InvalidArgument("the script is too long", fields={"script.text": "at most 64 KiB"})
-    only = given.mode == turn_pb2.SCRIPT_MODE_ONLY
-    return Script(given.text, ScriptMode.ONLY if only else ScriptMode.GATE)
 
 
-def _skills(request: turn_pb2.StartTurnRequest) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(request.skills))
-    fits = all(name.strip() and len(name) <= MAX_SKILL_CHARS for name in names)
-    if not fits or len(names) > MAX_SKILLS:
-        wanted = f"at most {MAX_SKILLS}, each 1 to {MAX_SKILL_CHARS} characters"
-        raise InvalidArgument("these are no skills", fields={"skills": wanted})
-    return names
+def _quotes(request: turn_pb2.StartTurnRequest) -> list[Quote]:
+    return [_quote(part.quotation) for part in request.parts if part.HasField("quotation")]
 
 
 def _quote(quotation: content_pb2.Quotation) -> Quote:
@@ -113,9 +119,11 @@ def _quote(quotation: content_pb2.Quotation) -> Quote:
     return Quote(quotation.text, quotation.author, is_forwarded)
 
 
-def _notes_above(request: turn_pb2.StartTurnRequest) -> NotesAbove:
-    given, data = request.context_file, request.context_file.text.encode()
-    if not request.workdir:
+def _notes_above(begun: SessionOptions) -> NotesAbove:
+    given = begun.context_file
+    assert given is not None
+    data = given.text.encode()
+    if not begun.workdir:
         raise InvalidArgument("above which folder?", fields={"context_file": "goes with workdir"})
     if not is_path_above(given.path):
         raise InvalidArgument(
@@ -130,34 +138,6 @@ def _notes_above(request: turn_pb2.StartTurnRequest) -> NotesAbove:
 
 def _speaker(origin: origin_pb2.Origin) -> str:
     return (origin.user_name or origin.user_id) if origin.is_shared else ""
-
-
-def _ephemeral(overlays: turn_pb2.Overlays) -> str:
-    text = overlays.ephemeral_system_prompt
-    if len(text) > MAX_EPHEMERAL_CHARS:
-        raise InvalidArgument(
-            "the instructions are too long",
-            fields={"overlays.ephemeral_system_prompt": "at most 100,000 characters"},
-        )
-    return text
-
-
-def _prefill(overlays: turn_pb2.Overlays) -> tuple[tuple[str, str], ...]:
-    given = overlays.prefill_messages
-    fits = all(said.role in {"user", "assistant"} and said.text.strip() for said in given)
-    if not fits or len(given) > MAX_PREFILL:
-        raise InvalidArgument(
-            "these messages cannot be sent first",
-            fields={"overlays.prefill_messages": f"at most {MAX_PREFILL}, of user or assistant"},
-        )
-    return tuple((said.role, said.text) for said in given)
-
-
-def _check_retry(request: turn_pb2.StartTurnRequest) -> None:
-    if request.kind == turn_pb2.TURN_KIND_COMPRESS:
-        raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
-    if request.busy_mode == turn_pb2.BUSY_MODE_STEER:
-        raise InvalidArgument("it would join what it repeats", fields={"retries": "not with STEER"})
 
 
 def turn(info: TurnInfo) -> turn_pb2.Turn:

@@ -58,7 +58,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         asked = turn_request(request)
         if asked.kind == REVIEW:
             return pb.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
-        toolsets = asked.toolsets or (FOR_JOBS if asked.kind == JOB else ())
+        toolsets = asked.options.toolsets or (FOR_JOBS if asked.kind == JOB else ())
         # A script is a command, whoever runs it.
         if asked.script is not None and (
             why := self._toolsets.why_off("terminal", asked.profile, asked.platform)

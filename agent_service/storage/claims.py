@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam
 from agent_service.records import events
 from agent_service.records.calls import SCRIPT, PendingCall, PendingScript
 from agent_service.records.model import ToolCall
-from agent_service.records.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script
+from agent_service.records.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script, TurnRequest
 from agent_service.records.transition import NewStep, new_message
 from agent_service.security import url_provenance
 from agent_service.storage import denials, reviews, sessions, undo
@@ -44,8 +44,8 @@ class StoredTurn(Struct, frozen=True):
     """Of the session, before that message."""
     revision: int
     """Of the session."""
-    denied: frozenset[str] = frozenset()
-    """Slash commands that somebody whose words it works on may not say."""
+    request: TurnRequest
+    """As it is now: more may be denied to it."""
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
@@ -64,13 +64,13 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Sto
         again = undo.retry(conn, turn, now)
         message, count, revision = again.message, again.message_count, again.revision
         said_again = denials.of_turn(conn, again.turn_id)
-    denied = denials.begin(conn, turn, said_again)
+    request = denials.begin(conn, turn, said_again)
     said = None if turn.kind == COMPRESS else _say(conn, turn, count + 1, message, now)
     insert_steps(conn, turn.id, [NewStep("MODEL", 1, count + (1 if said is None else 2))])
-    what = events.TurnStarted(turn.session_id, turn.request.model)
+    what = events.TurnStarted(turn.session_id, turn.request.options.model)
     started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
-    return StoredTurn(said, started, count, revision, denied)
+    return StoredTurn(said, started, count, revision, request)
 
 
 def first_events(turn: sa.Row[Any]) -> int:
@@ -90,12 +90,12 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
     """Intend the turn's script; what the model is asked is stored when it has run."""
     call = script_of(turn).call
     insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
-    what = events.TurnStarted(turn.session_id, turn.request.model)
+    what = events.TurnStarted(turn.session_id, turn.request.options.model)
     runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
     insert_events(conn, turn.id, started)
-    denied = denials.begin(conn, turn)
-    return StoredTurn(None, started, turn.message_count, turn.revision, denied)
+    request = denials.begin(conn, turn)
+    return StoredTurn(None, started, turn.message_count, turn.revision, request)
 
 
 def _say(

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records.events import Outcome
@@ -38,36 +37,35 @@ _KEEP = (
 def of_turn(conn: Connection, turn_id: str) -> tuple[str, ...]:
     """What is denied to a turn."""
     request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
-    return () if request is None else request.denied
+    return () if request is None else request.options.denied_commands
 
 
-def begin(conn: Connection, begun: sa.Row[Any], said_again: Iterable[str] = ()) -> frozenset[str]:
-    """What is denied to a turn that begins, which may say again what others have said."""
+def begin(conn: Connection, begun: sa.Row[Any], said_again: Iterable[str] = ()) -> TurnRequest:
+    """Deny to a turn that begins what was denied to the words that it reads; returns its request.
+
+    `said_again` was denied to a turn that it repeats.
+    """
     left = () if begun.kind == COMPRESS else begun.unanswered or ()
-    return _deny(conn, begun.id, begun.request, (*left, *said_again))
+    return _deny(conn, begun.request, (*left, *said_again))
 
 
 def add(conn: Connection, turn_id: str, denied: Iterable[str]) -> None:
     """Deny more to a turn that nobody owns."""
-    _deny(conn, turn_id, conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one(), denied)
+    _deny(conn, conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one(), denied)
 
 
 def record(conn: Connection, transition: Transition) -> None:
     """Keep for the next turn what is denied to one that ends without an answer."""
     live, ended = transition.turn, transition.after.finished
-    denied = transition.after.denied
+    denied = transition.after.options.denied_commands
     if ended is None or not denied or live.kind == COMPRESS:
         return
-    left = () if ended.outcome is Outcome.COMPLETED else sorted(denied)
+    left = () if ended.outcome is Outcome.COMPLETED else denied
     put_state(conn, live.session_id, UNANSWERED, left)
 
 
-def _deny(
-    conn: Connection, turn_id: str, request: TurnRequest, more: Iterable[str]
-) -> frozenset[str]:
-    """Deny more to a turn; returns all that is denied to it."""
-    denied = frozenset(request.denied).union(more)
-    if denied != frozenset(request.denied):
-        kept = replace(request, denied=tuple(sorted(denied)))
-        conn.execute(_KEEP, {"turn_key": turn_id, "new_request": kept})
-    return denied
+def _deny(conn: Connection, request: TurnRequest, more: Iterable[str]) -> TurnRequest:
+    """Deny more to a stored turn; returns its request."""
+    if (kept := request.deny(more)) is not request:
+        conn.execute(_KEEP, {"turn_key": request.turn_id, "new_request": kept})
+    return kept

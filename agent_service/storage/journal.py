@@ -7,7 +7,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records import events
@@ -16,13 +15,7 @@ from agent_service.records.compaction import NOTHING, sent
 from agent_service.records.events import Decision
 from agent_service.records.model import encoded
 from agent_service.records.overlays import Overlay
-from agent_service.records.requests import (
-    REVIEW,
-    UNATTENDED_KINDS,
-    Switched,
-    TurnRequest,
-    Unattended,
-)
+from agent_service.records.requests import REVIEW, TurnRequest
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, denials, reviews
@@ -31,13 +24,7 @@ from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
 from agent_service.storage.sessions import put_state as put_session_state
-from agent_service.storage.turns import (
-    REQUEST,
-    events_after,
-    insert_events,
-    insert_messages,
-    insert_steps,
-)
+from agent_service.storage.turns import events_after, insert_events, insert_messages, insert_steps
 from services.database import Prepared
 from services.database.leases import LeaseTable
 
@@ -80,13 +67,11 @@ _TOUCH_SESSION = Prepared(
 )
 
 
-class Defaults(Struct, frozen=True):
-    """What a turn uses where its request names nothing."""
+class TurnLimits(Struct, frozen=True):
+    """Limits of every turn."""
 
-    max_model_calls: int
     max_tokens: int
     approval_timeout: timedelta
-    unattended: Unattended
 
 
 class Loaded(Struct, frozen=True):
@@ -97,40 +82,29 @@ class Loaded(Struct, frozen=True):
     recorded: list[events.Recorded]
 
 
-def load(conn: Connection, claimed: Claimed, defaults: Defaults, last: LiveTurn | None) -> Loaded:
+def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn | None) -> Loaded:
     """The claimed turn, with the conversation as `last` has left it if that is still all of it."""
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
-    request: TurnRequest = row.request
+    request: TurnRequest = begun.request if begun else row.request
     before = begun.message_count if begun else row.message_count
-    switched = request.switched or Switched("", request.model)
     live = LiveTurn(
-        id=row.id,
-        kind=row.kind,
-        profile=row.profile,
-        session_id=row.session_id,
+        request=request,
         platform=row.platform,
         lease=lease,
-        model=switched.model,
-        route=switched.route,
-        max_model_calls=request.max_model_calls or defaults.max_model_calls,
-        max_tokens=defaults.max_tokens,
-        toolsets=frozenset(request.granted),
+        max_tokens=limits.max_tokens,
         messages=[],
         revision=begun.revision if begun else row.revision,
         message_count=before + bool(begun and begun.message),
         sequence=row.last_sequence + (len(begun.events) if begun else 0),
         steps=1 if begun else len(steps),
         started_at=row.created_at,
-        approval_timeout=defaults.approval_timeout,
-        unattended=_unattended(row, defaults),
+        approval_timeout=limits.approval_timeout,
         usage=row.usage,
         session_usage=row.session_usage - row.usage,
-        request=request,
         # A turn that begins may have taken back what was condensed.
         compaction=row.compaction if row.compaction.is_of(before) else NOTHING,
-        denied=begun.denied if begun else frozenset(request.denied),
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
@@ -166,8 +140,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
         "last_sequence": transition.after.sequence,
         "usage": transition.after.usage,
     }
-    if transition.switched is not None or transition.after.denied != live.denied:
-        values["request"] = _request_after(conn, transition)
+    if transition.after.request is not live.request:
+        values["request"] = transition.after.request
     if transition.after.finished is not None:
         leases.release(conn, live.lease, finished_at=transition.now, **values)
         if live.decided or live.under_way:
@@ -203,12 +177,6 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
 def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
     """Note that the turn's commands are being killed."""
     leases.fence(conn, live.lease, state="CANCELLING")
-
-
-def _unattended(row: sa.Row[Any], defaults: Defaults) -> Unattended | None:
-    if row.kind not in UNATTENDED_KINDS:
-        return None
-    return row.request.unattended or defaults.unattended
 
 
 def _load_pending(
@@ -255,14 +223,6 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
         else:
             rows.append((row.sequence, row.content.encode()))
     return sent(rows, live.compaction)
-
-
-def _request_after(conn: Connection, transition: Transition) -> TurnRequest:
-    """What is kept of the turn's request, with the model that answers now and what is denied."""
-    live = transition.turn
-    request: TurnRequest = conn.execute(REQUEST, {"turn_id": live.id}).scalar_one()
-    denied = tuple(sorted(transition.after.denied))
-    return replace(request, switched=transition.switched or request.switched, denied=denied)
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

@@ -60,7 +60,7 @@ def join(
         told.insert(0, f"[The user says while you work:\n{words}]")
     if not told:
         return facts
-    denied = frozenset(name for row in joined for name in row.request.denied)
+    denied = frozenset(name for row in joined for name in row.request.options.denied_commands)
     more = (Denied(denied),) if denied else ()
     notices = [text for row in joined for text in row.request.notices]
     text = "\n\n".join([last.text, *told])
@@ -74,7 +74,7 @@ def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
         return False
     # Others of the message may have failed, and been stored, before these.
     failures = max(live.failures_in_row, *(fact.failures_in_row for fact in returned))
-    return failures < STOP_AT and live.model_calls < live.max_model_calls
+    return failures < STOP_AT and live.calls_left > 0
 
 
 def _completed(conn: Connection, row: sa.Row[Any], now: datetime) -> bool:

@@ -68,7 +68,7 @@ def header(conn: Connection, session_id: str, profile: str) -> Header:
     found = sessions.get(conn, session_id, profile)
     requests = sa.select(turn.c.request).where(turn.c.session_id == session_id)
     request: TurnRequest | None = conn.scalar(requests.order_by(turn.c.created_at.desc()).limit(1))
-    model = request.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
+    model = request.options.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
     return Header(session_id, model, found.title if found.is_named else "")
 
 

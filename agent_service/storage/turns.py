@@ -6,12 +6,20 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct, field
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records import events
 from agent_service.records.calls import StepState
 from agent_service.records.overlays import NOTHING, Overlay
-from agent_service.records.requests import REVIEW, BusyMode, TurnInfo, TurnRequest, stored
+from agent_service.records.requests import (
+    REVIEW,
+    BusyMode,
+    TurnInfo,
+    TurnOptions,
+    TurnRequest,
+    stored,
+)
 from agent_service.records.titles import title_of
 from agent_service.records.transition import NewMessage, NewStep
 from agent_service.records.turn_state import LiveTurn
@@ -109,19 +117,24 @@ _REQUEST_CANCEL = (
 
 
 def store(
-    conn: Connection, request: TurnRequest, model: str, draft: SessionDraft | None, now: datetime
+    conn: Connection,
+    request: TurnRequest,
+    defaults: TurnOptions,
+    draft: SessionDraft | None,
+    now: datetime,
 ) -> Stored:
     """Store a turn as queued; once, however often it is asked for.
 
     Without a draft its session has to have begun, or it is Undrafted.
     """
     digest = request.digest()
-    model = _open_session(conn, request, draft, now) or model
+    if given := _open_session(conn, request, draft, now):
+        defaults = replace(defaults, model=given)
     before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
     # Turns that wait run by their times, also where the clock has gone back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
-    row = new_turn(stored(request, model), digest, now)
+    row = new_turn(stored(request, defaults), digest, now)
     if not _INSERT.run(conn, row):
         same = existing(conn, request, digest)
         assert same is not None, "another turn has its id"

@@ -53,8 +53,8 @@ def of_failures(count: int) -> str:
 
 def of_calls_left(turn: LiveTurn) -> str:
     """What is said when few model calls are left of a turn; empty before."""
-    left = turn.max_model_calls - turn.model_calls
-    if not 0 < left <= max(1, min(WRAP_UP_CALLS, turn.max_model_calls // WRAP_UP_SHARE)):
+    left, most = turn.calls_left, turn.options.max_model_calls
+    if not 0 < left <= max(1, min(WRAP_UP_CALLS, most // WRAP_UP_SHARE)):
         return ""
     if left == 1:
         return (

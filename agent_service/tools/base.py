@@ -17,7 +17,7 @@ from agent_service.profiles.skills.manage import Notes
 from agent_service.profiles.skills.shelf import ProfileSkills
 from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
-from agent_service.records.requests import Unattended
+from agent_service.records.requests import TurnOptions, Unattended
 from agent_service.records.sandbox import Commands, Files, SandboxInfo
 from agent_service.records.subagents import Subagents
 
@@ -75,10 +75,8 @@ class Caller(Struct, frozen=True):
     turn_id: str = ""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user that the turn's message came from."""
-    toolsets: frozenset[str] = frozenset()
-    """Those that its turn was to have at most; empty means all."""
-    denied: frozenset[str] = frozenset()
-    """Slash commands that are denied to those whose words the turn works on."""
+    options: TurnOptions = TurnOptions()
+    """Of the turn."""
 
 
 class SessionRecords(Protocol):

@@ -148,7 +148,7 @@ class ContextFiles:
 
 def skips_context_files(request: TurnRequest) -> bool:
     """Whether a session begins without them: a subagent knows its task, and nothing else."""
-    return request.skip_context_files or request.kind == SUBAGENT
+    return request.new_session.skip_context_files or request.kind == SUBAGENT
 
 
 async def _rules(files: Files) -> list[str]:

@@ -48,7 +48,7 @@ class Notices(Struct, frozen=True):
         turn_id = turn_id_of(watched.key, news.progress.told)
         request = replace(watched.request, turn_id=turn_id, text=news.text)
         # What was turned off meanwhile is off for it, too.
-        allowed = self.toolsets.of(request.profile, request.platform, request.toolsets)
+        allowed = self.toolsets.of(request.profile, request.platform, request.options.toolsets)
         try:
             await self.turns().start(replace(request, allowed=allowed), None)
         except Draining:
@@ -83,9 +83,7 @@ def notice_of(turn: LiveTurn) -> TurnRequest:
         origin=turn.origin,
         kind=NOTICE,
         busy_mode=BusyMode.STEER,
-        toolsets=tuple(sorted(turn.toolsets)),
-        model=turn.request.model,
-        denied=tuple(sorted(turn.denied)),
+        options=turn.request.inherited(),
     )
 
 

@@ -34,6 +34,6 @@ def goes_on(turn: LiveTurn, message: ModelMessage) -> bool:
     return (
         message.finish_reason == CUT_OFF
         and not message.tool_calls
-        and turn.model_calls + 1 < turn.max_model_calls
+        and turn.calls_left > 1
         and len(said_before(turn.messages)) < MAX_CONTINUATIONS
     )

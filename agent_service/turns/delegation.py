@@ -19,6 +19,7 @@ from agent_service.records.requests import (
     PARENT_TURN,
     SUBAGENT,
     BusyMode,
+    SessionOptions,
     TurnRequest,
 )
 from agent_service.records.sandbox import CommandStatus, CommandUnknown
@@ -157,14 +158,9 @@ class CallSubagents:
             origin={"platform": SUBAGENT, **parent},
             kind=SUBAGENT,
             busy_mode=BusyMode.QUEUE,
-            max_model_calls=MAX_MODEL_CALLS,
-            toolsets=toolsets,
-            # What has taken over for it may be known to another endpoint alone.
-            model=turn.request.model,
-            sandbox_template=template,
-            system_message=_INSTRUCTIONS,
-            unattended=turn.unattended,
-            denied=tuple(sorted(turn.denied)),
+            # Not the model that has taken over: that may be another endpoint's.
+            options=replace(turn.options, toolsets=toolsets, max_model_calls=MAX_MODEL_CALLS),
+            new_session=SessionOptions(system_message=_INSTRUCTIONS, sandbox_template=template),
         )
 
 

@@ -226,7 +226,7 @@ def _limit_reached(turn: LiveTurn) -> TurnFinished | None:
             f"The model made the same call {turn.failures_in_row} times in a row, and it failed in "
             "the same way each time. Say what it should do instead, or “go on” to let it try."
         )
-    elif turn.model_calls >= turn.max_model_calls:
+    elif not turn.calls_left:
         message = (
             f"The turn made {turn.model_calls} model calls, its limit. "
             "Say “go on” to continue, or raise agent.max_turns."

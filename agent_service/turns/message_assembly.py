@@ -1,6 +1,7 @@
 """Makes of what comes with a turn the message that the model gets: whose words are whose."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import chain
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from agent_service.records.requests import (
     FORWARDED,
     OUTPUT,
     Quote,
+    RequestOverlays,
+    SessionOptions,
     TurnRequest,
     quoted_name,
     source_of,
@@ -40,7 +43,7 @@ class Screening(Struct, frozen=True):
         Those are without what looks like an attack, between marks made here and once.
         """
         # Most are short; a long one would hold everybody else up.
-        is_long = request.notes_above is not None or len(request.text) > _AT_ONCE_CHARS
+        is_long = request.new_session.context_file is not None or len(request.text) > _AT_ONCE_CHARS
         look = without_secrets, request, self.redactor
         clean = await asyncio.to_thread(*look) if is_long else without_secrets(*look[1:])
         if not clean.quotes:
@@ -55,19 +58,28 @@ class Screening(Struct, frozen=True):
 
 def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
     """The same request, also by its digest, of which no secret is stored or shown to a model."""
-    redact, notes, script = redactor.redact, request.notes_above, request.script
+    redact, script = redactor.redact, request.script
     clean = replace(
         request,
         text=redact(request.text),
         quotes=tuple(replace(each, text=redact(each.text)) for each in request.quotes),
-        system_message=redact(request.system_message),
-        ephemeral_system_prompt=redact(request.ephemeral_system_prompt),
-        prefill=tuple((role, redact(text)) for role, text in request.prefill),
-        notes_above=notes and replace(notes, text=redact(notes.text)),
+        new_session=_redacted(request.new_session, redact),
         script=script and replace(script, text=redactor.redact_program(script.text)),
         loaded=tuple(map(redact, request.loaded)),
     )
     return request if clean == request else replace(clean, asked=request.digest())
+
+
+def _redacted(begun: SessionOptions, redact: Callable[[str], str]) -> SessionOptions:
+    overlays, notes = begun.overlays, begun.context_file
+    prefill = tuple(replace(each, text=redact(each.text)) for each in overlays.prefill_messages)
+    instructions = redact(overlays.ephemeral_system_prompt)
+    return replace(
+        begun,
+        system_message=redact(begun.system_message),
+        overlays=RequestOverlays(instructions, prefill),
+        context_file=notes and replace(notes, text=redact(notes.text)),
+    )
 
 
 def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...]]:

@@ -9,12 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.config.sessions import LearningConfig
 from agent_service.records.events import Outcome
-from agent_service.records.requests import Switched, TurnRequest
+from agent_service.records.requests import TurnRequest
 from agent_service.records.reviews import review_request, review_turn_id
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
@@ -125,18 +124,12 @@ class Nudges:
         )
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> TurnRequest:
-        # Another model may have taken over; it has the conversation in its cache.
-        is_first = (turn.route, turn.model) == ("", turn.request.model)
-        last = replace(
-            turn.request,
-            switched=None if is_first else Switched(turn.route, turn.model),
-            denied=tuple(sorted(turn.denied)),
-        )
-        return review_request(last, review_turn_id(turn.id), memory=memory, skills=skills)
+        # A model that has taken over has the conversation in its cache.
+        return review_request(turn.request, review_turn_id(turn.id), memory=memory, skills=skills)
 
 
 def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:
     """Whether models can be asked: else what is due begins with the end of the next turn."""
     if outcome is Outcome.LIMIT_REACHED:
-        return turn.model_calls >= turn.max_model_calls
+        return not turn.calls_left
     return outcome is Outcome.COMPLETED

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from agent_service.clients.replicas import Replicas
 from agent_service.models.configured_model import ConfiguredModel
 from agent_service.records.events import Decision
-from agent_service.records.requests import REVIEW, BusyMode, TurnInfo, TurnRequest
+from agent_service.records.requests import REVIEW, BusyMode, TurnInfo, TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, claims, journal, turns
 from agent_service.storage.approvals import Answer, ApprovalInfo
@@ -82,7 +82,8 @@ class Ownership(Struct, frozen=True):
 
     claimant: Claimant
     replicas: Replicas
-    defaults: journal.Defaults
+    options: TurnOptions
+    limits: journal.TurnLimits
 
 
 class Turns:
@@ -102,7 +103,7 @@ class Turns:
         self._runner = runner
         self._model = model
         self._claimant = ownership.claimant
-        self._defaults = ownership.defaults
+        self._options, self._limits = ownership.options, ownership.limits
         self.replicas = ownership.replicas
         self._clock = clock
         self._workers = workers
@@ -120,14 +121,15 @@ class Turns:
             raise Draining("the agent is shutting down; try again in a moment")
         request = replace(request, traceparent=traceparent())
         model = "" if request.is_script_only else await self._model.default_name()
+        defaults = replace(self._options, model=model)
         # A caller that goes away must not leave a turn behind that is stored and not driven.
-        return await unbroken(self._start(request, model, draft))
+        return await unbroken(self._start(request, defaults, draft))
 
-    async def _start(self, request: TurnRequest, model: str, draft: _Draft) -> TurnInfo:
+    async def _start(self, request: TurnRequest, defaults: TurnOptions, draft: _Draft) -> TurnInfo:
         last, now = self._conversations.get(request.session_id), self._clock.now()
 
         def store(conn: Connection) -> tuple[Stored, journal.Loaded | None]:
-            stored = turns.store(conn, request, model, draft, now)
+            stored = turns.store(conn, request, defaults, draft, now)
             if not stored.is_new or stored.waits:
                 return stored, None
             return stored, self._take(conn, request.turn_id, last, now)
@@ -300,7 +302,7 @@ class Turns:
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
-        return journal.load(conn, claimed, self._defaults, last)
+        return journal.load(conn, claimed, self._limits, last)
 
     async def _waiting_sessions(self) -> set[str]:
         return set(await self._database.read(claims.waiting_sessions))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
-from itertools import starmap
 
 from msgspec import Struct
 
@@ -48,16 +47,18 @@ class Instructions(Struct, frozen=True):
         if request.kind == SUBAGENT:
             return Overlay(terminal_timeout_s=usual_s)
         chat = describe_chat(request.origin) if request.kind == "user" else ""
-        own = [text for text in (chat, request.ephemeral_system_prompt) if text.strip()]
-        prefill = tuple(starmap(OverlayMessage, request.prefill)) or self.overlay.prefill
+        overlays = request.new_session.overlays
+        own = [text for text in (chat, overlays.ephemeral_system_prompt) if text.strip()]
+        prefill = tuple(OverlayMessage(m.role, m.text) for m in overlays.prefill_messages)
         instructions = (*self.overlay.instructions, *own)
+        prefill = prefill or self.overlay.prefill
         return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
 
     async def announces(self, request: TurnRequest) -> bool:
         """Whether the model of a request does."""
         if request.is_script_only:
             return False
-        name = (request.model or await self.default_model()).lower()
+        name = (request.options.model or await self.default_model()).lower()
         return any(part.lower() in name for part in self.announcing)
 
 
@@ -86,15 +87,15 @@ class SessionDrafts:
         """The session as this turn would create it."""
         wanted = frozenset(request.granted)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
-        places = self._places
-        template = request.sandbox_template or places.policy.of(request.profile, request.kind)
+        places, asked = self._places, request.new_session
+        template = asked.sandbox_template or places.policy.of(request.profile, request.kind)
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 found = group.create_task(places.sandboxes.of(template))
                 read = group.create_task(places.projects.of(request, template))
-                asked = group.create_task(self._instructions.announces(request))
+                announcing = group.create_task(self._instructions.announces(request))
                 personal = await self._personal.of(request.profile, toolsets, request.platform)
-        kind, project, announces = found.result(), read.result(), asked.result()
+        kind, project, announces = found.result(), read.result(), announcing.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
         told = _told(personal, remembers=remembers) if request.kind == "user" else ()
         facts = SessionFacts(
@@ -103,9 +104,9 @@ class SessionDrafts:
             started_at=self._clock.now().astimezone(self._zone),
             toolsets=toolsets,
             sandbox=kind if "terminal" in toolsets else None,
-            workdir=request.workdir,
+            workdir=asked.workdir,
             announces=announces,
-            system_messages=(self._instructions.system_message, request.system_message),
+            system_messages=(self._instructions.system_message, asked.system_message),
             soul="" if skips else personal.soul.text,
             memories=personal.memories.texts if remembers else (),
             skills=personal.skills.text,
@@ -113,13 +114,13 @@ class SessionDrafts:
         )
         return SessionDraft(
             await asyncio.to_thread(self._redactor.redact, build(facts)),
-            request.workdir,
+            asked.workdir,
             template,
             notices=(*(() if skips else personal.soul.blocked), *project.blocked, *told),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
             memory_limits=personal.memories.limits,
-            refusal=places.sandboxes.lack(request.sandbox_template),
+            refusal=places.sandboxes.lack(asked.sandbox_template),
         )
 
 

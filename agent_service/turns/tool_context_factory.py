@@ -84,8 +84,7 @@ class ToolContexts:
 
 
 def _caller(turn: LiveTurn) -> Caller:
-    toolsets, denied = frozenset(turn.request.toolsets), turn.denied
-    return Caller(turn.profile, turn.session_id, turn.id, turn.origin, toolsets, denied)
+    return Caller(turn.profile, turn.session_id, turn.id, turn.origin, turn.options)
 
 
 async def _held(sandbox: TurnSandbox) -> SandboxInfo:

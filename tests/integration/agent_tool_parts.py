@@ -18,7 +18,7 @@ from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.records.calls import PendingCall
 from agent_service.records.commands import ToolReturned
 from agent_service.records.model import ToolCall
-from agent_service.records.requests import TurnRequest, Unattended
+from agent_service.records.requests import TurnOptions, TurnRequest, Unattended
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage import claims, journal, turns
@@ -43,7 +43,8 @@ from tests.support.reach import out_of_reach
 
 LEASE_S = 300
 AWAY_S = 2
-DEFAULTS = journal.Defaults(9, 1000, timedelta(minutes=1), Unattended.DENY)
+LIMITS = journal.TurnLimits(1000, timedelta(minutes=1))
+OPTIONS = TurnOptions("scripted", max_model_calls=9, unattended=Unattended.DENY)
 
 
 class Tools:
@@ -131,10 +132,10 @@ async def open_tools(
     request = TurnRequest(turn_id, "", session_id, "hi", {"platform": "cli"}, "message")
 
     def begin(conn: Connection) -> LiveTurn:
-        turns.store(conn, request, "scripted", SessionDraft("", ""), clock.now())
+        turns.store(conn, request, OPTIONS, SessionDraft("", ""), clock.now())
         claimed = claims.claim(conn, turn_id, claimant, clock.now())
         assert claimed is not None
-        return journal.load(conn, claimed, DEFAULTS, None).turn
+        return journal.load(conn, claimed, LIMITS, None).turn
 
     token = tokens[Identity.AGENT]
     async with (

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from agent_service.records.commands import ModelAnswered, ToolReturned
 from agent_service.records.events import Outcome, TurnFinished
 from agent_service.records.model import ModelMessage, ToolCall
-from agent_service.records.requests import TurnRequest, Unattended
+from agent_service.records.requests import TurnOptions, TurnRequest, Unattended
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import claims, journal, turns
@@ -21,7 +21,8 @@ from services.database.leases import new_owner
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TTL_S = 0.05
-DEFAULTS = journal.Defaults(50, 1000, timedelta(minutes=5), Unattended.DENY)
+LIMITS = journal.TurnLimits(1000, timedelta(minutes=5))
+OPTIONS = TurnOptions("m", max_model_calls=50, unattended=Unattended.DENY)
 REQUEST = TurnRequest("trn_1", "default", "session", "hello", {"platform": "cli"}, "user")
 CALLS = ModelMessage("", "", (ToolCall("c1", "terminal", "{}"),), None, "tool_calls", "m", "")
 ANSWERS = ModelMessage("done", "", (), None, "stop", "m", "")
@@ -48,7 +49,7 @@ def taken(engine: sa.Engine, by: claims.Claimant) -> LiveTurn:
     with engine.begin() as conn:
         claimed = claims.claim(conn, REQUEST.turn_id, by, NOW)
         assert claimed is not None
-        return journal.load(conn, claimed, DEFAULTS, None).turn
+        return journal.load(conn, claimed, LIMITS, None).turn
 
 
 def commit(engine: sa.Engine, by: claims.Claimant, transition: Transition) -> None:
@@ -60,7 +61,7 @@ def commit(engine: sa.Engine, by: claims.Claimant, transition: Transition) -> No
 def test_who_takes_over_sees_all_of_the_last_commit(engine: sa.Engine) -> None:
     late, new = claimant("late"), claimant("new")
     with engine.begin() as conn:
-        turns.store(conn, REQUEST, "m", turns.SessionDraft("prompt", ""), NOW)
+        turns.store(conn, REQUEST, OPTIONS, turns.SessionDraft("prompt", ""), NOW)
     answered = Transition.of(taken(engine, late), (ModelAnswered(1, CALLS),), NOW)
     with ExitStack() as stack:
         committing = stack.enter_context(engine.connect())

@@ -217,7 +217,7 @@ async def test_a_killed_turn_goes_on_with_the_model_that_had_taken_over(
             lambda conn: conn.execute(sa.select(turn_table.c.request)).scalar_one()
         )
     assert answer(events) == "Hi."
-    assert stored.model == "scripted"
+    assert stored.options.model == "scripted"
     if is_still_configured:
         assert models_of(other) == ["other-1"] * 3
         assert models_of(stage.model) == ["scripted"]

@@ -16,7 +16,7 @@ from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
-from agent_service.records.requests import TurnRequest
+from agent_service.records.requests import SessionOptions, TurnRequest
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
 from agent_service.tools.context_files import ContextFiles
@@ -111,7 +111,7 @@ async def test_a_session_of_a_template_that_there_is_not_is_refused(tmp_path: Pa
     clock, tokens = ManualClock(), new_tokens()
     plain = executor_settings(tmp_path, "bubblewrap")
     await asyncio.to_thread(plain.home.create)
-    wanting = replace(REQUEST, sandbox_template="walled")
+    wanting = replace(REQUEST, new_session=SessionOptions(sandbox_template="walled"))
     executor = Process(plain, tokens=tokens)
     async with asking(executor.address, tokens[Identity.AGENT], clock) as drafts:
         assert not (await drafts.draft(wanting)).refusal, "nobody tells what there is"

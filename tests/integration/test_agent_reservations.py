@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
-from agent_service.records.requests import TurnRequest
+from agent_service.records.requests import TurnOptions, TurnRequest
 from agent_service.storage import budgets, claims, turns
 from agent_service.storage.budgets import Holder
 from agent_service.storage.claims import Claimant, turn_leases
@@ -43,7 +43,7 @@ async def begun(database: Database, turn_id: str, who: Claimant) -> Lease:
     request = TurnRequest(turn_id, "default", turn_id, "hi", {"platform": "cli"}, "user")
 
     def begin(conn: sa.Connection) -> Lease:
-        turns.store(conn, request, "scripted", turns.SessionDraft("", ""), NOW)
+        turns.store(conn, request, TurnOptions("scripted"), turns.SessionDraft("", ""), NOW)
         claimed = claims.claim(conn, turn_id, who, NOW)
         assert claimed is not None
         return claimed.lease

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from agent_service.records.budget import Amount, Policy, Scope
 from agent_service.records.events import CLARIFY
-from agent_service.records.requests import SUBAGENT, TurnRequest
+from agent_service.records.requests import SUBAGENT, TurnOptions, TurnRequest
 from agent_service.storage import budgets, turns
 from agent_service.storage.activity import Waiting, waiting
 from agent_service.storage.budgets import used_ratios
@@ -30,7 +30,7 @@ async def tables(database: Database) -> Database:
 
 def stored(conn: sa.Connection, turn_id: str, session_id: str, at: datetime) -> None:
     request = TurnRequest(turn_id, "default", session_id, "hi", {"platform": "cli"}, "user")
-    turns.store(conn, request, "scripted", turns.SessionDraft("", ""), at)
+    turns.store(conn, request, TurnOptions("scripted"), turns.SessionDraft("", ""), at)
 
 
 def asked(conn: sa.Connection, number: int, tool: str, minutes: int, decision: str | None) -> None:

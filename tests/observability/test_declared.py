@@ -9,6 +9,7 @@ from agent_service.records.calls import PendingCall
 from agent_service.records.commands import ToolReturned
 from agent_service.records.events import Outcome, TurnFinished
 from agent_service.records.model import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
+from agent_service.records.requests import TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage as TurnUsage
 from agent_service.turns.metrics import AgentMetrics
@@ -53,16 +54,13 @@ def series(registry: CollectorRegistry) -> int:
 
 def turn() -> LiveTurn:
     return LiveTurn(
-        id="trn_1",
-        kind="user",
-        profile="default",
-        session_id="session",
+        request=TurnRequest(
+            *("trn_1", "default", "session", "", {"platform": "cli"}, "user"),
+            options=TurnOptions("scripted", max_model_calls=1),
+        ),
         platform="cli",
         lease=Lease("trn_1", "nobody", 1, datetime.now(UTC)),
-        model="scripted",
-        max_model_calls=1,
         max_tokens=1,
-        toolsets=frozenset(),
         messages=[],
         message_count=0,
         sequence=0,

@@ -172,9 +172,9 @@ class Cronjob(UsualTool[CronjobArguments]):
         job = await self._jobs.create(
             context.caller.profile,
             f"job_{_digest(context.key)[:12]}",
-            limited(wish, context.caller.toolsets),
+            limited(wish, frozenset(context.caller.options.toolsets)),
             origin if has_chat else None,
-            sorted(context.caller.denied),
+            context.caller.options.denied_commands,
         )
         return ToolResult(await asyncio.to_thread(scheduled, job, "is scheduled"))
 
@@ -202,15 +202,17 @@ class Cronjob(UsualTool[CronjobArguments]):
         self, job: FoundJob, action: str, wish: JobChange, context: ToolContext
     ) -> JobView:
         """The job once it is changed, paused or resumed: by this call, or by it made before."""
-        profile, most = context.caller.profile, context.caller.toolsets
+        profile, options = context.caller.profile, context.caller.options
         now = await self._jobs.get(profile, job.id)
         if job.is_again and now.changed_at != job.changed_at:
             # A schedule counts from when it is given, so that it must not be given twice.
             return now
         if action == "update":
-            within, request_id = limited(wish, most, now.wish), f"upd_{_digest(context.key)[:26]}"
-            denied = sorted(context.caller.denied)
-            return await self._jobs.update(profile, job.id, within, request_id, denied)
+            within = limited(wish, frozenset(options.toolsets), now.wish)
+            request_id = f"upd_{_digest(context.key)[:26]}"
+            return await self._jobs.update(
+                profile, job.id, within, request_id, options.denied_commands
+            )
         await self._jobs.take(profile, job.id, action)
         return await self._jobs.get(profile, job.id)
 

@@ -44,7 +44,7 @@ def refused(turn: LiveTurn, tool: Tool[ToolArguments], arguments: ToolArguments)
         if isinstance(arguments, SkillManageArguments) and arguments.action in _PUTS_AWAY:
             return _PUT_AWAY
     command = command_of(arguments)
-    return _DENIED.format(command=command) if command in turn.denied else ""
+    return _DENIED.format(command=command) if command in turn.options.denied_commands else ""
 
 
 def command_of(arguments: ToolArguments) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_service.config.sessions import CompressionConfig
 from agent_service.models.fallback import USUAL, Route
@@ -29,6 +30,7 @@ from agent_service.records.compaction import (
 from agent_service.records.events import Notice
 from agent_service.records.model import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
 from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.requests import Switched, TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage as SessionUsage
 from services.database.leases import Lease
@@ -128,16 +130,13 @@ class Answers:
 
 def a_turn(messages: list[bytes], **more: Any) -> LiveTurn:
     return LiveTurn(
-        id="trn_1",
-        kind="user",
-        profile="default",
-        session_id="s",
+        request=TurnRequest(
+            *("trn_1", "default", "s", "", {"platform": "cli"}, "user"),
+            options=TurnOptions("m", max_model_calls=9),
+        ),
         platform="cli",
         lease=Lease("trn_1", "me", 1, datetime.now(UTC)),
-        model="m",
-        max_model_calls=9,
         max_tokens=1000,
-        toolsets=frozenset(),
         messages=messages,
         message_count=len(messages) - 1,
         sequence=1,
@@ -250,7 +249,9 @@ async def test_the_model_of_the_conversation_makes_notes_where_theirs_fails() ->
 
     model = Fails()
     by = compressing(model, route=Route("auxiliary.compression", "small"))
-    fact, _ = await compacted(by, a_turn([SYSTEM, *_talk(60)], route="spare"))
+    turn = a_turn([SYSTEM, *_talk(60)])
+    turn.request = replace(turn.request, switched=Switched("spare", "m"))
+    fact, _ = await compacted(by, turn)
     asked = [(request.route, request.model) for request in model.requests]
     assert asked == [("auxiliary.compression", "small"), ("spare", "m")]
     assert {request.temperature for request in model.requests} == {0.3}

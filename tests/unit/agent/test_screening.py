@@ -1,6 +1,14 @@
 """A request is stored and shown without secrets, and is the same request when it comes again."""
 
-from agent_service.records.requests import Quote, Script, ScriptMode, TurnRequest
+from agent_service.records.requests import (
+    PrefillMessage,
+    Quote,
+    RequestOverlays,
+    Script,
+    ScriptMode,
+    SessionOptions,
+    TurnRequest,
+)
 from agent_service.security.threats import ThreatScanner
 from agent_service.turns.message_assembly import Screening
 from services.home.project_notes import NotesAbove
@@ -27,10 +35,11 @@ async def test_every_text_of_a_request_is_without_secrets() -> None:
     asked = request(
         f"use {KNOWN}",
         quotes=(Quote(f"they said {KNOWN}", "Eve", is_forwarded=True),),
-        system_message=KNOWN,
-        ephemeral_system_prompt=KNOWN,
-        prefill=(("user", KNOWN),),
-        notes_above=NotesAbove("../HERMES.md", KNOWN),
+        new_session=SessionOptions(
+            system_message=KNOWN,
+            overlays=RequestOverlays(KNOWN, (PrefillMessage("user", KNOWN),)),
+            context_file=NotesAbove("../HERMES.md", KNOWN),
+        ),
         script=Script(f"echo {KNOWN}; psql postgres://a:b1@c/d", ScriptMode.GATE),
         loaded=(f"skill with {KNOWN}",),
     )

@@ -13,6 +13,7 @@ from agent_service.records.calls import Decided, PendingCall, StepState
 from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.records.events import Decision
 from agent_service.records.model import ToolCall
+from agent_service.records.requests import TurnOptions, TurnRequest
 from agent_service.records.sandbox import NOWHERE, SandboxInfo
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
@@ -94,16 +95,13 @@ class Asking(Sample):
 def turn(*calls: tuple[str, str], state: StepState = StepState.INTENT) -> LiveTurn:
     """A turn whose model has asked for these calls, each a tool's name and arguments."""
     live = LiveTurn(
-        id="trn_1",
-        kind="user",
-        profile="default",
-        session_id="s",
+        request=TurnRequest(
+            *("trn_1", "default", "s", "", {"platform": "cli"}, "user"),
+            options=TurnOptions("m", max_model_calls=9),
+        ),
         platform="cli",
         lease=Lease("trn_1", "me", 1, datetime(2026, 1, 1, tzinfo=UTC)),
-        model="m",
-        max_model_calls=9,
         max_tokens=100,
-        toolsets=frozenset(),
         messages=[],
         message_count=0,
         sequence=0,
