@@ -40,6 +40,7 @@ from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.rpc.auth import Policy
 from services.rpc.channels import Channels
+from services.runtime.component import add_servicers
 from services.runtime.config import ServiceConfig
 from services.telemetry.metrics import Meter, redactions
 
@@ -169,8 +170,8 @@ class GatewayService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Adds the servicers to the server."""
-        ConversationServicer(self._parts.conversations).register(server)
-        self._parts.deliveries.register(server)
+        conversations = ConversationServicer(self._parts.conversations)
+        add_servicers(server, conversations, self._parts.deliveries)
 
     async def run(self) -> None:
         """Runs the accounts, hands out news, and sees through what was left open."""

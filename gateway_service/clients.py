@@ -202,7 +202,9 @@ class AgentClient:
         )
         await of_agent(self._turns.StartTurn(request))
 
-    async def look_back(self, turn_id: str, session_id: str, profile: str, platform: str) -> None:
+    async def request_review(
+        self, turn_id: str, session_id: str, profile: str, platform: str
+    ) -> None:
         """Have the agent look back at a session that is left; again is the same."""
         request = turn_pb2.StartTurnRequest(
             turn_id=turn_id,

@@ -31,6 +31,7 @@ from services.database.leases import new_owner
 from services.database.migrations import prepare
 from services.lifecycle import Workers, each_of
 from services.rpc.channels import Channels
+from services.runtime.component import add_servicers
 from services.runtime.config import ServiceConfig
 from services.telemetry.metrics import Meter, redactions
 
@@ -128,8 +129,7 @@ class SchedulerService:
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add JobService and CuratorService to the server."""
-        for servicer in self._servicers:
-            servicer.register(server)
+        add_servicers(server, *self._servicers)
 
     async def run(self) -> None:
         """Run what is due until cancelled."""

@@ -24,7 +24,7 @@ from hermes.agent.v1 import (
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from scheduler_service.config import CuratorConfig
-from scheduler_service.curation import Curation, Order, Report
+from scheduler_service.curation import Curation, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from services.errors import (
@@ -266,9 +266,20 @@ class CurationClient:
         )
         return (await _curating(self._stub.PlanConsolidation(request, timeout=_PLAN_S))).plan
 
-    async def apply(self, order: Order) -> Report:
-        """Do what the rules allow, once for each run."""
-        request = message_of(order, curation_pb2.ApplyCurationRequest, ages=self._ages)
+    async def apply(
+        self, claim: Claim, job_skills: Collection[str], plan: str, plan_failure: str
+    ) -> Report:
+        """Change a library as far as the rules allow, once for each run."""
+        request = curation_pb2.ApplyCurationRequest(
+            profile=claim.job.profile,
+            run_id=claim.run_id,
+            epoch=claim.lease.epoch,
+            ages=self._ages,
+            job_skills=job_skills,
+            plan=plan,
+            plan_failure=plan_failure,
+            dry_run=claim.dry_run,
+        )
         answer = await _curating(self._stub.ApplyCuration(request, timeout=_CHANGE_S))
         return record_of(answer.report, Report)
 

@@ -1,6 +1,6 @@
 """How the curator stands, what came of its runs, and what it asks of the libraries of skills."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -69,16 +69,3 @@ class Report(Struct, frozen=True, omit_defaults=True):
         """The skills that are part of others now, and of which."""
         merges = [each for each in self.changes if each.kind == MERGED and not self.dry_run]
         return {each.name: each.into for each in merges}
-
-
-class Order(Struct, frozen=True):
-    """What is to be done to a library."""
-
-    profile: str
-    run_id: str
-    epoch: int
-    """Of the lease of the run."""
-    job_skills: Sequence[str]
-    plan: str = ""
-    plan_failure: str = ""
-    dry_run: bool = False

@@ -1,8 +1,8 @@
-"""Lets chats go on in a new session, once they were quiet for as long as their settings say.
+"""Ends the sessions of chats that were quiet for as long as their settings say.
 
-Whether that is so is looked at when the time comes, and before each message. The chat gets its new
-session in one transaction behind the account's fence, and only if it was not used since. After that
-the agent is asked to look back at the old session, as soon as it can be.
+Sessions are checked every few seconds, and each chat before its next message. A chat moves to its
+new session in one transaction, fenced by the account's lease, and only if it was not used since.
+After that the agent is asked to review the old session.
 """
 
 import logging
@@ -15,10 +15,10 @@ from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import Content, TurnRequest
-from gateway_service.storage import outbox, resets
+from gateway_service.storage import chats, outbox
 from gateway_service.storage.accounts import AccountLease
+from gateway_service.storage.chats import Due, Reset
 from gateway_service.storage.outbox import Address, Delivery
-from gateway_service.storage.resets import Due, Reset
 from services.clock import Clock
 from services.database.leases import Fenced
 from services.database.queue import poll
@@ -27,14 +27,14 @@ from services.ids import new_session_id
 
 LOOK_S = 10.0
 RESUME = "resume"
-"""The command that goes back to an earlier session."""
+"""The command that returns to an earlier session."""
 
 _log = logging.getLogger(__name__)
 _WHY = {Mode.IDLE: "after a pause", Mode.DAILY: "for a new day"}
 
 
 class Resets:
-    """The chats of one account."""
+    """Ends the sessions of one account's chats."""
 
     def __init__(
         self, account: AccountLease, agent: AgentClient, policy: ResetPolicy, clock: Clock
@@ -55,39 +55,39 @@ class Resets:
         profile, platform = account.profile, account.platform
         if (cutoff := self._policy.cutoff(self._clock.now())) is not None:
             for found in await account.database.read(
-                lambda conn: resets.due(conn, profile, platform, cutoff)
+                lambda conn: chats.list_due(conn, profile, platform, cutoff)
             ):
                 await self._try_to_end(found)
         for reset in await account.database.read(
-            lambda conn: resets.unasked(conn, profile, platform)
+            lambda conn: chats.list_unreviewed(conn, profile, platform)
         ):
             await self._review(reset)
         return LOOK_S
 
     async def _review(self, reset: Reset) -> None:
-        """Have the agent look back at a session that has ended; where it is away, later."""
+        """Ask the agent to review a session that has ended; later, if the agent is away."""
         account = self._account
-        asking = (reset.review_id, reset.old_session_id, account.profile, account.platform)
-        if await ask_to_look_back(self._agent, *asking):
-            await account.write(partial(resets.note_asked, reset=reset))
+        review = (reset.review_id, reset.old_session_id, account.profile, account.platform)
+        if await request_review(self._agent, *review):
+            await account.write(partial(chats.mark_reviewed, reset=reset))
 
     async def _try_to_end(self, found: Due) -> None:
-        """End a chat's session; one that cannot be ended is no reason to leave the others."""
+        """End a chat's session; a failure is logged and does not hold up the other chats."""
         try:
             await self._end(found, received=True)
         except Fenced:
-            raise  # nor can any other
+            raise  # the account is lost, and with it all of its chats
         except HermesError as error:
-            _log.warning("session %s is left for later: %s", found.session_id, error)
+            _log.warning("session %s cannot be ended yet: %s", found.session_id, error)
 
-    async def before(self, session_key: str) -> None:
-        """End a chat's session before its next message, if it is due."""
+    async def end_if_due(self, session_key: str) -> None:
+        """End a chat's session if it is due; called before each message."""
         account = self._account
         cutoff = self._policy.cutoff(self._clock.now())
         if cutoff is None:
             return
         found = await account.database.read(
-            lambda conn: resets.used(conn, account.profile, session_key)
+            lambda conn: chats.find_last_use(conn, account.profile, session_key)
         )
         if found is not None and found.last_used < cutoff:
             await self._end(found, received=False)
@@ -96,13 +96,13 @@ class Resets:
         account, key = self._account, found.session_key
 
         def is_open(conn: Connection) -> bool:
-            return resets.is_open(conn, account.profile, key, received=received)
+            return chats.is_open(conn, account.profile, key, received=received)
 
         if await account.database.read(is_open):
             return
         session = await self._agent.session(found.session_id, account.profile)
         if session is None:
-            await account.write(lambda conn: resets.is_empty(conn, account.profile, found))
+            await account.write(lambda conn: chats.clear_last_use(conn, account.profile, found))
             return
         if session.is_busy:
             return
@@ -116,28 +116,28 @@ class Resets:
         )
 
         def move(conn: Connection) -> bool:
-            return not is_open(conn) and resets.move(conn, reset, found.last_used, now)
+            return not is_open(conn) and chats.move(conn, reset, found.last_used, now)
 
         if await account.write(move):
             why = _WHY[Mode(reset.why)]
-            _log.info("a chat goes on in session %s %s", reset.new_session_id, why)
+            _log.info("a chat continues in session %s %s", reset.new_session_id, why)
             await self._review(reset)
 
 
-async def ask_to_look_back(
+async def request_review(
     agent: AgentClient, review_id: str, session_id: str, profile: str, platform: str
 ) -> bool:
-    """Ask for a last look at a session; returns False where the agent could not be reached.
+    """Ask the agent to review a session; False if the agent cannot be reached.
 
-    It is the same for the same id.
+    The same review id starts one review, however often it is asked for.
     """
     try:
-        await agent.look_back(review_id, session_id, profile, platform)
+        await agent.request_review(review_id, session_id, profile, platform)
     except Unavailable as error:
-        _log.warning("session %s is looked back at later: %s", session_id, error)
+        _log.warning("session %s is reviewed later: %s", session_id, error)
         return False
     except AgentRefused as error:
-        _log.info("nobody looks back at session %s: %s", session_id, error.message)
+        _log.info("session %s is not reviewed: %s", session_id, error.message)
     return True
 
 
@@ -150,17 +150,18 @@ def note_message(
     *,
     can_resume: bool,
 ) -> None:
-    """A message of a chat is accepted: if its session is a new one, its person is told so, once,
-    and how to go on with the last one where that may be said there.
+    """Note that a chat's message was accepted; tell the person, once, if a new session has begun.
+
+    With `can_resume` the notice names the command that returns to the last session.
     """
-    resets.touch(conn, turn.profile, session_key, now)
-    reset = resets.untold(conn, turn.profile, session_key)
+    chats.touch(conn, turn.profile, session_key, now)
+    reset = chats.find_unannounced(conn, turn.profile, session_key)
     if reset is None:
         return
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
     if can_resume:
         text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
-    told = Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
-    outbox.add(conn, told, now)
-    resets.note_told(conn, reset)
+    notice = Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
+    outbox.add(conn, notice, now)
+    chats.mark_announced(conn, reset)

@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from gateway_service.chats.access import Who
-from gateway_service.chats.resets import RESUME, ask_to_look_back
+from gateway_service.chats.resets import RESUME, request_review
 from gateway_service.clients import of_agent
 from gateway_service.commands.base import (
     ALONE,
@@ -48,7 +48,7 @@ async def _new(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if context.config.session_reset.review_on_new:
         platform = chat.source.platform
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
-        await ask_to_look_back(context.agent, *review)
+        await request_review(context.agent, *review)
     session_id = new_session_id(context.clock.now().astimezone())
     return Answer("A new session begins with your next message.", session_id)
 

@@ -63,10 +63,6 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
     def __init__(self, context: ConversationContext) -> None:
         self._context = context
 
-    def register(self, server: grpc.aio.Server) -> None:
-        """Adds the service to a server."""
-        conversation_pb2_grpc.add_ConversationServiceServicer_to_server(self, server)
-
     async def Converse(
         self, request_iterator: AsyncIterator[ConverseRequest], context: Context
     ) -> AsyncGenerator[ConverseResponse]:

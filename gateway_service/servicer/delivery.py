@@ -75,10 +75,6 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         self._platforms = platforms
         self._redactor = redactor
 
-    def register(self, server: grpc.aio.Server) -> None:
-        """Adds the service to a server."""
-        delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(self, server)
-
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:

@@ -16,7 +16,7 @@ from gateway_service.messages import Button, Content, TurnRequest
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.markup import first_part, split, units
 from gateway_service.platforms.rate_limits import Limiter
-from gateway_service.storage import inbox, outbox, resets
+from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
 from hermes.agent.v1 import turn_event_pb2
@@ -120,7 +120,7 @@ class TurnPresenter(Struct, frozen=True):
             rest = self._delivery(turn, turn.turn_id, *more)
             outbox.add(conn, replace(rest, first_part=2), now)
             inbox.close(conn, turn.turn_id, now)
-            resets.answered(conn, turn.profile, turn.session_id, now)
+            chats.touch_session(conn, turn.profile, turn.session_id, now)
 
         await self.account.write(write, notify=OUTBOX)
 

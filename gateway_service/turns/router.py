@@ -159,7 +159,7 @@ class Router:
         """Give a message its turn, and its answer a place in the chat."""
         command, _ = turn_command(event.text) or (QUEUE, "")
         if command == QUEUE:  # what is said of the last turn is not for a new session
-            await self._resets.before(key)
+            await self._resets.end_if_due(key)
         account, now = self._account, self._context.clock.now()
         profile, busy = account.profile, self._context.config.busy
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from scheduler_service.clients import CurationClient
 from scheduler_service.config import CuratorConfig
-from scheduler_service.curation import Curation, Order, Report
+from scheduler_service.curation import Curation, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, RunState
 from scheduler_service.runs.metrics import CuratorMetrics
@@ -58,7 +58,7 @@ class CuratorRuns(Struct, frozen=True):
             curation.end_run, leases=self.leases, claim=claim, report=report, now=self.clock.now()
         )
         ended = await self._call(claim, partial(self.database.write, end))
-        self.metrics.done(report)
+        self.metrics.count(report)
         _log.info("run %s of the curator: %s", claim.run_id, report.summary)
         return ended
 
@@ -71,17 +71,14 @@ class CuratorRuns(Struct, frozen=True):
             plan, failure = await self._call(claim, ask), ""
         except (CallRefused, FailedPrecondition) as error:
             plan, failure = "", str(error)
-        order = Order(
-            profile, claim.run_id, claim.lease.epoch, of_jobs, plan, failure, dry_run=claim.dry_run
-        )
-        return await self._call(claim, partial(self._apply, claim, order))
+        return await self._call(claim, partial(self._apply, claim, plan, failure))
 
-    async def _apply(self, claim: Claim, order: Order) -> Report:
-        # A model may have thought for minutes: jobs may use other skills by now, and this scheduler
-        # may have been taken over.
-        held = partial(curation.skills_of_jobs_held, leases=self.leases, claim=claim)
-        of_jobs = await self.database.write(held)
-        return await self.libraries.apply(replace(order, job_skills=of_jobs))
+    async def _apply(self, claim: Claim, plan: str, failure: str) -> Report:
+        # Read again: the model may have thought for minutes, in which jobs may have been given
+        # other skills, and this scheduler may have been taken over.
+        read = partial(curation.skills_of_jobs_held, leases=self.leases, claim=claim)
+        job_skills = await self.database.write(read)
+        return await self.libraries.apply(claim, job_skills, plan, failure)
 
     async def _call(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
         """Call until there is an answer, and note with the run what it waits for."""
@@ -154,6 +151,8 @@ class CuratorTimer:
             self._complain("", f"libraries of skills are not looked after: {error}")
             return
         self._complain("", "")
+        times = [each.last_run_time.timestamp() for each in curations if each.last_run_time]
+        self._metrics.last_run.set(max(times, default=0))
         for each in curations:
             try:
                 await self._begin_if_due(each)
@@ -164,9 +163,7 @@ class CuratorTimer:
                 self._complain(each.profile, "")
 
     async def _begin_if_due(self, found: Curation) -> None:
-        if found.last_run_time is not None:
-            self._metrics.last_run(found.last_run_time.timestamp())
-        elif self._config.enabled:
+        if found.last_run_time is None and self._config.enabled:
             await self._libraries.update(found.profile, begins=True)
         now, due = self._clock.now(), found.next_run_at(self._config)
         if due is None or due > now or found.is_busy:

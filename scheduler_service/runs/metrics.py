@@ -1,14 +1,11 @@
 """The scheduler's metrics."""
 
-from typing import Self
-
-from msgspec import Struct
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler_service.curation import TRANSITIONS, Report
 from scheduler_service.jobs import RunState
 from scheduler_service.options import Missed
-from services.telemetry.metrics import Meter, Metrics, counter, gauge, histogram
+from services.telemetry.metrics import Metrics, counter, gauge, histogram
 
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
 
@@ -50,42 +47,22 @@ class SchedulerMetrics(Metrics, frozen=True):
         self.next_due_time.set(timestamp_s or 0)
 
 
-class CuratorMetrics(Struct):
+class CuratorMetrics(Metrics, frozen=True):
     """What the curator counts."""
 
-    last: Gauge
-    transitions: Counter
-    latest_s: float = 0.0
+    last_run: Gauge = gauge(
+        "hermes_curator_last_run_timestamp_seconds",
+        "When the curator last ran in any profile, in seconds since 1970; 0 is never.",
+    )
+    transitions: Counter = counter(
+        "hermes_curator_transitions_total",
+        "Skills that the curator found in use again, stale, or put away.",
+        "to",
+        known=TRANSITIONS,
+    )
 
-    @classmethod
-    def create(cls, meter: Meter) -> Self:
-        """The metrics, registered."""
-        metrics = cls(
-            meter.gauge(
-                "hermes_curator_last_run_timestamp_seconds",
-                "When the curator last ran in any profile, in seconds since 1970; 0 is never.",
-            ),
-            meter.counter(
-                "hermes_curator_transitions_total",
-                "Skills that the curator found in use again, stale, or put away.",
-                "to",
-            ),
-        )
-        for transition in TRANSITIONS:
-            metrics.transitions.labels(transition)
-        return metrics
-
-    def last_run(self, timestamp_s: float) -> None:
-        """Show when it last ran in a profile."""
-        self.latest_s = max(self.latest_s, timestamp_s)
-        self.last.set(self.latest_s)
-
-    def done(self, report: Report) -> None:
+    def count(self, report: Report) -> None:
         """Count what a run did."""
-        if report.dry_run:
-            return
-        if report.time is not None:
-            self.last_run(report.time.timestamp())
         for change in report.changes:
-            if change.kind in TRANSITIONS:
+            if change.kind in TRANSITIONS and not report.dry_run:
                 self.transitions.labels(change.kind).inc()

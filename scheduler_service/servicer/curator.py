@@ -39,10 +39,6 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         self._clock = clock
         self._config = config
 
-    def register(self, server: "grpc.aio.Server") -> None:
-        """Add the service to a server."""
-        curator_pb2_grpc.add_CuratorServiceServicer_to_server(self, server)
-
     async def GetCurator(
         self, request: pb.GetCuratorRequest, context: "Context"
     ) -> pb.GetCuratorResponse:

@@ -77,10 +77,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         self._mover = mover
         self._scanner = scanner
 
-    def register(self, server: "grpc.aio.Server") -> None:
-        """Add the service to a server."""
-        job_pb2_grpc.add_JobServiceServicer_to_server(self, server)
-
     async def CreateJob(
         self, request: job_pb2.CreateJobRequest, context: "Context"
     ) -> job_pb2.CreateJobResponse:

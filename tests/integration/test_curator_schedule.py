@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 from msgspec.structs import replace
@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from hermes.scheduler.v1 import curator_pb2
 from scheduler_service.clients import CurationClient
 from scheduler_service.config import CuratorConfig
-from scheduler_service.curation import Change, Curation, Order, Report
-from scheduler_service.jobs import JobSpec, Run, RunState
+from scheduler_service.curation import Change, Curation, Report
+from scheduler_service.jobs import Claim, JobSpec, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
@@ -55,6 +55,16 @@ def due(profile: str = "default", **more: Any) -> Curation:
     return replace(found, **more)
 
 
+class Order(NamedTuple):
+    """What the agent was asked to do to a library."""
+
+    profile: str
+    epoch: int
+    job_skills: Collection[str]
+    plan: str
+    dry_run: bool
+
+
 class Libraries(CurationClient):
     """Libraries that are scripted, as the agent serves them."""
 
@@ -87,15 +97,19 @@ class Libraries(CurationClient):
         await self.may_answer.wait()
         return "a plan"
 
-    async def apply(self, order: Order) -> Report:
+    async def apply(
+        self, claim: Claim, job_skills: Collection[str], plan: str, plan_failure: str
+    ) -> Report:
         if self.failure is not None:
             raise self.failure
+        profile, epoch = claim.job.profile, claim.lease.epoch
+        order = Order(profile, epoch, job_skills, plan, claim.dry_run)
         self.orders.append(order)
-        now, profile = datetime.now(UTC), order.profile
-        self.known[profile] = replace(self.known[profile], last_run_time=now, epoch=order.epoch)
+        now = datetime.now(UTC)
+        self.known[profile] = replace(self.known[profile], last_run_time=now, epoch=epoch)
         changes = (Change("archived", "old"), Change("merged", "mail-send", "mail"))
         backup_id = "20260101-120000"
-        return Report(order.run_id, now, "done", backup_id=backup_id, changes=changes)
+        return Report(claim.run_id, now, "done", backup_id=backup_id, changes=changes)
 
     async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
         if self.failure is not None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gateway_service.chats.resets import Resets
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
-from gateway_service.storage import chats, migrations, resets
+from gateway_service.storage import chats, migrations
 from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.accounts import add as add_account
 from gateway_service.storage.schema import chat_session
@@ -186,7 +186,7 @@ async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_
     await world.chat(KEYS[0], "old")
     await world.clock.advance(3600)
     world.turns.unreachable = True
-    await late.before(KEYS[0])
+    await late.end_if_due(KEYS[0])
     world.turns.unreachable = False
     owner = await world.owner()
     with pytest.raises(Fenced):
@@ -218,12 +218,12 @@ async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
     await world.chat(KEYS[0], "old")
     await world.clock.advance(3600)
     now = world.clock.now()
-    await world.database.write(lambda conn: resets.touch(conn, "default", KEYS[0], now))
+    await world.database.write(lambda conn: chats.touch(conn, "default", KEYS[0], now))
     await owner.look()
-    await owner.before(KEYS[0])
+    await owner.end_if_due(KEYS[0])
     assert await world.sessions_of() == {KEYS[0]: "old"}
     assert not world.turns.requests
-    stale = resets.Reset("new", "old", KEYS[0], "default", Mode.IDLE)
+    stale = chats.Reset("new", "old", KEYS[0], "default", Mode.IDLE)
     seen = now - timedelta(hours=1)
-    assert not await world.database.write(lambda conn: resets.move(conn, stale, seen, now))
+    assert not await world.database.write(lambda conn: chats.move(conn, stale, seen, now))
     assert await world.resets() == []
