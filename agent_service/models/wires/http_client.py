@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -42,6 +43,22 @@ class AiohttpClient(httpx2.AsyncClient):
         self, proxy: httpx2.Proxy, verify: ssl.SSLContext | str | bool = True, *_: Any, **__: Any
     ) -> httpx2.AsyncBaseTransport:
         return _Transport(verify, proxy)
+
+    def build_request(
+        self, method: str, url: httpx2.URL | str, *, content: Any = None, **more: Any
+    ) -> httpx2.Request:
+        """Return the request that the SDK describes; httpx2 would merge it with its defaults."""
+        return httpx2.Request(
+            method,
+            _parsed(str(url)),
+            content=content,
+            headers=[*more["headers"], ("Accept-Encoding", "gzip, deflate")],
+            extensions={"timeout": more["timeout"].as_dict()},
+        )
+
+    async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
+        """Send a request without redirects, cookies and HTTP authentication."""
+        return await self._transport_for_url(request.url).handle_async_request(request)
 
 
 class _Transport(httpx2.AsyncBaseTransport):
@@ -124,6 +141,11 @@ class _Body(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Give the connection back where all of it was read, and else close it."""
         self._response.close()
+
+
+@lru_cache(8)
+def _parsed(url: str) -> httpx2.URL:
+    return httpx2.URL(url)
 
 
 def _address(proxy: httpx2.Proxy) -> str:
