@@ -55,7 +55,10 @@ class ToolsConfig(ConfigModel):
     def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """What a turn gets that asks for some toolsets, or for all; empty means all."""
         asked = wanted or TOOLSETS
-        left = tuple(name for name in asked if not self.why_off(name, profile, platform))
+        off = {*self.disabled, *self.profiles.get(profile, ()), *self.platforms.get(platform, ())}
+        on = {*self.only_profiles.get(profile, TOOLSETS)} - off
+        on.intersection_update(self.only_platforms.get(platform, TOOLSETS))
+        left = tuple(name for name in asked if name in on)
         return wanted if len(left) == len(asked) else left or NOTHING
 
 

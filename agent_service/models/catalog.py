@@ -7,6 +7,7 @@ into the home, and what `models` of config.yaml says. Any other id is as good, o
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,6 +29,7 @@ _NAMED_BARE = frozenset({"anthropic", "openai", "google", "x-ai"})
 """Vendors whose own endpoints name models without the vendor; a local server's names look alike."""
 
 _FREE = ":free"
+_REMEMBERED = 64
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3}|latest)$")
 _CLAUDE = re.compile(r"claude-(\d+(?:-\d+)?)-([a-z]+)")
 
@@ -69,6 +71,8 @@ class Catalog:
         self._override_keys = {key: name for name in self._overrides for key in _keys(name)}
         self._known: dict[str, ModelInfo] = {}
         self._by_key: dict[str, ModelInfo] = {}
+        self.find = lru_cache(_REMEMBERED)(self._find)
+        """Returns what is known of a model by its id, in any spelling."""
 
     async def open(self) -> None:
         """Read what is packaged and what the last refresh has left; nothing is fetched."""
@@ -82,8 +86,7 @@ class Catalog:
         await self.open()
         return len(models)
 
-    def find(self, model: str) -> ModelInfo:
-        """What is known of a model; one that nobody knows is accepted."""
+    def _find(self, model: str) -> ModelInfo:
         found = self._known.get(model) or self._by_key.get(_key(model))
         keys = (key for key in _keys(model) if key in self._override_keys)
         named = model if model in self._overrides else self._override_keys.get(next(keys, ""))
@@ -134,6 +137,7 @@ class Catalog:
             for key in _keys(info.id):
                 by_key[key] = info
         self._known, self._by_key = known, by_key
+        self.find.cache_clear()
 
 
 def _overridden(info: ModelInfo, override: Override) -> ModelInfo:

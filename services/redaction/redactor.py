@@ -77,7 +77,7 @@ class Redactor:
 
     def spans(self, text: str, *, is_program: bool = False) -> list[Span]:
         """Where a text has secrets, in order."""
-        return _merged([*self._found(text, is_program=is_program)])
+        return _merged([*self._found(text, is_program=is_program)]) if text else []
 
     def _found(self, text: str, *, is_program: bool) -> Iterator[Span]:
         yield from self.known.spellings.find(text)

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import contains
 from typing import Any, cast
 from uuid import uuid4
 
@@ -244,7 +246,7 @@ class ChatCompletions:
 
     def _messages(self, request: ModelRequest) -> Sequence[bytes]:
         """The messages, without what only other providers understand: a session may have moved."""
-        if not any(_DETAILS in message for message in request.messages):
+        if not any(map(contains, request.messages, repeat(_DETAILS))):
             return request.messages
         return [
             self._without_foreign_details(message) if _DETAILS in message else message
