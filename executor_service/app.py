@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from executor_service.backends.folder_store import local_store
 from executor_service.config import ExecutorConfig
-from executor_service.execs.exec_registry import Stores
-from executor_service.execs.recorder import Recorder
+from executor_service.execs.exec_registry import Recorder, Stores
 from executor_service.execs.segments import SpoolLimits
 from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
@@ -23,13 +22,11 @@ from executor_service.records.sandboxes import Lifetimes
 from executor_service.sandboxes.adoption import Adoption
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.opener import TemplateMaker, TemplateResources
-from executor_service.sandboxes.retention import Retention
+from executor_service.sandboxes.retention import Retention, WorkspaceCollector
 from executor_service.sandboxes.templates import Templates
-from executor_service.sandboxes.workspace_allocator import WorkspaceAllocator
-from executor_service.sandboxes.workspace_collector import WorkspaceCollector
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_monitor import WorkspaceMonitor
-from executor_service.sandboxes.workspace_stores import WorkspaceStores
+from executor_service.sandboxes.workspace_stores import WorkspaceAllocator, WorkspaceStores
 from executor_service.servicer.execs import ExecServicer
 from executor_service.servicer.files import FileServicer
 from executor_service.servicer.policy import POLICY

@@ -1,14 +1,16 @@
 """The seam between the executor and what makes its boxes.
 
-A backend makes boxes, opens a byte stream to the supervisor in a box, and destroys boxes. It
-knows nothing of commands, sessions or leases: `executor_service.link` speaks those over the stream.
+A `Backend` makes boxes, opens a byte stream to the supervisor in a box, and destroys boxes. It
+knows nothing of commands, sessions or leases: `executor_service.link` handles those over the
+stream. A backend whose workspaces outlive their boxes may have a `WorkspaceStore`, which copies,
+measures and removes workspaces that no box uses.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -186,3 +188,60 @@ async def make_or_destroy(
         if not box.exception():
             await destroy(box.result())
         raise
+
+
+class Size(NamedTuple):
+    """What was seen of a workspace on disk."""
+
+    seen_bytes: int
+    is_all: bool
+    """False where it takes more than was to be looked at, or has folders too deep to look at."""
+
+
+class WorkspaceStore(Protocol):
+    """Where workspaces are kept. All of it fails with BackendError."""
+
+    @property
+    def place(self) -> str:
+        """Names where that is, alike for all backends that keep them there."""
+        ...
+
+    async def present(self, folder: Path) -> list[Path]:
+        """The workspaces that are there of those that a folder's paths stand for."""
+        ...
+
+    async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
+        """What workspaces take on disk, each looked at until it is more than so many bytes; those
+        are left out of which nobody can tell."""
+        ...
+
+    async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
+        """Copy a workspace to one that is not there yet, all or nothing; what the copy takes.
+
+        WorkspaceRefused says why it cannot be done. Whoever is cancelled removes what is left.
+        """
+        ...
+
+    async def remove(self, workspace: Path) -> None:
+        """Remove a workspace with all that it has, and what a copy to it has left; no error if
+        it is gone."""
+        ...
+
+    async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
+        """Remove those that nothing is in; which of them are gone now."""
+        ...
+
+
+@runtime_checkable
+class KeepsWorkspaces(Protocol):
+    """A backend whose workspaces are elsewhere, and can be looked after there."""
+
+    @property
+    def workspace_store(self) -> WorkspaceStore | None:
+        """Where they are kept; None where this one is set up to keep none."""
+        ...
+
+
+def store_elsewhere(backend: object) -> WorkspaceStore | None:
+    """The store of a backend whose workspaces are elsewhere, if it has one."""
+    return backend.workspace_store if isinstance(backend, KeepsWorkspaces) else None

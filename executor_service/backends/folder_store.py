@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from pathlib import Path
 from typing import Any
 
+from executor_service.backends.base import Size
 from executor_service.backends.keeper import read_answer
-from executor_service.backends.stores import Size
 from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.errors import (
     BackendError,

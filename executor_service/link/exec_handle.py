@@ -11,7 +11,6 @@ from executor_service.records.sandboxes import EndReason, Exit
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
-_DEFAULT_SIGNAL = 15
 _MOST_UNACKED_BYTES = frames.WINDOW_BYTES + 2 * frames.MAX_OUTPUT_BYTES
 
 
@@ -99,23 +98,16 @@ class ExecHandle:
         message = {"rows": size.rows, "columns": size.columns}
         self._outgoing.send_json(frames.RESIZE, self.ident, message)
 
-    def signal(self, number: int, whole_tree: bool = False) -> None:
-        """Send a signal to the first process's group, or to every process of the command."""
-        message = {"signal": number, "whole_tree": whole_tree}
-        self._outgoing.send_json(frames.SIGNAL, self.ident, message)
+    def signal(self, number: int) -> None:
+        """Send a signal to the first process's group."""
+        self._outgoing.send_json(frames.SIGNAL, self.ident, {"signal": number})
 
-    def cancel(
-        self,
-        reason: EndReason = EndReason.CANCELLED,
-        grace_s: float | None = None,
-        number: int = _DEFAULT_SIGNAL,
-    ) -> None:
-        """End the whole tree: the signal, after the grace period SIGKILL; the exit follows.
+    def cancel(self, reason: EndReason = EndReason.CANCELLED, grace_s: float | None = None) -> None:
+        """End the whole tree: SIGTERM, and SIGKILL after the grace period; the exit follows.
 
-        Without a grace period the command's own counts; 0 kills at once. Calling again with a
-        shorter one shortens it.
+        None takes the command's own grace period, 0 kills at once. A later call can shorten it.
         """
-        message = {"reason": reason.value, "grace_s": grace_s, "signal": number}
+        message = {"reason": reason.value, "grace_s": grace_s}
         self._outgoing.send_json(frames.CANCEL, self.ident, message)
 
     def forget(self) -> None:

@@ -51,7 +51,7 @@ class StartCommand(Struct, frozen=True):
     """Of both streams together; with more the whole tree is killed with reason OUTPUT_LIMIT."""
     kill_grace_s: float = 2.0
     """Time between the polite signal and SIGKILL."""
-    heartbeat_s: float | None = 5.0
+    heartbeat_s: float = 5.0
     leave_children: bool = False
     """Let background processes outlive the first one instead of killing them."""
 

@@ -1,19 +1,254 @@
-"""The network of one sandbox: its policy, and the connections that it has."""
+"""The network of one sandbox: its policy, and the connections that its commands make."""
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from executor_service.errors import EgressRefused, ExecutorError
 from executor_service.link.streams import BoxStream, RemoteStreams
-from executor_service.network.conversation import Conversation, EgressContext
-from executor_service.network.gate import Gate
-from executor_service.network.metrics import EgressMetrics
+from executor_service.metrics import EgressMetrics
+from executor_service.network.gate import Gate, Upstream
+from executor_service.network.requests import (
+    ESTABLISHED,
+    BadRequest,
+    Incoming,
+    OtherHost,
+    RequestHead,
+    Sink,
+    Source,
+    response,
+    send_request,
+)
 from executor_service.network.secrets import SandboxSecrets, Secret
-from executor_service.records.network_policy import NetworkMode, NetworkPolicy
+from executor_service.network.tls import UNRECOGNIZED_NAME, ClientHello, NotTls, TlsServer, is_tls
+from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule, Target
 from executor_service.supervisor.frames import MAX_STREAMS
 from services.errors import Draining
-from services.lifecycle import Workers
+from services.lifecycle import Workers, ungrouped
+from services.rpc.public_addresses import address_of
+
+_READ_BYTES = 64 * 1024
+_STATUS = {
+    "malformed": (400, "Bad Request"),
+    "unresolved": (502, "Bad Gateway"),
+    "unreachable": (502, "Bad Gateway"),
+    "untrusted": (502, "Bad Gateway"),
+}
+_FORBIDDEN = (403, "Forbidden")
+_log = logging.getLogger(__name__)
+
+
+class CountingSink:
+    """A sink that tells how much goes into it."""
+
+    def __init__(self, sink: Sink, on_bytes: Callable[[int], None]) -> None:
+        self._sink = sink
+        self._on_bytes = on_bytes
+
+    async def write(self, data: bytes) -> None:
+        """Take all of data."""
+        await self._sink.write(data)
+        self._on_bytes(len(data))
+
+
+async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None) -> None:
+    """Pass on everything, and that it has ended."""
+    while data := await source.read(_READ_BYTES):
+        await sink.write(data)
+    if end is not None:
+        end()
+
+
+async def relay(
+    sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
+) -> None:
+    """Run both until they have ended, or without `wait` until receiving has; fail as one does."""
+    with ungrouped():
+        async with asyncio.TaskGroup() as group:
+            sender = group.create_task(sending)
+            await receiving
+            if not wait:
+                sender.cancel()
+
+
+class Conversation:
+    """A stream of a box, and what it is connected to."""
+
+    def __init__(self, stream: BoxStream, network: "SandboxNetwork") -> None:
+        self.target: Target | None = None
+        """Where it leads, once it has said so."""
+        self._stream = stream
+        self._network = network
+        self._input = Incoming(stream)
+        self._rule: Rule | None = None
+        self._is_counted = False
+        self._is_answered = False
+        self._idle = asyncio.timeout(None)
+
+    async def run(self) -> None:
+        """Serve it to its end; fails with nothing that its command can cause."""
+        try:
+            await self._serve()
+        except EgressRefused as refused:
+            await self._refuse(refused)
+        except BadRequest as error:
+            outcome = "name_refused" if isinstance(error, OtherHost) else "malformed"
+            await self._refuse(EgressRefused(outcome, str(error)))
+        except (OSError, ExecutorError, EOFError):
+            pass  # either side has gone, or says nothing more
+        finally:
+            self._stream.reset()
+
+    async def _serve(self) -> None:
+        async with asyncio.timeout(self._network.gate.deadlines.request_s):
+            head = await self._input.head()
+        async with self._idle:
+            if head.method == "CONNECT":
+                target = head.connect_target()
+                if secrets := self._network.secrets.belonging_to(target):
+                    await self._intercept(target, secrets)
+                else:
+                    await self._tunnel(target)
+            else:
+                await self._web(head, head.web_target())
+        await self._stream.close()
+
+    # ---- two ways
+
+    async def _tunnel(self, target: Target) -> None:
+        rule = self._admit(target)
+        async with self._network.gate.connect(target, self._network.lookups) as upstream:
+            self._is_answered = True
+            await self._stream.write(ESTABLISHED)
+            await relay(
+                self._send_tunnel(target, rule, upstream), self._receive(upstream), wait=True
+            )
+
+    async def _intercept(self, target: Target, secrets: list[Secret]) -> None:
+        """A tunnel whose TLS ends here, so that secrets can be put into its request."""
+        network, rule = self._network, self._admit(target)
+        context = await network.secrets.context(target.host)
+        async with network.gate.connect(target, network.lookups, by_tls=True) as upstream:
+            # From now on it must not be idle: what need not be TLS has no other deadline.
+            sink = CountingSink(upstream, self._counter(rule, "out"))
+            self._is_answered = True
+            await self._stream.write(ESTABLISHED)
+            await self._check_tunnel(target, rule)
+            tls = TlsServer(self._input, self._stream, context)
+            inside = Incoming(tls)
+            try:
+                async with asyncio.timeout(network.gate.deadlines.request_s):
+                    await tls.handshake()
+                    head = await inside.head()
+                path = head.own_path(target)
+                fields = await network.secrets.put_into(head.fields, secrets)
+            except (BadRequest, EgressRefused) as problem:
+                await tls.write(response(*_FORBIDDEN, str(problem)))
+                raise
+            back = CountingSink(tls, self._counter(rule, "in"))
+            request = replace(head, fields=tuple(fields)).for_server(path)
+            sending = send_request(request, inside, sink)
+            await relay(sending, copy(upstream, back), wait=False)
+            await tls.end()
+
+    async def _web(self, head: RequestHead, target: Target) -> None:
+        rule = self._admit(target)
+        async with self._network.gate.connect(target, self._network.lookups) as upstream:
+            self._count("allowed")
+            self._is_answered = True
+            sink = CountingSink(upstream, self._counter(rule, "out"))
+            sending = send_request(head.for_server(head.origin_path()), self._input, sink)
+            await relay(sending, self._receive(upstream), wait=False)
+
+    async def _send_tunnel(self, target: Target, rule: Rule, upstream: Upstream) -> None:
+        await self._check_tunnel(target, rule)
+        await copy(self._input, CountingSink(upstream, self._counter(rule, "out")), upstream.end)
+
+    async def _receive(self, upstream: Upstream) -> None:
+        assert self._rule is not None
+        sink = CountingSink(self._stream, self._counter(self._rule, "in"))
+        await copy(upstream, sink, self._stream.end)
+
+    # ---- what is checked
+
+    async def _check_tunnel(self, target: Target, rule: Rule) -> None:
+        try:
+            await self._check_hello(target, rule)
+        except EgressRefused as refused:
+            self._count(refused.outcome)
+            if is_tls(self._input.buffered):
+                await self._stream.write(UNRECOGNIZED_NAME)
+                await self._stream.close()
+            raise
+        self._count("allowed")
+
+    def _admit(self, target: Target) -> Rule:
+        """The rule that lets it through; from now on a change of the policy ends it."""
+        self.target = target
+        policy = self._network.policy
+        self._rule = policy.rule_for(target)
+        if self._rule is not None:
+            return self._rule
+        if policy.mode is NetworkMode.NONE:
+            raise EgressRefused("not_listed", "this sandbox has no network")
+        raise EgressRefused("not_listed", f"{target} is not on this sandbox's allow list")
+
+    async def _check_hello(self, target: Target, rule: Rule) -> None:
+        """Read what a TLS client says first: the host that it names must be that of the tunnel."""
+        must_be_tls = self._network.policy.requires_tls(target, rule)
+        async with asyncio.timeout(self._network.gate.deadlines.request_s if must_be_tls else None):
+            while not self._input.buffered:
+                await self._input.more()
+            if not must_be_tls and not is_tls(self._input.buffered):
+                return
+            hello, read = ClientHello(), 0
+            try:
+                while (name := hello.feed(self._input.buffered[read:])) is None:
+                    read = len(self._input.buffered)
+                    await self._input.more()
+            except NotTls as error:
+                raise EgressRefused("name_refused", f"the tunnel to {target}: {error}") from error
+        # Clients send no name for an address.
+        is_address = address_of(target.host) is not None
+        if name.lower().removesuffix(".") != target.host and (name or not is_address):
+            problem = f"the tunnel to {target} is used for {name[:80]!r}"
+            raise EgressRefused("name_refused", problem)
+
+    # ---- what is told
+
+    async def _refuse(self, refused: EgressRefused) -> None:
+        self._count(refused.outcome)
+        _log.debug("a connection of a sandbox is refused: %s", refused)
+        if not self._is_answered:
+            status, phrase = _STATUS.get(refused.outcome, _FORBIDDEN)
+            try:
+                await self._stream.write(response(status, phrase, str(refused)))
+            except ExecutorError:
+                return
+            await self._stream.close()
+
+    def _count(self, outcome: str) -> None:
+        if not self._is_counted:
+            self._is_counted = True
+            self._network.metrics.count(self._rule, outcome)
+
+    def _counter(self, rule: Rule, direction: str) -> Callable[[int], None]:
+        """Counts bytes, each of which shows that the connection is used."""
+        metrics, loop = self._network.metrics, asyncio.get_running_loop()
+        counter = metrics.bytes.labels(metrics.name(rule), direction)
+        idle_s = self._network.gate.deadlines.idle_s
+        self._idle.reschedule(loop.time() + idle_s)
+
+        def passed(count: int) -> None:
+            counter.inc(count)
+            self._idle.reschedule(loop.time() + idle_s)
+
+        return passed
+
 
 PROXY_PORT = 3128
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
@@ -48,24 +283,21 @@ class SandboxNetwork:
     def __init__(
         self, gate: Gate, metrics: EgressMetrics, workers: Workers, secrets: SandboxSecrets
     ) -> None:
+        self.gate = gate
+        self.metrics = metrics
         self.secrets = secrets
         """What commands may use and not see."""
+        self.policy = NetworkPolicy()
+        """What may be reached now."""
+        self.lookups = asyncio.Semaphore(_LOOKUPS)
+        """Turns for looking names up, so that no sandbox takes all of them."""
         self._workers = workers
-        self._metrics = metrics
-        self._policy = NetworkPolicy()
-        lookups = asyncio.Semaphore(_LOOKUPS)
-        self._road = EgressContext(gate, metrics, lambda: self._policy, secrets, lookups)
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._listens = False
 
-    @property
-    def policy(self) -> NetworkPolicy:
-        """What may be reached now."""
-        return self._policy
-
     def apply(self, policy: NetworkPolicy) -> None:
         """Replace the policy; connections that the new one does not allow end at once."""
-        self._policy = policy
+        self.policy = policy
         for task, conversation in self._conversations.items():
             target = conversation.target
             if target is not None and policy.rule_for(target) is None:
@@ -76,11 +308,11 @@ class SandboxNetwork:
 
         Fails with ProxyRefused, or how the link ended.
         """
-        if self._policy.mode is not NetworkMode.NONE:
+        if self.policy.mode is not NetworkMode.NONE:
             self._listens = True
             authority = await self.secrets.authority()
             await streams.listen(PROXY_PORT, PROXY_ENV, authority, self._serve)
-        elif self._listens or self._policy.generation > 1:
+        elif self._listens or self.policy.generation > 1:
             await streams.stop()
             self._listens = False
 
@@ -89,7 +321,7 @@ class SandboxNetwork:
         if len(self._conversations) >= MAX_STREAMS:
             stream.reset()
             return
-        conversation = Conversation(stream, self._road)
+        conversation = Conversation(stream, self)
         try:
             task = self._workers.start(f"stream {stream.ident}", conversation.run())
         except Draining:
@@ -97,9 +329,9 @@ class SandboxNetwork:
             return
         stream.when_aborted = task.cancel
         self._conversations[task] = conversation
-        self._metrics.open.inc()
+        self.metrics.open.inc()
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._conversations[task]
-        self._metrics.open.dec()
+        self.metrics.open.dec()

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from executor_service.errors import EgressRefused
-from executor_service.network.authority import Authority
+from executor_service.network.tls import Authority
 from executor_service.records.network_policy import Rule, Target
 
 _MOST_CONTEXTS = 64

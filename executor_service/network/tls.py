@@ -1,12 +1,70 @@
-"""TLS towards a command, ended by the executor."""
+"""TLS of commands: reading what a client says first, serving it, and signing for hosts.
+
+Each sandbox has a certificate authority of its own, which only its commands believe. Its key is
+derived from the secret that the executor shares with the box, so it survives a restart and is
+stored nowhere.
+"""
 
 import asyncio
 import contextlib
+import hmac
 import ssl
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from executor_service.network.requests import Sink, Source
+from services.rpc.certs import Issuer, common_name, make_certificate
+
+MAX_HELLO_BYTES = 64 * 1024
+_HANDSHAKE = 22
+UNRECOGNIZED_NAME = bytes((21, 3, 1, 0, 2, 2, 112))
+"""The alert with which a TLS server turns down a host's name."""
+
+
+class NotTls(ValueError):
+    """The bytes are no ClientHello."""
+
+
+def is_tls(data: bytes) -> bool:
+    """Whether these first bytes begin a TLS handshake."""
+    return data[:1] == bytes((_HANDSHAKE,))
+
+
+class ClientHello:
+    """A ClientHello as it comes, read by a TLS server that never answers."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._size = 0
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.sni_callback = self._note
+        self._incoming = ssl.MemoryBIO()
+        self._server = context.wrap_bio(self._incoming, ssl.MemoryBIO(), server_side=True)
+
+    def _note(self, _server: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> int:
+        self._names.append(name or "")
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+
+    def feed(self, data: bytes) -> str | None:
+        """The host that it names, empty for none; None if more has to come.
+
+        Fails with NotTls when it is something else, or too long, or names more than one.
+        """
+        self._size += len(data)
+        self._incoming.write(data)
+        try:
+            self._server.do_handshake()
+        except ssl.SSLWantReadError:
+            if self._size > MAX_HELLO_BYTES:
+                raise NotTls("a ClientHello is too long") from None
+            return None
+        except ssl.SSLError as error:
+            if not self._names:
+                raise NotTls("no ClientHello of TLS 1.2 or newer") from error
+        return self._names[0]
+
 
 _READ_BYTES = 64 * 1024
 _T = TypeVar("_T")
@@ -62,3 +120,62 @@ class TlsServer:
         async with self._flushing:
             while data := self._outgoing.read():
                 await self._sink.write(data)
+
+
+_LIFETIME = timedelta(days=60)
+"""Longer than any sandbox lives."""
+_CLOCK_SKEW = timedelta(days=1)
+
+
+class Authority:
+    """Signs for some hosts and those below them."""
+
+    def __init__(self, seed: bytes, names: Sequence[str]) -> None:
+        """`seed` is secret, and the key's; `names` are the hosts."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        curve = ec.SECP256R1()
+        number = int.from_bytes(hmac.digest(seed, b"authority", "sha512"), "big")
+        key = ec.derive_private_key(number % (curve.group_order - 1) + 1, curve)
+        self._issuer = Issuer(common_name("Hermes sandbox"), key)
+        below = [x509.DNSName(name) for name in sorted(set(names))]
+        certificate = make_certificate(
+            self._issuer.name, key, _lifetime(), [(x509.NameConstraints(below, None), True)]
+        )
+        self.certificate = certificate.public_bytes(Encoding.PEM).decode()
+        """In PEM form."""
+
+    def context(self, host: str) -> ssl.SSLContext:
+        """What serves as a host; writes and reads a file for a moment, so call it in a thread."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.SubjectAlternativeName([x509.DNSName(host)])
+        serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+        certificate = make_certificate(
+            x509.Name([]), key, _lifetime(), [(name, True), (serves, False)], self._issuer
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["http/1.1"])
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            file.write(certificate.public_bytes(Encoding.PEM))
+            file.flush()
+            context.load_cert_chain(file.name)
+        return context
+
+
+def _lifetime() -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    return now - _CLOCK_SKEW, now + _LIFETIME

@@ -25,10 +25,9 @@ from executor_service.records.sandboxes import (
     SandboxState,
 )
 from executor_service.sandboxes.connection import SandboxConnection
-from executor_service.sandboxes.lease_authorizer import LeaseAuthorizer, Proof
-from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.sandboxes.sandbox import LeaseAuthorizer, Proof, Sandbox
 from executor_service.sandboxes.templates import Template, Templates
-from executor_service.sandboxes.workspace_allocator import Allocation, WorkspaceAllocator
+from executor_service.sandboxes.workspace_stores import Allocation, WorkspaceAllocator
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers, each_of, unbroken

@@ -9,8 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
-from executor_service.backends.base import Box, Capabilities, Enforcement, Limits, WorkspacePlace
-from executor_service.backends.stores import store_elsewhere
+from executor_service.backends.base import (
+    Box,
+    Capabilities,
+    Enforcement,
+    Limits,
+    WorkspacePlace,
+    store_elsewhere,
+)
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import BoxConfig, ExecutorConfig, NetworkConfig, TemplateConfig
 from executor_service.errors import BackendUnavailable

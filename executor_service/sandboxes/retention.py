@@ -1,17 +1,33 @@
-"""What becomes of what has ended: forgotten after a day, its output earlier if need be."""
+"""What happens to commands, output and workspaces that nobody uses any more.
+
+Commands and sandboxes are forgotten a day after their end, their output earlier if the disk is
+full. Workspaces are measured when their sandboxes end, and removed when they are empty or unused
+for too long.
+"""
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Awaitable
 from contextlib import suppress
+from pathlib import Path
 
+from msgspec import Struct
+
+from executor_service.backends.base import WorkspaceStore
+from executor_service.errors import BackendError
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import CommandRecord
 from executor_service.sandboxes.leases import Leases
+from executor_service.sandboxes.workspace_manager import WorkspaceManager
+from executor_service.sandboxes.workspace_stores import ANY_BYTES
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceState
 from services.clock import Clock
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, HermesError
 
 KEPT_S = 24 * 3600.0
 """How long what has ended can still be asked about."""
@@ -84,3 +100,118 @@ class Retention:
         running = (command for sandbox in self._leases for command in sandbox.running)
         largest = max(running, key=lambda command: command.spool.stored_bytes, default=None)
         return largest is not None and largest.spool.shrink()
+
+
+_GATHER_S = 2.0
+"""How long those that are left are gathered: looking after many costs as much as after one."""
+_AT_ONCE = 100
+_DAY_S = 24 * 3600.0
+
+
+class WorkspaceCollector(Struct, frozen=True):
+    """Looks after workspaces when their sandboxes have ended, and now and then after all."""
+
+    catalog: Catalog
+    manager: WorkspaceManager
+    clock: Clock
+    retention_days: float
+    metrics: ExecutorMetrics
+
+    async def run(self) -> None:
+        """Does what is due, until cancelled."""
+        while True:
+            try:
+                await self.collect()
+            except DatabaseUnavailable as error:
+                _log.warning("workspaces are not looked after now: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_INTERVAL_S):
+                    await self.catalog.changed.wait()
+            await asyncio.sleep(_GATHER_S)
+
+    async def collect(self) -> None:
+        """Removes what goes, is empty, or was not used for too long, and measures the others."""
+        self.catalog.changed.clear()
+        for workspace in self.catalog:
+            if workspace.state is WorkspaceState.REMOVING:
+                await self._attempt(self.manager.finish(workspace))
+        await self._remove_empty()
+        await self.remove_stale()
+        await self._measure()
+        if self.retention_days:
+            await self._remove_old()
+        sizes = [one.size_bytes or 0 for one in self.catalog]
+        self.metrics.workspaces.set(len(sizes))
+        self.metrics.workspace_bytes.set(sum(sizes))
+
+    async def _remove_empty(self) -> None:
+        left = sorted(self.catalog.unchecked)
+        found = map(self.catalog.get, left)
+        self.catalog.unchecked.difference_update(left)
+        if self.manager.stores.workspaces.is_shared:
+            return
+        # Who has made one on purpose wants it although nothing is in it yet.
+        made = [one for one in found if one and not one.request_id]
+        by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
+        for workspace in self.manager.select_unused(made):
+            if workspace.state is WorkspaceState.READY:
+                by_place[workspace.place].append(workspace)
+        stores = self.manager.stores.by_place()
+        for place, workspaces in by_place.items():
+            if place in stores:
+                await self._attempt(self._remove_empty_of(stores[place], workspaces))
+
+    async def _remove_empty_of(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
+        # Some may be in use again since others were removed.
+        paths = {self._path(one): one for one in self.manager.select_unused(workspaces)}
+        with self.catalog.close(*(one.workspace_id for one in paths.values())):
+            for path in await store.remove_empty(list(paths)):
+                await self.catalog.forget(paths[path].workspace_id)
+                self.metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
+
+    async def remove_stale(self) -> None:
+        """Removes, elsewhere, those of boxes that ended without having been claimed."""
+        stores = self.manager.stores.by_place()
+        for place, paths in self.manager.stores.workspaces.take_stale().items():
+            if place in stores:
+                await self._attempt(stores[place].remove_empty(sorted(paths)))
+
+    async def _measure(self) -> None:
+        # Those of a place that nobody can look at, or that fails, are not in the others' way.
+        for place, store in self.manager.stores.by_place().items():
+            due = [one for one in self.catalog if one.is_unmeasured and one.place == place]
+            if due:
+                await self._attempt(self._measure_in(store, due[:_AT_ONCE]))
+
+    async def _measure_in(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
+        now = self.clock.now().timestamp()
+        sizes = await store.measure(dict.fromkeys(map(self._path, workspaces), ANY_BYTES))
+        for workspace in workspaces:
+            size = sizes.get(self._path(workspace))
+            seen_bytes = None if size is None else size.seen_bytes
+            changes = {"size_bytes": seen_bytes, "measured_at": now}
+            await self.catalog.change(workspace.workspace_id, **changes)
+
+    async def _remove_old(self) -> None:
+        before = self.clock.now().timestamp() - self.retention_days * _DAY_S
+        places = self.manager.stores.by_place().keys()
+        for one in self.catalog:
+            # As it is now: those before it may have taken long, and somebody has used it since.
+            workspace = self.catalog.get(one.workspace_id)
+            if workspace is None or workspace.used_at >= before or workspace.place not in places:
+                continue
+            if workspace.state is WorkspaceState.READY and self.manager.select_unused([workspace]):
+                _log.info("workspace %s was not used for too long", workspace.workspace_id)
+                await self._attempt(self.manager.remove(workspace, RemovalReason.RETENTION))
+
+    def _path(self, workspace: Workspace) -> Path:
+        return self.catalog.path(workspace.workspace_id)
+
+    async def _attempt(self, work: Awaitable[object]) -> None:
+        """One that fails takes nothing from the others."""
+        try:
+            await work
+        except DatabaseUnavailable:
+            raise
+        except (BackendError, HermesError) as error:
+            _log.warning("a workspace is left for later: %s", error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from executor_service.backends.stores import WorkspaceStore
+from executor_service.backends.base import WorkspaceStore
 from executor_service.errors import BackendError, WorkspaceInUse
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import SandboxState

@@ -12,8 +12,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from executor_service.backends.base import Enforcement, WorkspacePlace
-from executor_service.backends.stores import Size, WorkspaceStore
+from executor_service.backends.base import Enforcement, Size, WorkspacePlace, WorkspaceStore
 from executor_service.errors import BackendError
 from executor_service.records.sandboxes import EndReason
 from executor_service.sandboxes.leases import Leases

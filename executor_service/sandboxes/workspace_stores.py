@@ -1,10 +1,26 @@
-"""Which store has the workspaces of which template."""
+"""Which store has a template's workspaces, and which workspace a session's next sandbox gets."""
 
-from executor_service.backends.base import Enforcement, WorkspacePlace
-from executor_service.backends.stores import WorkspaceStore, store_elsewhere
-from executor_service.errors import BackendUnavailable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from executor_service.backends.base import (
+    Enforcement,
+    WorkspacePlace,
+    WorkspaceStore,
+    store_elsewhere,
+)
+from executor_service.errors import BackendError, BackendUnavailable
+from executor_service.records.sandboxes import AcquireRequest
 from executor_service.sandboxes.templates import Template, Templates
-from executor_service.workspaces.folders import Workspaces
+from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.folders import Workspaces, is_workspace_id
+from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
+from services.clock import Clock
+from services.errors import Unavailable
 
 ANY_BYTES = 1 << 50
 """More than any workspace takes."""
@@ -63,3 +79,115 @@ class WorkspaceStores:
         if template not in {one.name for one in self._templates}:
             return self._templates.default.limits.workspace_bytes
         return self.limit_bytes(template) or ANY_BYTES
+
+
+class Allocation(Struct, frozen=True):
+    """What a sandbox that is about to be claimed is made over."""
+
+    folder: Path | None
+    """None is a new one."""
+    kept: Workspace | None
+    """What is written down of it; None where it ends with the sandbox, or is no workspace."""
+
+
+class WorkspaceAllocator:
+    """Finds the workspaces of sessions, and keeps them from being removed meanwhile."""
+
+    def __init__(
+        self, catalog: Catalog, stores: WorkspaceStores, workspaces: Workspaces, clock: Clock
+    ) -> None:
+        self._catalog = catalog
+        self._stores = stores
+        self._workspaces = workspaces
+        self._clock = clock
+
+    @asynccontextmanager
+    async def allocate(
+        self, template: Template, request: AcquireRequest
+    ) -> AsyncGenerator[Allocation]:
+        """What the session's next sandbox is made over, which stays as long as the block lasts.
+
+        Fails with PathInvalid, NotFound or LimitExceeded.
+        """
+        place = self._stores.place_for(template)
+        if request.workdir:
+            folder = await self._workspaces.workdir(
+                request.workdir, template.capabilities.workspaces
+            )
+            yield Allocation(folder, None)
+        elif not place:
+            yield Allocation(None, None)
+        else:
+            asked = request.workspace_id or await self._brought(template, place, request)
+            async with self._catalog.reserve(
+                request.profile, request.session_id, place, asked
+            ) as found:
+                now = self._clock.now().timestamp()
+                if found is None:
+                    yield Allocation(None, self._new(template, request.profile, place, now))
+                else:
+                    path = self._catalog.path(found.workspace_id)
+                    folder = await self._workspaces.restore(path)
+                    yield Allocation(folder, replace(found, used_at=now))
+
+    def check(self, profile: str, workspace_id: str) -> None:
+        """Fails with NotFound unless the profile has this workspace."""
+        self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
+
+    async def assign(self, allocation: Allocation, folder: Path, session_id: str) -> None:
+        """A session has it from now on, which is synced with the claim that follows."""
+        if allocation.kept is not None:
+            await self._catalog.assign(
+                replace(allocation.kept, workspace_id=folder.name), session_id
+            )
+        self._workspaces.unclaimed.discard(folder)
+
+    async def record_end(self, workspace_id: str, moment: float) -> None:
+        """A sandbox over it ends."""
+        await self._catalog.change(workspace_id, used_at=moment)
+
+    def release(self, folder: Path) -> None:
+        """A sandbox over it has ended."""
+        self._catalog.mark_unchecked(folder.name)
+
+    async def _brought(self, template: Template, place: str, request: AcquireRequest) -> str:
+        """The workspace that the session had at another executor, written down here as well; empty
+        where it is not shared.
+
+        Fails with Unavailable.
+        """
+        ident = request.earlier_workspace_id
+        if not self._workspaces.is_shared or not is_workspace_id(ident):
+            return ""
+        now = self._clock.now().timestamp()
+        theirs = replace(self._new(template, request.profile, place, now), workspace_id=ident)
+        known = self._catalog.get(ident)
+        if known is not None:
+            is_theirs = (known.profile, known.place) == (request.profile, place)
+            return ident if is_theirs and known.state is WorkspaceState.READY else ""
+        if not await self._is_there(template, ident):
+            return ""
+        await self._catalog.put(theirs)
+        return ident
+
+    async def _is_there(self, template: Template, ident: str) -> bool:
+        """Whether there is such a workspace; where nobody can look it is made when it is not."""
+        store = self._stores.store_for(template)
+        if store is None:
+            return True
+        try:
+            return self._catalog.path(ident) in await store.present(self._catalog.folder)
+        except BackendError as error:
+            raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
+
+    def _new(self, template: Template, profile: str, place: str, now: float) -> Workspace:
+        return Workspace(
+            workspace_id="",
+            kind=WorkspaceKind.WORKSPACE,
+            profile=profile,
+            place=place,
+            template=template.name,
+            backend=template.capabilities.name,
+            created_at=now,
+            used_at=now,
+        )

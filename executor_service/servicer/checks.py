@@ -1,12 +1,13 @@
-"""Which backends this machine could use, for `hermes doctor`: tried for real where configured."""
+"""Which backends this machine can use, for `hermes doctor`.
+
+Each backend that is configured really makes a box, or says why it cannot.
+"""
 
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
-
-from msgspec import Struct
 
 from executor_service.backends import AUTOMATIC, BACKENDS, Site
 from executor_service.backends.base import Capabilities
@@ -22,42 +23,19 @@ PROBE_S = 20.0
 _OWNER = "doctor"
 
 
-class BackendAdvice(Struct, frozen=True):
-    """How a backend that is not used by itself is turned on."""
-
-    is_set: Callable[[ExecutorConfig], bool]
-    """Whether what it needs first is configured."""
-    advice: str
-
-
-ADVICE: Mapping[str, BackendAdvice] = {
-    "singularity": BackendAdvice(
-        lambda config: bool(config.singularity.image),
-        "set executor.singularity.image to an image, and terminal.backend: singularity",
-    ),
-    "modal": BackendAdvice(
-        lambda config: bool(config.modal.token_id.get_secret_value()),
-        "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, and terminal.backend: modal",
-    ),
-    "kubernetes": BackendAdvice(
-        lambda config: bool(config.kubernetes.kubeconfig),
-        "set executor.kubernetes.kubeconfig, and terminal.backend: kubernetes",
-    ),
-    "ssh": BackendAdvice(
-        lambda config: bool(config.ssh.host),
-        "set executor.ssh.host to a machine, and terminal.backend: ssh (no isolation)",
-    ),
-    "local": BackendAdvice(
-        lambda config: config.home.allow_local_backend,
-        "set security.allow_local_backend: true and terminal.backend: local (no isolation; for "
-        "development)",
-    ),
+ADVICE: Mapping[str, str] = {
+    "singularity": "set executor.singularity.image to an image, and terminal.backend: singularity",
+    "modal": "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, and terminal.backend: modal",
+    "kubernetes": "set executor.kubernetes.kubeconfig, and terminal.backend: kubernetes",
+    "ssh": "set executor.ssh.host to a machine, and terminal.backend: ssh (no isolation)",
+    "local": "set security.allow_local_backend: true and terminal.backend: local (no isolation; "
+    "for development)",
 }
-"""Those that are tried only where somebody has configured them."""
+"""How to turn on each backend that is tried only if it is configured."""
 
 
 async def checks(settings: Settings, reported: Container[str] = ()) -> list[Check]:
-    """Each backend but those that an executor has told of."""
+    """Checks all backends except those that an executor has already reported."""
     config = settings.load(ExecutorConfig)
     others = [name for name in BACKENDS if name not in reported]
     wanted = [name for name in others if _is_wanted(name, config)]
@@ -66,22 +44,25 @@ async def checks(settings: Settings, reported: Container[str] = ()) -> list[Chec
 
 
 def _is_wanted(name: str, config: ExecutorConfig) -> bool:
-    return (
-        name in AUTOMATIC
-        or name == config.backend
-        or (name in ADVICE and ADVICE[name].is_set(config))
-    )
+    configured = {
+        "singularity": config.singularity.image,
+        "modal": config.modal.token_id.get_secret_value(),
+        "kubernetes": config.kubernetes.kubeconfig,
+        "ssh": config.ssh.host,
+        "local": config.home.allow_local_backend,
+    }
+    return name in (*AUTOMATIC, config.backend) or bool(configured.get(name))
 
 
 def _advise(name: str) -> Check:
-    return Check("sandbox", Verdict.OFF, f"{name}: off; to use it {ADVICE[name].advice}")
+    return Check("sandbox", Verdict.OFF, f"{name}: off; to use it {ADVICE[name]}")
 
 
 async def _probe_all(config: ExecutorConfig, names: list[str]) -> list[Check]:
     if not names:
         return []
     supervisor = await asyncio.to_thread(build_zipapp)
-    # Of its own, so that the boxes of an executor that runs are none of its business.
+    # A folder of its own keeps the probe away from the boxes of a running executor.
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-doctor-")
     try:
         site = Site(_OWNER, Path(folder), supervisor, config)
@@ -106,5 +87,5 @@ async def _probe(name: str, site: Site) -> Check:
 def _check(found: Capabilities) -> Check:
     if not found.available:
         return Check("sandbox", Verdict.NOTE, f"{found.name} cannot be used: {found.reason}")
-    message = f"{found.name} could be used, isolation {found.isolation} ({found.reason})"
+    message = f"{found.name} works, isolation {found.isolation} ({found.reason})"
     return Check("sandbox", Verdict.OK, message)

@@ -15,9 +15,8 @@ from executor_service.link.messages import StartCommand
 from executor_service.records.sandboxes import Claim, CommandRecord
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.sandbox import Sandbox
-from executor_service.servicer.attachments import Attachment, terminal
+from executor_service.servicer.attachments import Attachment, exit_to_wire, terminal
 from executor_service.servicer.fields import in_range, proof, seconds, text, timestamp
-from executor_service.servicer.views import exit_to_wire
 from hermes.executor.v1 import exec_pb2, exec_pb2_grpc
 from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitExceeded, Unavailable
 from services.lifecycle import Workers

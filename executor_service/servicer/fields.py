@@ -7,7 +7,7 @@ from typing import TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from executor_service.sandboxes.lease_authorizer import Proof
+from executor_service.sandboxes.sandbox import Proof
 from hermes.executor.v1 import sandbox_pb2
 from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE

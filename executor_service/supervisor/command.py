@@ -102,8 +102,7 @@ class Command:
         self._outputs.on_all_closed = self._outputs_closed
         if self.request.run_timeout_s is not None:
             self._after("timeout", self.request.run_timeout_s, lambda: self.end("TIMEOUT"))
-        if self.request.heartbeat_s is not None:
-            self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
+        self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def abandon(self) -> None:
         """It was never started and never will be."""
@@ -115,8 +114,8 @@ class Command:
 
     # ---- what the executor asks for
 
-    def end(self, reason: str, number: int = signal.SIGTERM, grace_s: float | None = None) -> None:
-        """End the whole tree: the signal now, SIGKILL after the grace period."""
+    def end(self, reason: str, grace_s: float | None = None) -> None:
+        """End the whole tree: SIGTERM now, SIGKILL after the grace period."""
         if self.state != "running" or self._survivors is not None:
             return
         self._reason = self._reason or reason
@@ -124,15 +123,12 @@ class Command:
         if self._status is not None or grace_s <= 0:
             self._kill()
         else:
-            self._tree.signal_all(number)
+            self._tree.signal_all(signal.SIGTERM)
             self._after("kill", grace_s, self._kill)
 
-    def signal(self, number: int, whole_tree: bool) -> None:
-        """Send a signal to every process of the command, or to the first one's group."""
-        if whole_tree:
-            self._tree.signal_all(number)
-        else:
-            self._tree.signal_group(number)
+    def signal(self, number: int) -> None:
+        """Send a signal to the first process's group."""
+        self._tree.signal_group(number)
 
     def resize(self, size: WindowSize) -> None:
         """Change the size of the command's terminal, if it has one."""
@@ -197,8 +193,7 @@ class Command:
         if connection is not None:
             usage = self._tree.usage()._asdict()
             connection.send(frames.pack_json(frames.HEARTBEAT, self.ident, usage))
-        if self.request.heartbeat_s is not None:
-            self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
+        self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     # ---- standard input
 

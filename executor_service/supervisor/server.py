@@ -212,17 +212,17 @@ class Supervisor:
         command.take_input(offset, data, bool(ends))
 
     def _signal(self, command: Command, payload: memoryview) -> None:
-        message = frames.read_json(payload)
-        number = _signal_number(message.get("signal"))
-        command.signal(number, bool(message.get("whole_tree")))
+        number = frames.read_json(payload).get("signal")
+        if not isinstance(number, int) or not 0 < number < 65:
+            raise FrameError("signal is not a number")
+        command.signal(number)
 
     def _cancel(self, command: Command, payload: memoryview) -> None:
         message = frames.read_json(payload)
         grace_s = message.get("grace_s")
         if grace_s is not None and not isinstance(grace_s, (int, float)):
             raise FrameError("grace period is not a number")
-        number = _signal_number(message.get("signal", 15))
-        command.end(str(message.get("reason") or "CANCELLED"), number, grace_s)
+        command.end(str(message.get("reason") or "CANCELLED"), grace_s)
 
     def _ack(self, command: Command, payload: memoryview) -> None:
         (number, offset), _ = frames.split_head(frames.OUTPUT_HEAD, payload)
@@ -235,9 +235,3 @@ class Supervisor:
     def _send(self, kind: int, ident: int, message: dict[str, Any]) -> None:
         if self._context.connection is not None:
             self._context.connection.send(frames.pack_json(kind, ident, message))
-
-
-def _signal_number(value: object) -> int:
-    if not isinstance(value, int) or not 0 < value < 65:
-        raise FrameError("signal is not a number")
-    return value

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from executor_service.backends.base import Backend, WorkspacePlace
-from executor_service.backends.stores import store_elsewhere
+from executor_service.backends.base import Backend, WorkspacePlace, store_elsewhere
 from executor_service.errors import PathInvalid
 from services.home.workdirs import why_not
 from services.ids import new_id

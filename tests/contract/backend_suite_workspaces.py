@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.backends.base import WorkspaceStore, store_elsewhere
 from executor_service.backends.folder_store import local_store
-from executor_service.backends.stores import WorkspaceStore, store_elsewhere
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import WorkspaceRefused
 from tests.support.boxes import Yard, open_console

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from executor_service.backends.base import Backend, WorkspacePlace
+from executor_service.backends.base import Backend, WorkspacePlace, store_elsewhere
 from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.pods import Pods
-from executor_service.backends.stores import store_elsewhere
 from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn

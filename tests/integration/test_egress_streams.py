@@ -8,8 +8,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from executor_service.metrics import EgressMetrics
 from executor_service.network.gate import Deadlines
-from executor_service.network.metrics import EgressMetrics
 from executor_service.network.network import Networks
 from executor_service.network.secrets import Secret
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule

@@ -13,7 +13,7 @@ from agent_service.records.requests import TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage as TurnUsage
 from agent_service.turns.metrics import AgentMetrics
-from executor_service.network.metrics import EgressMetrics
+from executor_service.metrics import EgressMetrics
 from executor_service.records.network_policy import Rule
 from services.database.leases import Lease
 from services.telemetry.metrics import LabelValues, Meter

@@ -84,7 +84,7 @@ async def test_the_agent_goes_on_having_what_an_operator_uses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     uses = executor.metric(USES)
-    with caplog.at_level(logging.INFO, "executor_service.sandboxes.lease_authorizer"):
+    with caplog.at_level(logging.INFO, "executor_service.sandboxes.sandbox"):
         assert await operator.output(named(lease), "echo here >mark; pwd") == "/workspace"
     assert executor.metric(USES) >= uses + 2
     audits = [record.getMessage() for record in caplog.records if "operator" in record.getMessage()]

@@ -1,7 +1,6 @@
 """The table of what each backend can do, as docs/backends/README.md has it and probes find it."""
 
-from executor_service.backends.base import Enforcement, WorkspacePlace
-from executor_service.backends.stores import store_elsewhere
+from executor_service.backends.base import Enforcement, WorkspacePlace, store_elsewhere
 from executor_service.records.sandboxes import Isolation
 from tests.support.boxes import Yard
 from tests.support.markdown import ROOT

@@ -18,8 +18,8 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from executor_service.metrics import EgressMetrics
 from executor_service.network.gate import Deadlines, Gate
-from executor_service.network.metrics import EgressMetrics
 from executor_service.network.network import Networks, SandboxNetwork
 from executor_service.records.network_policy import NetworkMode, NetworkPolicy, Rule
 from services.lifecycle import Failure, Workers

@@ -8,7 +8,6 @@ the engine runs in the box and whose streams it hands on.
 import json
 import logging
 import os
-import time
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 NAME = "docker"
 _SUPERVISOR = (*PYTHON, FOLDER)
-_REMOVAL_POLL_S = 0.02
 _ANY_TIME_S = 1e6
 _HANDOVER_TIMEOUT_S = 10.0
 """How long a new box may take to come for its socket before it counts as one that cannot."""
@@ -220,35 +218,21 @@ class DockerBackend:
 
     async def destroy(self, box: Box) -> None:
         """Kill and remove the container, then make sure that it is gone."""
-        await self._engine.call(lambda sdk: self._remove(sdk, box))
+        for container in await self._find(f"{BOX}={box.key}"):
+            await self._engine.remove_container(container["Id"])
         await self._sockets.forget(box.key)
-
-    def _remove(self, sdk: "docker.DockerClient", box: Box) -> None:
-        from docker.errors import APIError
-
-        deadline = time.monotonic() + CALL_DEADLINE_S
-        while found := self._find(sdk, f"{BOX}={box.key}"):
-            for container in found:
-                try:
-                    sdk.api.remove_container(container["Id"], force=True, v=True)
-                except APIError as error:
-                    # 404: it went by itself; 409: the engine is removing it at this moment.
-                    if error.status_code not in {404, 409} or time.monotonic() > deadline:
-                        raise
-                    time.sleep(_REMOVAL_POLL_S)
 
     async def list_boxes(self) -> list[Box]:
         """All containers of this owner, started or about to be."""
-        # Not through the SDK: every start asks this, and many never make a box.
-        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", BOX]}))
-        found = await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
+        found = await self._find(BOX)
         boxes = [labelled_box(NAME, each["Id"], each["Labels"]) for each in found]
         await self._sockets.forget_others({box.key for box in boxes})
         return boxes
 
-    def _find(self, sdk: "docker.DockerClient", *labels: str) -> list[dict[str, Any]]:
-        wanted = [f"{OWNER}={self._owner}", BOX, *labels]
-        return cast("Any", sdk.api).containers(all=True, filters={"label": wanted})
+    async def _find(self, label: str) -> list[dict[str, Any]]:
+        # Not through the SDK: every start asks this, and many never make a box.
+        filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", label]}))
+        return await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
 
     async def close(self) -> None:
         """Let go of the engine's client; the boxes live on."""

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 CALL_DEADLINE_S = 30.0
 _THREADS = 8
+_REMOVAL_POLL_S = 0.02
 _STDOUT, _STDERR = 1, 2
 _CHUNK_HEAD = struct.Struct("!BxxxI")
 _MAX_STDERR_BYTES = 4096
@@ -249,6 +250,20 @@ class Engine:
             finally:
                 await connection.close()
         return _accept(status, answer)
+
+    async def remove_container(self, ident: str) -> None:
+        """Kill a container, remove it and wait until it is gone; raises as call does."""
+        async with self._answering(CALL_DEADLINE_S):
+            while True:
+                try:
+                    await self.ask("DELETE", f"/containers/{ident}?force=1&v=1")
+                except EngineRefused as error:
+                    if error.status == HTTPStatus.NOT_FOUND:
+                        return
+                    # The engine is removing it at this moment.
+                    if error.status != HTTPStatus.CONFLICT:
+                        raise
+                await asyncio.sleep(_REMOVAL_POLL_S)
 
     async def stream(self, path: str, body: object) -> ExecStream:
         """Start what path names and take its streams over; raises as call does."""

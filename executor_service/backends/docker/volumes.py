@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from executor_service.backends.base import MIB, OWNER, WORKSPACE, BoxSpec, Limits, make_or_destroy
+from executor_service.backends.base import (
+    MIB,
+    OWNER,
+    WORKSPACE,
+    BoxSpec,
+    Limits,
+    Size,
+    make_or_destroy,
+)
 from executor_service.backends.bridge import PYTHON, read_all
 from executor_service.backends.docker.container import Hardening, volume_mount, volume_of
-from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, ExecStream
+from executor_service.backends.docker.engine import Engine, ExecStream
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
-from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
 
@@ -30,7 +37,6 @@ _WORK_DEADLINE_S = 1800
 _PLACE = "/workspace"
 """What is first mounted there belongs to whom the image says, who is whoever commands run as."""
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
-_POLL_S = 0.05
 _NOTHING = Size(0, True)
 _Mounts = Mapping[str, Path]
 """Workspaces by the folders at which a container has them."""
@@ -132,7 +138,8 @@ class VolumeStore:
     async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
         """What a container says that does as the request says, for the time of the block."""
         ident = await make_or_destroy(
-            self._engine.call(lambda sdk: self._make(sdk, mounts, request)), self._end
+            self._engine.call(lambda sdk: self._make(sdk, mounts, request)),
+            self._engine.remove_container,
         )
         try:
             path = f"/containers/{ident}"
@@ -143,21 +150,7 @@ class VolumeStore:
             finally:
                 await stream.close()
         finally:
-            await unbroken(self._end(ident))
-
-    async def _end(self, ident: str) -> None:
-        """Returns when nothing has the volumes any more."""
-        async with asyncio.timeout(CALL_DEADLINE_S):
-            while True:
-                try:
-                    await self._engine.ask("DELETE", f"/containers/{ident}?force=1")
-                except EngineRefused as error:
-                    if error.status == HTTPStatus.NOT_FOUND:
-                        return
-                    # It has ended, and the engine is removing it at this moment.
-                    if error.status != HTTPStatus.CONFLICT:
-                        raise
-                await asyncio.sleep(_POLL_S)
+            await unbroken(self._engine.remove_container(ident))
 
     def _make(self, sdk: "docker.DockerClient", mounts: _Mounts, request: str) -> str:
         from docker.types import Mount

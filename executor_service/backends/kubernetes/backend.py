@@ -11,7 +11,6 @@ from executor_service.backends.bridge import BRIDGE, wait_greeting
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes import probe as kubernetes_probe
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
-from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SUPERVISOR,
@@ -21,11 +20,10 @@ from executor_service.backends.kubernetes.pod import (
     owned_by,
     pod_name,
 )
-from executor_service.backends.kubernetes.pods import Pods
+from executor_service.backends.kubernetes.pods import Pods, PodWatch, ensure_objects
 from executor_service.backends.kubernetes.status import is_out_of_memory, is_over_its_size, why_gone
 from executor_service.backends.kubernetes.store import claim_store
 from executor_service.backends.kubernetes.stream import ExecStream
-from executor_service.backends.kubernetes.watch import PodWatch
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,

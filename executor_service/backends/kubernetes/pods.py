@@ -1,13 +1,83 @@
-"""Making, finding and ending pods of one namespace."""
+"""The pods of one namespace, and what they refer to.
+
+`ensure_objects` makes the owner of all pods and the ConfigMap with the supervisor. `Pods` makes,
+finds and ends pods. `PodWatch` looks every two seconds which pods are lost: as a rule the end of a
+pod ends the streams into it, but not if its node is gone or a dead connection is kept open on the
+way.
+"""
 
 import asyncio
+import base64
+import logging
 import time
+from hashlib import sha256
 from http import HTTPStatus
 
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
-from executor_service.backends.kubernetes.pod import GRACE_S
-from executor_service.backends.kubernetes.status import is_running, why_hopeless, why_waiting
-from executor_service.errors import BackendUnavailable, BoxCreateFailed, EngineRefused
+from executor_service.backends.kubernetes.pod import GRACE_S, PROGRAM, SELECTED, Objects
+from executor_service.backends.kubernetes.status import (
+    is_running,
+    why_gone,
+    why_hopeless,
+    why_waiting,
+)
+from executor_service.backends.kubernetes.stream import ExecStream
+from executor_service.config import KubernetesConfig
+from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, EngineRefused
+from services.lifecycle import Workers
+
+_MAX_CONFIG_MAP_BYTES = 1024 * 1024
+
+
+async def ensure_objects(cluster: Cluster, options: KubernetesConfig, supervisor: bytes) -> Objects:
+    """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
+    owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
+    reference = _reference(owner)
+    if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
+        raise BackendUnavailable("the supervisor is too large for a ConfigMap")
+    name = f"{options.release}-supervisor-{sha256(supervisor).hexdigest()[:16]}"
+    content = {
+        "metadata": {"name": name, "ownerReferences": [reference]},
+        "binaryData": {PROGRAM: base64.b64encode(supervisor).decode()},
+        "immutable": True,
+    }
+    await _ensure(cluster, options.namespace, content)
+    return Objects(reference, name)
+
+
+async def _ensure(cluster: Cluster, namespace: str, config_map: Json) -> Json:
+    metadata: Json = config_map["metadata"]
+    name = metadata["name"]
+    wanted = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        **config_map,
+        "metadata": {**metadata, "labels": dict(SELECTED)},
+    }
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    try:
+        return await cluster.call("GET", f"{path}/{name}")
+    except EngineRefused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+    try:
+        return await cluster.call("POST", path, wanted)
+    except EngineRefused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+    # Another executor was faster.
+    return await cluster.call("GET", f"{path}/{name}")
+
+
+def _reference(thing: Json) -> Json:
+    metadata: Json = thing["metadata"]
+    return {
+        "apiVersion": thing["apiVersion"],
+        "kind": thing["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
+
 
 _FIRST_POLL_S = 0.05
 _LONGEST_POLL_S = 0.5
@@ -93,3 +163,66 @@ def _why_not_running(name: str, pod: Json | None) -> str:
     if why := why_hopeless(pod):
         raise BoxCreateFailed(f"the pod {name} cannot run: {why}")
     return "" if is_running(pod) else why_waiting(pod)
+
+
+_PAUSE_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class PodWatch:
+    """Cuts the streams into pods that are lost; runs once there is a pod to look after."""
+
+    def __init__(self, pods: Pods, selector: str) -> None:
+        self._pods = pods
+        self._selector = selector
+        self._streams: dict[str, set[ExecStream]] = {}
+        self._complaint = ""
+        self._workers = Workers()
+
+    def guard(self, uid: str) -> None:
+        """Look after a pod from now on, until it is forgotten."""
+        self._streams.setdefault(uid, set())
+        if not self._workers:
+            self._workers.start("watch of pods", self._run())
+
+    def hold(self, uid: str, stream: ExecStream) -> None:
+        """Cut this stream, too, when the pod is lost, which it may be already."""
+        if uid in self._streams:
+            self._streams[uid] = {one for one in self._streams[uid] if not one.is_over} | {stream}
+        else:
+            stream.cut()
+
+    def forget(self, uid: str) -> None:
+        """Look after a pod no more."""
+        self._streams.pop(uid, None)
+
+    async def close(self) -> None:
+        """Look after none."""
+        async with self._workers:
+            self._streams.clear()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                await self._look()
+            except BackendError as error:
+                if str(error) != self._complaint:
+                    log.warning("what becomes of pods cannot be seen for a moment: %s", error)
+                self._complaint = str(error)
+            else:
+                self._complaint = ""
+
+    async def _look(self) -> None:
+        """Compare with what there is now."""
+        missing = set(self._streams)
+        if not missing:
+            return
+        for pod in (await self._pods.list(self._selector))["items"]:
+            uid = pod["metadata"]["uid"]
+            if not why_gone(pod, uid):
+                missing.discard(uid)
+        for uid in missing:
+            for stream in self._streams.pop(uid, ()):
+                stream.cut()

@@ -16,7 +16,6 @@ from executor_service.backends.base import BOX, MIB, BoxSpec, Limits
 from executor_service.backends.bridge import read_all
 from executor_service.backends.folder_store import FolderStore
 from executor_service.backends.kubernetes.api import Cluster, Json
-from executor_service.backends.kubernetes.objects import ensure_objects
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SELECTED,
@@ -24,7 +23,7 @@ from executor_service.backends.kubernetes.pod import (
     manifest,
     selecting,
 )
-from executor_service.backends.kubernetes.pods import Pods
+from executor_service.backends.kubernetes.pods import Pods, ensure_objects
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken

@@ -1,17 +1,24 @@
 """Boxes that are sandboxes of Modal: machines of a cloud service, each behind gVisor.
 
-The supervisor is the program that a sandbox runs, so that the sandbox ends, and costs nothing any
-more, when the supervisor does: half an hour after the last executor left. The executor reaches it
-through a bridge, a command that Modal runs in the sandbox and whose streams it hands on. A bridge
-is replaced every hour: Modal does not notice when an executor dies and keeps its bridge, which
-would look to the supervisor like an executor that is there.
+The supervisor is the program that a sandbox runs. So the sandbox ends, and costs nothing more, when
+the supervisor ends: half an hour after the last executor left. The executor reaches it through a
+bridge: a command that Modal runs in the sandbox and whose streams it passes on. A bridge is
+replaced every hour, because Modal does not notice when an executor dies: its bridge stays, and the
+supervisor would take that for an executor.
+
+One file a box holds what Modal's tags cannot. It is written before Modal is asked for the box and
+removed when the box has ended, so no box of ours lives without one.
 """
 
 import asyncio
 import json
+import re
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import DecodeError, Struct
+from msgspec import json as msgspec_json
 
 from executor_service.backends.base import (
     MIB,
@@ -31,7 +38,6 @@ from executor_service.backends.modal.account import (
     Built,
     ModalAccount,
 )
-from executor_service.backends.modal.records import Record, Records
 from executor_service.backends.modal.store import VolumeStore
 from executor_service.backends.modal.stream import ModalStream
 from executor_service.config import ModalConfig
@@ -45,9 +51,55 @@ from executor_service.errors import (
 )
 from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
+from services.validation import decode
 
 if TYPE_CHECKING:
     import modal
+
+_KEY = re.compile("[a-z0-9_]{1,63}")
+
+
+class Record(Struct, frozen=True):
+    """One box."""
+
+    key: str
+    pool: str
+    workspace: str
+
+    def to_box(self, backend: str, native_id: str) -> Box:
+        """The box as the executor knows it."""
+        return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
+
+
+class Records:
+    """The files of all boxes, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, record: Record) -> None:
+        """Remember a box that is about to be; FileExistsError or ValueError for its key."""
+        if not _KEY.fullmatch(record.key):
+            raise ValueError(f"{record.key!r} cannot be the key of a box")
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = self._file(record.key)
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_bytes(msgspec_json.encode(record))
+
+    def load(self, key: str) -> Record | None:
+        """A box that is remembered; one whose file is not whole was never asked for."""
+        try:
+            return decode(self._file(key).read_bytes(), Record)
+        except (FileNotFoundError, DecodeError):
+            return None
+
+    def forget(self, key: str) -> None:
+        """The box has ended."""
+        self._file(key).unlink(missing_ok=True)
+
+    def _file(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
 
 _NAME = "modal"
 _OWNER, _BOX = "hermes-owner", "hermes-box"

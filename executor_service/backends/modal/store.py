@@ -12,10 +12,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from executor_service.backends.base import Size
 from executor_service.backends.bridge import PYTHON
 from executor_service.backends.folder_store import check_end, read_outcome
 from executor_service.backends.modal.account import CALL_DEADLINE_S, PLACE, ModalAccount
-from executor_service.backends.stores import Size
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.lifecycle import unbroken
 

@@ -1,26 +1,138 @@
 """Boxes made by Apptainer or Singularity: an image in namespaces of the host's own kernel.
 
-It is for machines where no container engine may run, such as those of a computing centre. A box
-sees its image, read-only, its workspace and file systems in memory. It needs no daemon and lives
-on when the executor dies.
+This backend is for machines where no container engine may run, such as those of a computing centre.
+A box sees its read-only image, its workspace and file systems in memory. It needs no daemon and
+lives on when the executor dies.
 """
 
+import json
 import os
+import shutil
+import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from executor_service.backends.base import Capabilities, Enforcement, LimitSupport
+from executor_service.backends.base import MIB, Capabilities, Enforcement, Limits, LimitSupport
 from executor_service.backends.bubblewrap.host import counts_processes_per_namespace
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
-from executor_service.backends.singularity.probe import ProbeResult, find_program, look_at
-from executor_service.backends.singularity.start import Parts, start_box
+from executor_service.backends.singularity.start import (
+    PROGRAM_ENVIRONMENT,
+    Parts,
+    command_in_box,
+    start_box,
+)
 from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.config import SingularityConfig
+from executor_service.errors import BackendUnavailable
 from executor_service.records.sandboxes import Isolation
+
+_PROGRAMS = ("apptainer", "singularity")
+_OLDEST_PYTHON = (3, 8)
+_VERSION_DEADLINE_S = 10.0
+_LOOK_DEADLINE_S = 60.0
+_LOOK = """
+import json, os, sys
+try:
+    tmp = os.statvfs("/tmp")
+    size = tmp.f_blocks * tmp.f_frsize if os.access("/tmp", os.W_OK) else 0
+except OSError:
+    size = 0
+print(json.dumps({"python": sys.version_info[:2], "tmp_bytes": size,
+    "network": os.readlink("/proc/self/ns/net"), "users": os.readlink("/proc/self/ns/user")}))
+"""
+
+
+class ProbeResult(Struct, frozen=True):
+    """What there is."""
+
+    version: str
+    tmp_bytes: int
+    has_own_users: bool
+    """Whether boxes have a user namespace of their own, as they do where users make them."""
+
+    @property
+    def holds_tmp(self) -> bool:
+        """Whether a box's temporary files are held to their size, or to less."""
+        return 0 < self.tmp_bytes <= Limits().tmp_bytes
+
+    def describe(self, limits: LimitSupport) -> str:
+        """One line on how boxes run here, with what an operator should know."""
+        held = {"memory": limits.memory, "cpu": limits.cpu, "pids": limits.pids}
+        unlimited = [name for name, how in held.items() if how is Enforcement.NONE]
+        notes = [self.version]
+        if self.tmp_bytes < Limits().tmp_bytes:
+            size = f"{self.tmp_bytes // MIB} MiB for temporary files in a box"
+            notes.append(f"{size} (`sessiondir max size` in its configuration)")
+        if unlimited:
+            notes.append(f"no control group limits {', '.join(unlimited)} here")
+        return "; ".join(notes)
+
+
+def find_program(name: str) -> str:
+    """Path of Apptainer or Singularity; BackendUnavailable if there is none."""
+    names = (name,) if name else _PROGRAMS
+    for one in names:
+        path = shutil.which(one)
+        if path is not None:
+            return path
+    raise BackendUnavailable(
+        f"there is no program {' or '.join(names)}: install Apptainer, or name it with "
+        "executor.singularity.program"
+    )
+
+
+def look_at(parts: Parts) -> ProbeResult:
+    """Run the image's Python in a box once; BackendUnavailable says what is missing."""
+    image = parts.image
+    if not image:
+        raise BackendUnavailable(
+            "no image is named: set executor.singularity.image to a SIF file or a folder"
+        )
+    if not Path(image).is_absolute() or not Path(image).exists():
+        raise BackendUnavailable(
+            f"executor.singularity.image: there is no {image}; name a SIF file or a folder with a "
+            "root file system by its whole path"
+        )
+    version = _run([parts.program, "--version"], _VERSION_DEADLINE_S)
+    look = command_in_box(parts, image, Limits().tmp_bytes)
+    seen = json.loads(_run([*look, "python3", "-I", "-S", "-c", _LOOK], _LOOK_DEADLINE_S))
+    if tuple(seen["python"]) < _OLDEST_PYTHON:
+        raise BackendUnavailable(
+            f"the image {image} has Python {'.'.join(map(str, seen['python']))}, and boxes need "
+            "3.8 or newer as python3"
+        )
+    if seen["network"] == str(Path("/proc/self/ns/net").readlink()):
+        raise BackendUnavailable(f"{parts.program} lets boxes into the network of this machine")
+    own_users = seen["users"] != str(Path("/proc/self/ns/user").readlink())
+    return ProbeResult(version.strip(), seen["tmp_bytes"], own_users)
+
+
+def _run(argv: list[str], deadline_s: float) -> str:
+    """What a program that must succeed prints."""
+    name = Path(argv[0]).name
+    try:
+        done = subprocess.run(
+            argv,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=deadline_s,
+            cwd="/",
+            env=PROGRAM_ENVIRONMENT,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BackendUnavailable(f"{name} does not answer within {deadline_s:.0f} s") from error
+    except OSError as error:
+        raise BackendUnavailable(f"{name} cannot be run: {error}") from error
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise BackendUnavailable(f"{name} cannot make a box here: {lines[-1]}")
+    return done.stdout.decode(errors="replace")
 
 
 class SingularityBackend(ProcessBackend[Parts]):

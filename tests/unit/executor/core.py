@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.backends.folder_store import local_store
 from executor_service.execs.command import Command
-from executor_service.execs.exec_registry import ExecRegistry, Stores
-from executor_service.execs.recorder import Recorder
+from executor_service.execs.exec_registry import ExecRegistry, Recorder, Stores
 from executor_service.execs.segments import SpoolLimits
 from executor_service.execs.spool import Spool
 from executor_service.journal import Journal
@@ -27,8 +26,7 @@ from executor_service.sandboxes.leases import Grant, Leases
 from executor_service.sandboxes.orphan_reaper import OrphanReaper
 from executor_service.sandboxes.pool import Pool, PoolOptions
 from executor_service.sandboxes.templates import Choice, Template, Templates
-from executor_service.sandboxes.workspace_allocator import WorkspaceAllocator
-from executor_service.sandboxes.workspace_stores import WorkspaceStores
+from executor_service.sandboxes.workspace_stores import WorkspaceAllocator, WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.lifecycle import Workers

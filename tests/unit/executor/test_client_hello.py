@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from executor_service.network.client_hello import MAX_HELLO_BYTES, ClientHello, NotTls
+from executor_service.network.tls import MAX_HELLO_BYTES, ClientHello, NotTls
 
 
 def server_name(data: bytes) -> str | None:

@@ -12,7 +12,7 @@ from executor_service.errors import SandboxLost, StartRefused
 from executor_service.execs.command import Command
 from executor_service.link.messages import StartCommand
 from executor_service.records.sandboxes import EndReason
-from executor_service.servicer.views import CommandView, Event
+from executor_service.servicer.attachments import CommandView, Event
 from hermes.executor.v1 import exec_pb2
 from services.errors import AlreadyExists, NotFound, Unavailable
 from tests.support.executors import until

@@ -19,9 +19,8 @@ from executor_service.records.sandboxes import (
     Lifetimes,
     SandboxState,
 )
-from executor_service.sandboxes.lease_authorizer import Proof
 from executor_service.sandboxes.leases import Grant
-from executor_service.sandboxes.sandbox import Sandbox
+from executor_service.sandboxes.sandbox import Proof, Sandbox
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.fakes.plain_backend import NAME

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from executor_service.execs.output_pacer import OutputPacer
+from executor_service.execs.command import OutputPacer
 
 FAR = 100
 LONG_S = 60.0

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from executor_service.backends.folder_store import local_store
 from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import WorkspaceInUse
-from executor_service.sandboxes.workspace_collector import WorkspaceCollector
+from executor_service.sandboxes.retention import WorkspaceCollector
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
 from executor_service.workspaces.catalog import Catalog
