@@ -46,15 +46,11 @@ class Journal:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "journal")
         self._connection: sqlite3.Connection | None = None
-        self._owner = ""
+        self.owner = ""
+        """The name of this installation, with which its boxes are marked."""
         self._key = b""
         self.boot_id = ""
         """Names this run of the machine, for which its monotonic clock goes on; may be unknown."""
-
-    @property
-    def owner(self) -> str:
-        """The name of this installation, with which its boxes are marked."""
-        return self._owner
 
     def box_secret(self, box_key: str) -> str:
         """What proves to a box's supervisor that its executor is speaking."""
@@ -66,7 +62,7 @@ class Journal:
 
     async def __aenter__(self) -> Self:
         try:
-            self._owner, self._key = await self._do(self._open)
+            self.owner, self._key = await self._do(self._open)
         except (sqlite3.Error, OSError, JournalUnusable) as error:
             await self._close()
             raise self._unusable(error) from error

@@ -41,13 +41,9 @@ class FolderStore:
     """The workspaces in one folder of some machine."""
 
     def __init__(self, place: str, run: Run) -> None:
-        self._place = place
-        self._run = run
-
-    @property
-    def place(self) -> str:
+        self.place = place
         """Names the machine and the folder."""
-        return self._place
+        self._run = run
 
     async def present(self, folder: Path) -> list[Path]:
         """All folders that are there."""

@@ -7,7 +7,6 @@ Everything here blocks.
 """
 
 import os
-import re
 import socket
 import struct
 import subprocess
@@ -33,7 +32,6 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
 }
 """All that is in the environment of a box."""
-_KEY = re.compile("[a-z0-9_]{1,64}")
 _CREDENTIALS = struct.Struct("3i")
 
 

@@ -205,7 +205,8 @@ class Spool:
         self._thread = ThreadPoolExecutor(1, "spool")
         self._dirty: dict[CommandSpool, None] = {}
         self._wake = asyncio.Event()
-        self._stored_bytes = 0
+        self.stored_bytes = 0
+        """How many bytes are on disk."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -213,15 +214,10 @@ class Spool:
     async def __aexit__(self, *_: object) -> None:
         self._thread.shutdown(wait=False)
 
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes are on disk."""
-        return self._stored_bytes
-
     def account(self, size: int) -> None:
         """Counts bytes that came to the disk, or went."""
-        self._stored_bytes += size
-        if self._stored_bytes > self._limits.total_bytes:
+        self.stored_bytes += size
+        if self.stored_bytes > self._limits.total_bytes:
             self.over_budget.set()
         else:
             self.over_budget.clear()

@@ -17,7 +17,7 @@ from executor_service.errors import (
     PathInvalid,
 )
 from executor_service.link.files import RemoteFiles, Upload
-from executor_service.link.messages import DirectoryEntry, DirectoryPage, FileInfo
+from executor_service.link.messages import DirectoryEntry, FileInfo
 from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.workspace_monitor import WorkspaceMonitor
@@ -139,7 +139,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         entries: list[DirectoryEntry] = []
         has_more = True
         while has_more and len(entries) < size:
-            page = await _list(connection, request.path, after, size - len(entries))
+            args = (request.path, after, size - len(entries))
+            page = await _ask(connection, lambda files, args=args: files.list_directory(*args))
             entries += page.entries
             has_more = page.more
             if not page.entries:
@@ -171,10 +172,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> SandboxConnection:
         return self._leases.authorize(proof(lease, profile)).get_connection()
-
-
-async def _list(connection: SandboxConnection, path: str, after: str, limit: int) -> DirectoryPage:
-    return await _ask(connection, lambda files: files.list_directory(path, after, limit))
 
 
 async def _ask(

@@ -32,7 +32,8 @@ class Workspaces:
     """The sessions' folders, below one folder of the home."""
 
     def __init__(self, folder: Path, policy: WorkdirPolicy, *, shared: bool = False) -> None:
-        self._folder = folder
+        self.folder = folder
+        """What they are below."""
         self._policy = policy
         self.is_shared = shared
         """Whether other executors have the same, so that what nobody has here may be theirs."""
@@ -40,18 +41,13 @@ class Workspaces:
         """Those that were made for boxes which no session has yet."""
         self._stale: defaultdict[str, set[Path]] = defaultdict(set)
 
-    @property
-    def folder(self) -> Path:
-        """What they are below."""
-        return self._folder
-
     def is_ours(self, path: Path) -> bool:
         """Whether a folder is a session's, and not one of the host that was bound instead."""
-        return path.parent == self._folder
+        return path.parent == self.folder
 
     async def fresh(self) -> Path:
         """Makes an empty folder."""
-        path = self._folder / new_id(_PREFIX)
+        path = self.folder / new_id(_PREFIX)
         self.unclaimed.add(path)
         await asyncio.to_thread(_make, path)
         return path
@@ -85,7 +81,7 @@ class Workspaces:
             return
 
         def sweep() -> None:
-            for path in self._folder.glob(f"{_PREFIX}_*"):
+            for path in self.folder.glob(f"{_PREFIX}_*"):
                 if path not in kept:
                     _remove_empty(path)
 

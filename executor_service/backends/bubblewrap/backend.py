@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -75,25 +75,6 @@ class Parts(Struct, frozen=True):
     filter: bytes
     limits_processes_itself: bool
     """Whether the supervisor sets the limit of processes, for want of a control group."""
-
-
-@contextmanager
-def start_box(order: Order, parts: Parts) -> Generator[Started]:
-    """A box that goes on after the block, in which it is to be remembered."""
-    stage: list[Staged] = []
-    with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
-        argv: list[Argument] = list(_arguments(order, parts, stage))
-        argv += ("--seccomp", str(filter_fd))
-        argv += _supervisor_arguments(order, parts, ready)
-        request = {
-            "control_groups": [str(group) for group in order.groups],
-            "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
-            "user": BOX_USER if _is_root() else None,
-            "argv": argv,
-        }
-        launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, json.dumps(request)]
-        with running(launch, {}, order, [filter_fd], ready, _TIMEOUT_S) as started:
-            yield started
 
 
 def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argument]:
@@ -170,8 +151,22 @@ class BubblewrapBackend(ProcessBackend[Parts]):
             and counts_processes_per_namespace(),
         )
 
-    def _start(self, order: Order, parts: Parts) -> AbstractContextManager[Started]:
-        return start_box(order, parts)
+    @contextmanager
+    def _start(self, order: Order, parts: Parts) -> Generator[Started]:
+        stage: list[Staged] = []
+        with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
+            argv: list[Argument] = list(_arguments(order, parts, stage))
+            argv += ("--seccomp", str(filter_fd))
+            argv += _supervisor_arguments(order, parts, ready)
+            request = {
+                "control_groups": [str(group) for group in order.groups],
+                "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
+                "user": BOX_USER if _is_root() else None,
+                "argv": argv,
+            }
+            launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, json.dumps(request)]
+            with running(launch, {}, order, [filter_fd], ready, _TIMEOUT_S) as started:
+                yield started
 
     def _why(self, said: str) -> str:
         return why_refused(said)

@@ -53,17 +53,14 @@ class VolumeStore:
         supervisor: bytes,
         hardening: Callable[[], Hardening],
     ) -> None:
+        self.place = f"docker {engine.address.url}"
+        """Names the engine."""
         self._owner = owner
         self._engine = engine
         self._image = image
         self._supervisor = supervisor
         self._hardening = hardening
         self._looking = asyncio.Lock()
-
-    @property
-    def place(self) -> str:
-        """Names the engine."""
-        return f"docker {self._engine.address.url}"
 
     async def present(self, folder: Path) -> list[Path]:
         """The volumes that stand for paths in the folder."""

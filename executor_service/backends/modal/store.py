@@ -45,12 +45,8 @@ class VolumeStore:
         self._account = account
         options = account.options
         self._environment = options.environment or None
-        self._place = f"modal {options.server_url} {options.environment}".strip()
-
-    @property
-    def place(self) -> str:
+        self.place = f"modal {options.server_url} {options.environment}".strip()
         """Names the server and the environment."""
-        return self._place
 
     async def present(self, folder: Path) -> list[Path]:
         """The volumes whose names are those of this owner's workspaces in the folder."""
