@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.models.pricing import Price
-from agent_service.records.model import ModelMessage, Usage
+from agent_service.records.model import ModelMessage
+from agent_service.records.usage import Usage
 from services.home.paths import replace_file
 from services.validation import decode
 

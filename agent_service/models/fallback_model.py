@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from agent_service.models.fallback import FIRST, Chain, Route, another_may_answer
 from agent_service.records.errors import ModelNotConfigured
-from agent_service.records.model import Model, ModelEvent, ModelNotice, ModelRequest, ModelSwitched
+from agent_service.records.events import Notice
+from agent_service.records.model import Model, ModelEvent, ModelRequest
 from agent_service.records.model_errors import ModelError
+from agent_service.records.requests import Switched
 from agent_service.records.turn_state import LiveTurn
 
 _log = logging.getLogger(__name__)
@@ -45,14 +47,14 @@ class FallbackModel:
         usual = self._chain.find(self._turn.route)
         route = self._chain.rested(usual)
         if route is not usual:
-            yield ModelNotice(self._resting(usual, route))
+            yield Notice(self._resting(usual, route))
         if route.name != self._turn.route:
-            yield ModelSwitched(route.name, self._model_of(route))
+            yield Switched(route.name, self._model_of(route))
         failures: dict[str, ModelError | ModelNotConfigured] = {}
         while True:
             asked = replace(request, route=route.name, model=self._model_of(route))
             for text in self._unsaid(await self._reserve(asked)):
-                yield ModelNotice(text)
+                yield Notice(text)
             try:
                 async with self._inner.stream(asked) as events:
                     async for event in events:
@@ -67,8 +69,8 @@ class FallbackModel:
                 self._chain.answered(route)
                 return
             going_on = f"Going on with {self._shown(route)} for the rest of this turn."
-            yield ModelNotice(f"{failed} {going_on}")
-            yield ModelSwitched(route.name, self._model_of(route))
+            yield Notice(f"{failed} {going_on}")
+            yield Switched(route.name, self._model_of(route))
 
     def _unsaid(self, warnings: Mapping[str, str]) -> list[str]:
         unsaid = [text for about, text in warnings.items() if about not in self._warnings]

@@ -12,6 +12,7 @@ from agent_service.models.catalog import Catalog
 from agent_service.models.pricing import counted
 from agent_service.models.redaction import RedactedAttempt, cleaned
 from agent_service.models.spans import ModelSpan, model_span
+from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
     Model,
     ModelEvent,
@@ -19,8 +20,6 @@ from agent_service.records.model import (
     ModelRequest,
     ModelRetry,
     ModelWasted,
-    ReasoningDelta,
-    TextDelta,
 )
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from services.clock import Clock

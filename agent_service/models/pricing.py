@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.records.model import ModelMessage, Usage
+from agent_service.records.model import ModelMessage
+from agent_service.records.usage import Usage
 
 PER_TOKENS = 1_000_000
 """Prices are for so many tokens."""

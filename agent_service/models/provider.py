@@ -16,14 +16,13 @@ from agent_service.models.failures import (
 from agent_service.models.wires.chat_completions import well_formed
 from agent_service.models.wires.transport import Answer, Timeouts, Transport
 from agent_service.models.wires.wire import Dialect, Json, MalformedChunk, Reading, Wire
+from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
     ModelRequest,
     ModelRetry,
     ModelWasted,
-    ReasoningDelta,
-    TextDelta,
 )
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from services.clock import SystemClock
@@ -120,7 +119,7 @@ class Provider:
                 reading = self._wire.reading()
                 body = self._wire.body(request, dialect)
                 async with self._transport.post(endpoint, request.model, body) as answer:
-                    call = _Attempt(endpoint, request, attempt, reading, answer)
+                    call = _Attempt(endpoint, request, reading, answer)
                     while (event := await call.next_delta()) is not None:
                         said = True
                         yield event
@@ -164,16 +163,10 @@ class _Attempt:
     """The answer to one attempt at a request, while it comes in."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        request: ModelRequest,
-        number: int,
-        reading: Reading,
-        answer: Answer,
+        self, endpoint: Endpoint, request: ModelRequest, reading: Reading, answer: Answer
     ) -> None:
         self._endpoint = endpoint
         self._request = request
-        self._number = number
         self._reading = reading
         self._answer = answer
         self._decoder = SSEDecoder()
@@ -236,6 +229,6 @@ class _Attempt:
             raise cut_failure(self._endpoint, str(error)) from error
         self._has_ended = self._has_ended or self._reading.ended
         if reasoning := "".join(each for _, each in added):
-            self._deltas.append(ReasoningDelta(well_formed(reasoning), self._number))
+            self._deltas.append(ReasoningDelta(well_formed(reasoning)))
         if text := "".join(each for each, _ in added):
-            self._deltas.append(TextDelta(well_formed(text), self._number))
+            self._deltas.append(TextDelta(well_formed(text)))

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from agent_service.records.model import ModelMessage, ReasoningDelta, TextDelta, ToolCall
+from agent_service.records.events import ReasoningDelta, TextDelta
+from agent_service.records.model import ModelMessage, ToolCall
 from services.redaction.redactor import Redactor, changed_texts
 from services.redaction.stream import RedactedStream
 

@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 from opentelemetry.trace import SpanKind
 
-from agent_service.records.model import ModelMessage, ModelRequest, Usage
+from agent_service.records.model import ModelMessage, ModelRequest
 from agent_service.records.model_errors import ModelErrorKind
+from agent_service.records.usage import Usage
 from services.telemetry.tracing import ERROR, Attributes, Span, span
 
 OPERATION = "gen_ai.operation.name"

@@ -17,10 +17,9 @@ from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.commands import Consulted, Fact
 from agent_service.records.errors import BudgetReached
-from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest
+from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest, usage_of
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
-from agent_service.records.usage import Usage
 from agent_service.storage import budgets, usage
 from agent_service.storage.budgets import Holder
 from agent_service.storage.usage import Charged
@@ -128,7 +127,7 @@ class Spending:
         budgets.settle(conn, call_id, "")
         day = self._day(self._clock.now())
         for answer in answers:
-            usage.add(conn, turn, day, answer.model, Usage.of_call(answer.usage))
+            usage.add(conn, turn, day, answer.model, answer.used)
 
     def _warnings(self, budgets_before: list[BudgetStatus]) -> dict[str, str]:
         """What to tell a person about budgets, by their scopes."""
@@ -240,7 +239,7 @@ class Consulting:
             # A call that is cancelled keeps its part of the budget held until its turn ends.
             if held or given.paid:
                 model = given.paid[-1].model if given.paid else ""
-                await commit(Consulted(reservation, model, Usage.of_answers(given.paid)))
+                await commit(Consulted(reservation, model, usage_of(given.paid)))
             if given.failure:
                 raise NoAnswer(given.failure)
             return given.text

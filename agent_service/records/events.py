@@ -27,19 +27,19 @@ class Decision(StrEnum):
 # Live events
 
 
-class Delta(Struct, frozen=True):
-    """More of a text; `offset` counts characters within what the step has of it."""
-
-    step: int
-    offset: int
+class _Delta(Struct, frozen=True):
     text: str
+    step: int = 0
+    """The model call of the turn, from 1; models leave it out."""
+    offset: int = 0
+    """How many characters of the step came before."""
 
 
-class TextDelta(Delta, frozen=True):
+class TextDelta(_Delta, frozen=True):
     """More text of the answer."""
 
 
-class ReasoningDelta(Delta, frozen=True):
+class ReasoningDelta(_Delta, frozen=True):
     """More of the model's reasoning."""
 
 
@@ -59,7 +59,7 @@ class ToolProgress(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something worth showing, such as a retry."""
+    """Something that a person is told, such as a retry."""
 
     text: str
 

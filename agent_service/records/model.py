@@ -1,14 +1,17 @@
 """The model seam: what the turn loop asks a model for, and the events that it gets back."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
 
+from agent_service.records.events import Notice, ReasoningDelta, TextDelta
 from agent_service.records.model_errors import ModelErrorKind
+from agent_service.records.requests import Switched
+from agent_service.records.usage import Usage
 
 DEFAULT_MAX_TOKENS = 16_384
 
@@ -55,20 +58,6 @@ class ModelRequest(Struct, frozen=True):
     """As which it is counted."""
 
 
-class TextDelta(Struct, frozen=True):
-    """More of the answer's text, from the given attempt (1 is the first)."""
-
-    text: str
-    attempt: int
-
-
-class ReasoningDelta(Struct, frozen=True):
-    """More of the model's reasoning, from the given attempt (1 is the first)."""
-
-    text: str
-    attempt: int
-
-
 class ModelRetry(Struct, frozen=True):
     """An attempt failed and another follows: every delta of this call so far is void.
 
@@ -89,21 +78,6 @@ class ToolCall(Struct, frozen=True):
     arguments_json: str
 
 
-class Usage(Struct, frozen=True):
-    """What the provider counted; `cost_micro_usd` is None where nobody knows a price.
-
-    The prompt's tokens include those read from and written to a cache, the completion's include
-    reasoning.
-    """
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost_micro_usd: int | None = None
-    cache_write_tokens: int = 0
-
-
 class ModelMessage(Struct, frozen=True):
     """The whole answer; always the last event of a call.
 
@@ -120,6 +94,16 @@ class ModelMessage(Struct, frozen=True):
     provider: str
     reasoning_details: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def used(self) -> Usage:
+        """What the call used, as sums count it."""
+        return Usage(call_count=1) + (self.usage or Usage())
+
+
+def usage_of(answers: Iterable[ModelMessage]) -> Usage:
+    """What several model calls used together."""
+    return sum((answer.used for answer in answers), Usage())
+
 
 class ModelWasted(Struct, frozen=True):
     """An answer that says nothing, and is paid for all the same: every delta of it is void.
@@ -130,30 +114,8 @@ class ModelWasted(Struct, frozen=True):
     message: ModelMessage
 
 
-class ModelNotice(Struct, frozen=True):
-    """Something about the call that a person is to hear; comes before anything that is said."""
-
-    text: str
-
-
-class ModelSwitched(Struct, frozen=True):
-    """From here on another model answers: every delta of this call so far is void.
-
-    It is asked when the next event is asked for.
-    """
-
-    route: str
-    model: str
-
-
 ModelEvent = (
-    TextDelta
-    | ReasoningDelta
-    | ModelRetry
-    | ModelWasted
-    | ModelNotice
-    | ModelSwitched
-    | ModelMessage
+    TextDelta | ReasoningDelta | ModelRetry | ModelWasted | Notice | Switched | ModelMessage
 )
 
 

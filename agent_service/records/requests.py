@@ -96,7 +96,7 @@ class BusyMode(StrEnum):
 
 
 class Switched(Struct, frozen=True):
-    """Another model answers for the rest of the turn."""
+    """Another model answers for the rest of the turn; what the running call has said is void."""
 
     route: str
     model: str

@@ -151,7 +151,7 @@ class Transition(Struct):
     def _answered(self, fact: ModelAnswered) -> None:
         step, message = fact.step, fact.message
         is_first = not self.after.model_calls
-        usage = Usage.of_call(message.usage)
+        usage = message.used
         self._count(message.model, usage)
         self.after.tokens_per_byte = fact.tokens_per_byte or self.after.tokens_per_byte
         self.after.model_calls += 1

@@ -11,10 +11,9 @@ from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
 from agent_service.models.spending import Spending
 from agent_service.records.events import Outcome
-from agent_service.records.model import Purpose
+from agent_service.records.model import Purpose, usage_of
 from agent_service.records.titles import made_title
 from agent_service.records.turn_state import LiveTurn
-from agent_service.records.usage import Usage
 from agent_service.storage import session_changes
 from agent_service.storage.session_changes import Untitled
 from services.database import Database
@@ -88,7 +87,7 @@ class TitleWriter:
 
         def write(conn: Connection) -> None:
             spending.count(conn, turn, call_id, given.paid)
-            session_changes.add_usage(conn, turn.session_id, Usage.of_answers(given.paid))
+            session_changes.add_usage(conn, turn.session_id, usage_of(given.paid))
             if title:
                 session_changes.give_title(conn, turn.session_id, found.title, title)
 

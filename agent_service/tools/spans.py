@@ -64,7 +64,7 @@ def _usage_of(turn: LiveTurn) -> Attributes:
         INPUT_TOKENS: usage.prompt_tokens,
         OUTPUT_TOKENS: usage.completion_tokens,
         CACHED_TOKENS: usage.cached_tokens,
-        _COST: usage.cost_micro_usd,
+        _COST: usage.cost_micro_usd or 0,
     }
 
 

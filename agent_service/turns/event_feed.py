@@ -136,11 +136,11 @@ class TurnStream:
     def _follow(self, item: Recorded) -> None:
         partial = self._partial
         match item.event:
-            case TextDelta(step, offset, text):
+            case TextDelta(text, step, offset):
                 kept = partial.text if partial.step == step else ""
                 reasoning = partial.reasoning if partial.step == step else ""
                 self._partial = TextSnapshot(step, kept[:offset] + text, reasoning)
-            case ReasoningDelta(step, offset, text):
+            case ReasoningDelta(text, step, offset):
                 kept = partial.reasoning if partial.step == step else ""
                 said = partial.text if partial.step == step else ""
                 self._partial = TextSnapshot(step, said, kept[:offset] + text)
@@ -164,9 +164,9 @@ def _merge(waiting: Recorded, item: Recorded) -> Recorded | None:
 
 def _merge_live(first: object, second: object) -> Live | None:
     match first, second:
-        case (TextDelta(step, offset, text), TextDelta(step2, offset2, more)) | (
-            ReasoningDelta(step, offset, text),
-            ReasoningDelta(step2, offset2, more),
+        case (TextDelta(text, step, offset), TextDelta(more, step2, offset2)) | (
+            ReasoningDelta(text, step, offset),
+            ReasoningDelta(more, step2, offset2),
         ) if (step, offset + len(text)) == (step2, offset2):
             return replace(first, text=text + more)
         case ToolProgress(call_id), ToolProgress(call_id2):

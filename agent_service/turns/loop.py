@@ -32,7 +32,6 @@ from agent_service.records.events import (
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from agent_service.records.requests import COMPRESS
 from agent_service.records.turn_state import STOP_AT, LiveTurn
-from agent_service.records.usage import Usage
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
 from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before
@@ -181,23 +180,21 @@ async def _ask(
     async with model.stream(request) as events:
         async for event in events:
             match event:
-                case base.TextDelta(text):
-                    yield TextDelta(turn.step, said, text)
+                case TextDelta(text):
+                    yield TextDelta(text, turn.step, said)
                     said += len(text)
-                case base.ReasoningDelta(text):
-                    yield ReasoningDelta(turn.step, thought, text)
+                case ReasoningDelta(text):
+                    yield ReasoningDelta(text, turn.step, thought)
                     thought += len(text)
                 case base.ModelRetry():
                     said = thought = 0
                     yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
                 case base.ModelWasted(message):
-                    yield (Consulted(None, message.model, Usage.of_call(message.usage)),)
-                case base.ModelSwitched(route, name):
+                    yield (Consulted(None, message.model, message.used),)
+                case Switched():
                     said = thought = 0
-                    yield (Switched(route, name),)
-                case base.ModelNotice(text):
-                    yield Notice(text)
-                case base.ModelMessage():
+                    yield (event,)
+                case Notice() | base.ModelMessage():
                     yield event
 
 

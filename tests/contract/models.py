@@ -14,14 +14,8 @@ from agent_service.models.wires.chat_completions import ChatCompletions
 from agent_service.models.wires.messages import Messages
 from agent_service.models.wires.responses import Responses
 from agent_service.models.wires.transport import Timeouts
-from agent_service.records.model import (
-    Model,
-    ModelEvent,
-    ModelMessage,
-    ModelRequest,
-    TextDelta,
-    encoded,
-)
+from agent_service.records.events import TextDelta
+from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from tests.fakes.messages import MESSAGES
 from tests.fakes.model import FakeModel, fake_model

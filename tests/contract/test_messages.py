@@ -10,17 +10,17 @@ import pytest
 from agent_service.models.provider import Provider
 from agent_service.models.wires.messages import Messages
 from agent_service.models.wires.transport import Timeouts
+from agent_service.records.events import ReasoningDelta
 from agent_service.records.model import (
     Model,
     ModelMessage,
     ModelRequest,
-    ReasoningDelta,
     ToolCall,
-    Usage,
     assistant_message,
     encoded,
 )
 from agent_service.records.model_errors import ModelErrorKind
+from agent_service.records.usage import Usage
 from tests.contract.models import (
     NO_RETRIES,
     TOOLS,

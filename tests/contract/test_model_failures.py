@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent_service.models.wires.transport import Timeouts
-from agent_service.records.model import ModelMessage, ModelRetry, ModelWasted, TextDelta
+from agent_service.records.events import TextDelta
+from agent_service.records.model import ModelMessage, ModelRetry, ModelWasted
 from agent_service.records.model_errors import ModelErrorKind
 from tests.contract.models import (
     IMPLEMENTATIONS,
@@ -71,7 +72,7 @@ async def test_a_failed_attempt_is_announced_and_repeated(connect: Connect) -> N
     assert (first.attempt, first.reason) == (1, ModelErrorKind.OVERLOADED)
     assert second.attempt == 2
     assert "HTTP 503" in first.message
-    assert delta == TextDelta("Hi", 3)
+    assert delta == TextDelta("Hi")
     assert isinstance(message, ModelMessage)
     assert len(server.requests) == 3
 
@@ -120,10 +121,10 @@ async def test_a_cut_stream_is_begun_anew(connect: Connect) -> None:
     cut = {"text": "Wrong start", "chunk_chars": 5, "cut_after": 1, "chunk_delay_s": 0.001}
     async with scripted(connect, answers(cut, {"text": "Right"}), QUICK_RETRIES) as (model, _):
         partial, retry, whole, message = await ask(model)
-    assert partial == TextDelta("Wrong", 1)
+    assert partial == TextDelta("Wrong")
     assert isinstance(retry, ModelRetry)
     assert retry.reason is ModelErrorKind.CUT_STREAM
-    assert whole == TextDelta("Right", 2)
+    assert whole == TextDelta("Right")
     assert isinstance(message, ModelMessage)
     assert message.text == "Right"
 

@@ -9,15 +9,10 @@ import pytest
 
 from agent_service.models.provider import Provider
 from agent_service.models.wires.responses import Responses
-from agent_service.records.model import (
-    ModelMessage,
-    ReasoningDelta,
-    TextDelta,
-    ToolCall,
-    Usage,
-    assistant_message,
-)
+from agent_service.records.events import ReasoningDelta, TextDelta
+from agent_service.records.model import ModelMessage, ToolCall, assistant_message
 from agent_service.records.model_errors import ModelErrorKind
+from agent_service.records.usage import Usage
 from tests.contract.models import (
     NO_RETRIES,
     answer,

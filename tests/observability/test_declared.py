@@ -8,10 +8,10 @@ from agent_service.models.instrumented_model import ModelMetrics
 from agent_service.records.calls import PendingCall
 from agent_service.records.commands import ToolReturned
 from agent_service.records.events import Outcome, TurnFinished
-from agent_service.records.model import ModelMessage, ModelRequest, Purpose, ToolCall, Usage
+from agent_service.records.model import ModelMessage, ModelRequest, Purpose, ToolCall
 from agent_service.records.requests import TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
-from agent_service.records.usage import Usage as TurnUsage
+from agent_service.records.usage import Usage
 from agent_service.turns.metrics import AgentMetrics
 from executor_service.metrics import EgressMetrics
 from executor_service.records.network_policy import Rule
@@ -67,7 +67,7 @@ def turn() -> LiveTurn:
         steps=0,
         started_at=datetime.now(UTC),
         approval_timeout=timedelta(),
-        session_usage=TurnUsage(),
+        session_usage=Usage(),
     )
 
 

@@ -18,7 +18,8 @@ from agent_service.models.wires.wire import (
     text_of,
     tokens,
 )
-from agent_service.records.model import ModelMessage, ModelRequest, ToolCall, Usage, encoded
+from agent_service.records.model import ModelMessage, ModelRequest, ToolCall, encoded
+from agent_service.records.usage import Usage
 from services.validation import object_of
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})

@@ -14,7 +14,14 @@ from agent_service.records.commands import Compacted, Fact
 from agent_service.records.compaction import Conversation, headed, prune, summarised
 from agent_service.records.errors import ModelNotConfigured
 from agent_service.records.events import Live, Notice
-from agent_service.records.model import Model, ModelMessage, ModelRequest, Purpose, Unwatched
+from agent_service.records.model import (
+    Model,
+    ModelMessage,
+    ModelRequest,
+    Purpose,
+    Unwatched,
+    usage_of,
+)
 from agent_service.records.model_errors import ModelError
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
@@ -103,7 +110,7 @@ class Compressor:
         plan = await self._plan_of(turn.session_id)
         said = summary.message(notes or summary.handed_off(middle), middle, plan)
         asked = paid[-1].model if paid else ""
-        return summarised(was, end, said), Usage.of_answers(paid), asked
+        return summarised(was, end, said), usage_of(paid), asked
 
     async def _notes(
         self, turn: LiveTurn, model: Model, middle: Sequence[bytes]

@@ -7,7 +7,8 @@ import pytest
 
 from agent_service.models.wires.chat_completions import Assembly, read_usage, well_formed
 from agent_service.models.wires.wire import MalformedChunk
-from agent_service.records.model import ModelMessage, ToolCall, Usage
+from agent_service.records.model import ModelMessage, ToolCall
+from agent_service.records.usage import Usage
 
 
 def assembled(*deltas: dict[str, Any]) -> ModelMessage:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from agent_service.models.catalog import DEFAULT_WINDOW, Catalog, ModelInfo, Override
 from agent_service.models.discovery import listed_models
 from agent_service.models.pricing import Price, counted
-from agent_service.records.model import ModelMessage, Usage
+from agent_service.records.model import ModelMessage
+from agent_service.records.usage import Usage
 
 PRICE = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
 ANSWER = ModelMessage("Hi.", "", (), None, "stop", "", "custom")

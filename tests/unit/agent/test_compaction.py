@@ -28,11 +28,11 @@ from agent_service.records.compaction import (
     summarised,
 )
 from agent_service.records.events import Notice
-from agent_service.records.model import ModelEvent, ModelMessage, ModelRequest, Usage, encoded
+from agent_service.records.model import ModelEvent, ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from agent_service.records.requests import Switched, TurnOptions, TurnRequest
 from agent_service.records.turn_state import LiveTurn
-from agent_service.records.usage import Usage as SessionUsage
+from agent_service.records.usage import Usage
 from services.database.leases import Lease
 from tests.fakes.clock import ManualClock
 
@@ -143,7 +143,7 @@ def a_turn(messages: list[bytes], **more: Any) -> LiveTurn:
         steps=1,
         started_at=datetime.now(UTC),
         approval_timeout=timedelta(minutes=1),
-        session_usage=SessionUsage(),
+        session_usage=Usage(),
         **more,
     )
 

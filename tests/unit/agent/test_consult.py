@@ -12,16 +12,16 @@ from agent_service.models.catalog import Catalog, ModelInfo
 from agent_service.models.consult import Consult, ConsultAnswer
 from agent_service.models.fallback import USUAL
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
+from agent_service.records.events import TextDelta
 from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
     ModelRequest,
     ModelWasted,
-    TextDelta,
-    Usage,
+    usage_of,
 )
 from agent_service.records.model_errors import ModelError, ModelErrorKind
-from agent_service.records.usage import Usage as Used
+from agent_service.records.usage import Usage
 from services.clock import SystemClock
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
@@ -88,11 +88,11 @@ async def test_every_end_says_what_it_cost(
     assert given.text == text
     assert failure in given.failure
     assert bool(given.failure) is not bool(text)
-    assert Used.of_answers(given.paid).tokens == tokens
+    assert usage_of(given.paid).tokens == tokens
 
 
 async def test_an_answer_that_comes_too_late_is_paid_for_as_far_as_it_came() -> None:
-    given = await asked(Scripted(TextDelta("y" * 400, 1)), time_limit_s=0.05)
+    given = await asked(Scripted(TextDelta("y" * 400)), time_limit_s=0.05)
     assert (given.text, given.failure) == ("", "the model's answer took too long")
     (late,) = given.paid
     assert late.usage is not None

@@ -33,11 +33,11 @@ async def drain(subscription: Subscription) -> list[Recorded]:
 
 async def test_a_late_watcher_gets_the_text_so_far_and_then_the_rest() -> None:
     stream = TurnStream([Recorded(1, NOW, 1, TurnStarted("s", "m"))], 1, "default")
-    stream.publish(live(TextDelta(1, 0, "Hello ")))
+    stream.publish(live(TextDelta("Hello ", 1, 0)))
     late = stream.subscribe(0, NOW)
-    stream.publish(live(TextDelta(1, 6, "there")))
+    stream.publish(live(TextDelta("there", 1, 6)))
     got = [item.event for item in await drain(late)]
-    assert got == [TurnStarted("s", "m"), TextSnapshot(1, "Hello ", ""), TextDelta(1, 6, "there")]
+    assert got == [TurnStarted("s", "m"), TextSnapshot(1, "Hello ", ""), TextDelta("there", 1, 6)]
 
 
 async def test_a_late_watcher_gets_the_output_of_running_tools_so_far() -> None:
@@ -88,11 +88,11 @@ async def test_deltas_that_wait_are_one_and_durable_events_are_never_merged() ->
     stream = TurnStream([], 1, "default")
     slow = stream.subscribe(0, NOW)
     for number in range(1000):
-        stream.publish(live(TextDelta(1, number, "x")))
+        stream.publish(live(TextDelta("x", 1, number)))
     stream.publish(Recorded(1, NOW, 1, TextFinished(1, "x" * 1000, 0)))
     stream.publish(Recorded(2, NOW, 1, TurnFinished(TurnOutcome.COMPLETED)))
     got = [item.event for item in await drain(slow)]
-    assert got[0] == TextDelta(1, 0, "x" * 1000)
+    assert got[0] == TextDelta("x" * 1000, 1, 0)
     assert len(got) == 3
 
 
@@ -109,7 +109,7 @@ async def test_output_that_nobody_takes_keeps_only_its_end() -> None:
 
 async def test_a_retried_call_starts_its_text_anew() -> None:
     stream = TurnStream([], 1, "default")
-    stream.publish(live(TextDelta(1, 0, "wrong")))
+    stream.publish(live(TextDelta("wrong", 1, 0)))
     stream.void_partial(1)
-    stream.publish(live(TextDelta(1, 0, "right")))
+    stream.publish(live(TextDelta("right", 1, 0)))
     assert stream.partial_text == "right"

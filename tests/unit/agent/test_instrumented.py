@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from agent_service.models.catalog import Catalog, ModelInfo, Override
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
 from agent_service.models.pricing import Price
+from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
@@ -19,12 +20,10 @@ from agent_service.records.model import (
     ModelRetry,
     ModelWasted,
     Purpose,
-    ReasoningDelta,
-    TextDelta,
     ToolCall,
-    Usage,
 )
 from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.usage import Usage
 from services.clock import SystemClock
 from services.redaction.redactor import MASK, Redactor
 from services.telemetry.metrics import Meter
@@ -97,7 +96,7 @@ class Counted:
 
 async def test_an_answer_is_counted_and_timed_from_the_beginning() -> None:
     retry = ModelRetry(1, BUSY, "busy", 0)
-    counted = Counted(Scripted(retry, ModelWasted(NOTHING), TextDelta("4", 2), SAID))
+    counted = Counted(Scripted(retry, ModelWasted(NOTHING), TextDelta("4"), SAID))
     assert (await counted.call())[-1] == SAID
     assert counted.value("hermes_llm_errors_total", kind="overloaded") == 1
     assert counted.value("hermes_llm_errors_total", kind="auth") == 0
@@ -145,8 +144,8 @@ def answer(text: str = "", *calls: ToolCall) -> ModelMessage:
 
 async def test_an_answer_is_heard_without_secrets_in_pieces_and_whole() -> None:
     text = f"It is {KNOWN}, or {SHAPED}."
-    deltas = [TextDelta(letter, 1) for letter in text]
-    thought = [ReasoningDelta(letter, 1) for letter in f"hm, {KNOWN}"]
+    deltas = [TextDelta(letter) for letter in text]
+    thought = [ReasoningDelta(letter) for letter in f"hm, {KNOWN}"]
     *shown, message = await heard(
         *thought, *deltas, replace(answer(text), reasoning=f"hm, {KNOWN}")
     )
@@ -163,7 +162,7 @@ async def test_an_answer_is_heard_without_secrets_in_pieces_and_whole() -> None:
 
 async def test_what_is_ordinary_passes_as_the_same_objects() -> None:
     call = ToolCall("1", "terminal", json.dumps({"command": f"psql {URL}"}))
-    events = (TextDelta("Hello", 1), TextDelta(" there", 1), answer("Hello there", call))
+    events = (TextDelta("Hello"), TextDelta(" there"), answer("Hello there", call))
     *found, message = await heard(*events)
     assert all(one is other for one, other in zip(found, events[:-1], strict=True))
     assert isinstance(message, ModelMessage)
@@ -172,7 +171,7 @@ async def test_what_is_ordinary_passes_as_the_same_objects() -> None:
 
 async def test_an_attempt_that_fails_shows_nothing_of_what_it_held_back() -> None:
     retry = ModelRetry(1, ModelErrorKind.OVERLOADED, "again", 0)
-    found = await heard(TextDelta(f"So {SHAPED[:20]}", 1), retry, TextDelta("No", 2), answer("No"))
+    found = await heard(TextDelta(f"So {SHAPED[:20]}"), retry, TextDelta("No"), answer("No"))
     assert [each.text for each in found if isinstance(each, TextDelta)] == ["So ", "No"]
 
 
