@@ -1,4 +1,4 @@
-"""See what waits for a decision, and decide it."""
+"""List tool calls that wait for approval, and approve or deny them."""
 
 import getpass
 from collections.abc import Iterator
@@ -25,22 +25,22 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
-    """What waits for a decision, the oldest first."""
+    """List open approvals, the oldest first."""
     request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
-    context.print_blocks(found, _COLUMNS, _block, "Nothing waits for a decision.")
+    context.print_blocks(found, _COLUMNS, _block, "There are no open approvals.")
 
 
 def _block(approval: pb.Approval) -> Iterator[str]:
     until = local_time(approval.expire_time, seconds=True)
     asker = ":".join(filter(None, (approval.platform, approval.requester)))
     yield f"── {approval.approval_id}  {approval.tool}, until {until}"
-    yield f"session {approval.session_id}{asker and f', asked for by {asker}'}"
+    yield f"session {approval.session_id}{asker and f', requested by {asker}'}"
     yield from (f"  {line}" for line in approval.subject.splitlines())
 
 
 async def _decide(context: Context) -> None:
-    """Allow what is asked."""
+    """Approve a tool call."""
     scope = vars(context.given).get("scope", "deny")
     request = context.request(
         pb.ResolveApprovalRequest,
@@ -48,14 +48,20 @@ async def _decide(context: Context) -> None:
         decided_by=f"cli:{getpass.getuser()}",
     )
     answer = await context.stub(ApprovalServiceStub).ResolveApproval(request)
-    word = "Denied" if scope == "deny" else f"Allowed ({scope})"
+    word = "Denied" if scope == "deny" else f"Approved ({scope})"
     told = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
     context.print_one(answer.approval, _COLUMNS, told)
 
 
-_SESSION = arg("--session", dest="session_id", default="", metavar="ID", help="only of this one")
-_ID = arg("approval_id", metavar="ID", help="the approval, as list shows it")
-_HOW_LONG = "once (the default), for the session, or always: the very same command only"
+_SESSION = arg(
+    "--session",
+    dest="session_id",
+    default="",
+    metavar="ID",
+    help="list only approvals of this session",
+)
+_ID = arg("approval_id", metavar="ID", help="id of the approval, from hermes approvals list")
+_HOW_LONG = "how long the same command stays approved (once)"
 _ACTIONS = (
     action(_list, _SESSION, JSON_LIST),
     action(
@@ -65,6 +71,6 @@ _ACTIONS = (
         JSON_OBJECT,
         name="approve",
     ),
-    action(_decide, _ID, JSON_OBJECT, name="deny", help="Do not allow what is asked."),
+    action(_decide, _ID, JSON_OBJECT, name="deny", help="Deny a tool call."),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

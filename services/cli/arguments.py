@@ -21,8 +21,8 @@ _LENGTH = re.compile(r"(?:\d{1,9}[smhdw])+")
 
 def add_home(parser: argparse.ArgumentParser, **how: Any) -> None:
     """The options of every command that works in a home."""
-    parser.add_argument("--home", metavar="FOLDER", help="the home (default: ~/.hermes)", **how)
-    parser.add_argument("--profile", metavar="NAME", help="a profile of the home", **how)
+    parser.add_argument("--home", metavar="FOLDER", help="home folder (~/.hermes)", **how)
+    parser.add_argument("--profile", metavar="NAME", help="profile in the home", **how)
 
 
 def up_to(most: int, least: int = 0) -> Callable[[str], int]:
@@ -42,7 +42,9 @@ def length(most_days: int, least_s: int = 0) -> Callable[[str], Duration]:
 
     def duration(text: str) -> Duration:
         if _LENGTH.fullmatch(text) is None:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90d, 10m or 1h30m")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a duration such as 90d, 10m or 1h30m"
+            )
         parts = re.findall(r"(\d+)(\w)", text)
         seconds = sum(int(count) * UNITS_S[unit] for count, unit in parts)
         if seconds < least_s:
@@ -61,5 +63,5 @@ def micro_usd(text: str) -> int:
     except InvalidOperation:
         amount = Decimal(0)
     if not (amount.is_finite() and 1 <= amount <= MOST):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars such as 2.50")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount in dollars such as 2.50")
     return round(amount)

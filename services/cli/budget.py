@@ -1,4 +1,4 @@
-"""Show and set what may be spent on model calls."""
+"""Show and set budgets for model calls."""
 
 import argparse
 
@@ -18,9 +18,9 @@ examples:
   hermes budget set day --usd 5
   hermes budget set job --id job_06h00k5sv3a2ovn28hk0a80nvk --tokens 200000
   hermes budget set session --usd 1.50 --tokens 1000000
-  hermes budget set day --default       what config.yaml says holds again
+  hermes budget set day --default       use the value of config.yaml again
 
-A model call is only made if what it may take at most fits into every budget."""
+Hermes makes a model call only if its maximum cost fits into every budget."""
 
 _AMOUNTS = ("limit", "spent", "reserved")
 SCOPES = ("profile", "session", "job", "day")
@@ -30,7 +30,7 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
     """What `hermes budget set` asks for; InvalidArgument when it makes no sense."""
     amounts = given.usd is not None or given.tokens is not None
     if amounts + given.unlimited + given.default != 1:
-        raise InvalidArgument("name --usd or --tokens or both, or --unlimited, or --default")
+        raise InvalidArgument("give --usd, --tokens or both, or --unlimited, or --default")
     limit = pb.BudgetAmount(micro_usd=given.usd or 0, tokens=given.tokens or 0)
     return pb.SetBudgetRequest(
         profile=given.profile or "",
@@ -41,15 +41,15 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
 
 
 async def _set(context: Context) -> None:
-    """Change a budget; what is not named of it has no limit."""
+    """Set a budget; an amount that you do not give has no limit."""
     await context.stub(UsageServiceStub).SetBudget(change_request(context.given))
-    say("The default holds again." if context.given.default else "The budget is set.")
+    say("The default applies again." if context.given.default else "The budget is set.")
 
 
 async def _show(context: Context) -> None:
-    """The budgets, and how much of each is spent."""
+    """Show the budgets, and how much is spent."""
     answer = await context.stub(UsageServiceStub).GetBudget(context.request(pb.GetBudgetRequest))
-    nothing = "There is no budget. Set one, such as: hermes budget set day --usd 5"
+    nothing = "There is no budget. Set one with: hermes budget set day --usd 5"
     context.print_list(answer.budgets, _COLUMNS, nothing)
 
 
@@ -77,18 +77,20 @@ _ID = {"default": "", "metavar": "ID"}
 _ACTIONS = (
     action(
         _show,
-        arg("--session", dest="session_id", help="that of a session too", **_ID),
-        arg("--job", dest="job_id", help="that of a scheduled job too", **_ID),
+        arg("--session", dest="session_id", help="also show the budget of this session", **_ID),
+        arg("--job", dest="job_id", help="also show the budget of this job", **_ID),
         JSON_LIST,
     ),
     action(
         _set,
-        arg("scope", choices=SCOPES, help="what it is for"),
-        arg("--id", help="only this session or job (each)", **_ID),
-        arg("--usd", type=micro_usd, metavar="AMOUNT", help="US dollars, such as 2.50"),
-        arg("--tokens", type=up_to(MOST, 1), metavar="N", help="tokens sent and received"),
-        flag("--unlimited", "no limit, whatever the config says"),
-        flag("--default", "what config.yaml says holds again"),
+        arg("scope", choices=SCOPES, help="what the budget limits"),
+        arg("--id", help="only this session or job (all)", **_ID),
+        arg("--usd", type=micro_usd, metavar="AMOUNT", help="limit in US dollars, such as 2.50"),
+        arg(
+            "--tokens", type=up_to(MOST, 1), metavar="N", help="limit of tokens, sent and received"
+        ),
+        flag("--unlimited", "remove the limit"),
+        flag("--default", "use the limit in config.yaml again"),
     ),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

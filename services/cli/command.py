@@ -55,21 +55,23 @@ def flag(name: str, meaning: str, **options: Any) -> Argument:
     return Argument((name,), {"action": "store_true", "help": meaning, **options})
 
 
-JSON_LIST = flag("--json", "one JSON list")
-JSON_OBJECT = flag("--json", "one JSON object")
-YES = flag("--yes", "do not ask")
-METRICS_PORT = arg("--metrics-port", type=up_to(INT32), metavar="PORT", help="port of /metrics")
-LOG_LEVEL = arg("--log-level", choices=LEVELS, help="what is written to the log")
+JSON_LIST = flag("--json", "print a JSON list")
+JSON_OBJECT = flag("--json", "print a JSON object")
+YES = flag("--yes", "do not ask for confirmation")
+METRICS_PORT = arg(
+    "--metrics-port", type=up_to(INT32), metavar="PORT", help="serve /metrics on this port"
+)
+LOG_LEVEL = arg("--log-level", choices=LEVELS, help="minimum level of log messages")
 
 
 def limit(most: int = INT32, default: int = 20) -> Argument:
     """How many are listed."""
-    told = f"how many ({default})"
+    told = f"show at most N ({default})"
     kind = up_to(most, 1)
     return arg("--limit", dest="page_size", type=kind, default=default, metavar="N", help=told)
 
 
-DRY_RUN = flag("--dry-run", "only say what would be done")
+DRY_RUN = flag("--dry-run", "show what would happen, and change nothing")
 
 
 class Context:
@@ -320,5 +322,5 @@ def pick(
     if len(ids) > 1:
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
         listed = f"{', '.join(ids[:_SHOWN])}{more}"
-        raise InvalidArgument(f"{named!r} could be each of {listed}; say more of the id")
+        raise InvalidArgument(f"{named!r} matches {listed}; give more of the id")
     return found[0]

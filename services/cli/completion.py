@@ -1,4 +1,4 @@
-"""Print what makes a shell complete the commands and options of hermes."""
+"""Print a script that makes your shell complete hermes commands and options."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ examples:
   hermes completion zsh > "${fpath[1]}/_hermes"
   hermes completion fish > ~/.config/fish/completions/hermes.fish
 
-A shell that is started anew completes. Do the same again after an upgrade."""
+Start a new shell afterwards. Run the command again after an upgrade of Hermes."""
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES = ("FILE", "FOLDER", "PATH")

@@ -21,12 +21,12 @@ EDITORS = ("nano", "vim", "vi")
 
 EXAMPLES = """\
 examples:
-  hermes config show                 what is set, and where
-  hermes config show --all           the defaults too
+  hermes config show                 show settings and where they are set
+  hermes config show --all           show defaults as well
   hermes config set agent.max_turns 40
   hermes config set OPENROUTER_API_KEY sk-or-…
-  hermes config edit                 in the editor of $VISUAL or $EDITOR, and then checked
-  hermes config migrate --dry-run    which settings have older names
+  hermes config edit                 open config.yaml in $VISUAL or $EDITOR
+  hermes config migrate --dry-run    list settings with old names
   hermes config check                exit status 1 when something is wrong"""
 
 
@@ -38,71 +38,71 @@ _SHOWN = (
 
 
 def _show(context: Context) -> None:
-    """The settings in effect and what set them."""
+    """Show settings and where they are set."""
     settings = load_settings(vars(context.given))
     rows = [row for row in catalog().show(settings) if context.given.all or row.where != "default"]
-    empty = "Nothing is set; everything has its default. See them with: hermes config show --all"
+    empty = "Nothing is set. Show the defaults with: hermes config show --all"
     context.print_list(rows, _SHOWN, empty)
 
 
 def _set(context: Context) -> None:
-    """Change config.yaml, or .env for NAME_IN_CAPITALS."""
+    """Set a value in config.yaml, or in .env for NAME_IN_CAPITALS."""
     given = context.given
     settings = load_settings(vars(given))
-    say(f"{given.key} is set in {keep(settings, given.key, given.value)}")
+    say(f"set {given.key} in {keep(settings, given.key, given.value)}")
 
 
 def _edit(context: Context) -> int:
-    """Open config.yaml in an editor, and check it afterwards."""
+    """Open config.yaml in an editor, then check it."""
     home, editor = editing(vars(context.given))
     command = shlex.split(editor) or [name for name in EDITORS if shutil.which(name)][:1]
     if not command:
-        raise InvalidArgument("there is no editor; set VISUAL or EDITOR to one")
+        raise InvalidArgument("no editor found; set VISUAL or EDITOR")
     if not home.config.exists():
         replace_file(home.config, "", 0o600)
     try:
         ended = subprocess.run([*command, str(home.config)], check=False)
     except OSError as error:
-        raise InvalidArgument(f"{command[0]} cannot be started: {error.strerror}") from None
+        raise InvalidArgument(f"cannot start {command[0]}: {error.strerror}") from None
     if ended.returncode:
-        complain(f"{command[0]} ended with {ended.returncode}")
+        complain(f"{command[0]} exited with status {ended.returncode}")
     return _check(context) or min(abs(ended.returncode), 1)
 
 
 def _migrate(context: Context) -> None:
-    """Give settings that have older names their present ones."""
+    """Rename settings that have old names."""
     settings = load_settings(vars(context.given))
     found = renames(settings, catalog())
     if not found:
-        say(f"{settings.home.config} has no older names.")
+        say(f"{settings.home.config} has no old names.")
         return
-    print_table(("older name", "name"), list(found.items()))
+    print_table(("old name", "new name"), list(found.items()))
     if context.given.dry_run:
         return
-    question = "Other programs that share this home may know the older names only. Rename them?"
+    question = "Other programs that use this home may know only the old names. Rename them?"
     asyncio.run(context.confirm(question, "use --yes", "nothing was renamed"))
     copy = migrate(settings.home, found, SystemClock())
-    say(f"{settings.home.config} has the present names; as it was it is kept as {copy}.")
+    say(f"Renamed the settings in {settings.home.config}. The old file is {copy}.")
 
 
 def _check(context: Context) -> int:
-    """Look for mistakes."""
+    """Check config.yaml and .env for mistakes."""
     settings = load_settings(vars(context.given))
     notices = [*settings.not_on_host(), *check_settings(settings, catalog())]
     for notice in notices:
         say(notice)
     if not notices:
-        say(f"{settings.home.config} and {settings.home.env} are fine.")
+        say(f"{settings.home.config} and {settings.home.env} have no problems.")
     return 1 if notices else 0
 
 
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        action(_show, flag("--all", "also what has its default"), JSON_LIST),
+        action(_show, flag("--all", "show defaults as well"), JSON_LIST),
         action(
             _set,
-            arg("key", help="a path such as agent.max_turns, or a variable"),
+            arg("key", help="path such as agent.max_turns, or name of a variable"),
             arg("value", help="the new value"),
         ),
         action(_edit),

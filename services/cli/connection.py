@@ -37,7 +37,7 @@ TELL_AFTER_S = 3.0
 """After how long a person is told what is waited for."""
 WAIT_S = 0.2
 """Pause before looking again whether another command's services have stopped."""
-_NOT_SERVING = "it starts or stops"
+_NOT_SERVING = "it is starting or stopping"
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
     address = settings.load(ServiceConfig).addresses.of(service, settings.home)
     if at_home(settings, (service,)) and not await is_running(settings):
         how = start_command(settings)
-        raise ServiceUnavailable(f"the {service} does not run; start it with: {how}")
+        raise ServiceUnavailable(f"the {service} is not running; start it with: {how}")
     async with _reached(settings, {service: address}, patience_s=0) as client:
         yield client
 
@@ -133,7 +133,9 @@ async def _unanswered(client: Channels, addresses: Mapping[str, Address]) -> dic
 
 def _advice(name: str, why: str) -> str:
     if "certificate" in why:
-        return "take certificates of one CA for both: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE"
+        return (
+            "use certificates of the same CA on both sides: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE"
+        )
     return remedy(name)
 
 
@@ -144,7 +146,7 @@ async def silence(channel: grpc.aio.Channel, service: str = "") -> str:
         answer = await health.Check(HealthCheckRequest(service=service), timeout=HEALTH_S)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
-            return "another service is there"
+            return "another service answers there"
         return in_short(error)
     return "" if answer.status == HealthCheckResponse.SERVING else _NOT_SERVING
 
@@ -171,7 +173,7 @@ async def _join(
             return await stack.enter_async_context(await _client(settings, addresses))
         elif not told:
             told = True  # it runs only the services that it needs itself
-            complain("another command is using this home; waiting for it to end")
+            complain("another command uses this home; waiting until it ends")
         # Who waits for the last client to end is not to wait for this one.
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)

@@ -25,7 +25,7 @@ def readable(data: bytes, what: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        complain(f"{what} is not UTF-8: what cannot be read is replaced")
+        complain(f"{what} is not valid UTF-8; invalid bytes are replaced")
         return data.decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""See and steer the curator, which keeps the library of skills small and current."""
+"""Control the curator, which keeps the skills few and up to date."""
 
 import asyncio
 from typing import Any
@@ -18,15 +18,15 @@ from services.ids import new_id
 EXAMPLES = """\
 examples:
   hermes curator status
-  hermes curator dry-run          what it would do
-  hermes curator run              do it now
+  hermes curator dry-run          show what it would do
+  hermes curator run              run it now
   hermes curator reports --json
-  hermes curator rollback         to before the latest change
+  hermes curator rollback         undo the latest change
   hermes curator pause
   hermes curator resume
 
-It begins by itself where curator.enabled says so. Nothing is deleted: skills are put away into
-skills/.archive, and before each change there is a backup."""
+The curator runs by itself if curator.enabled is true. It deletes nothing: it moves skills to
+skills/.archive, and makes a backup before each change."""
 
 LOOK_S = 0.5
 """How often a run is looked at that is waited for."""
@@ -87,13 +87,13 @@ def _last(found: pb.Curator) -> str:
 def _next(moment: Timestamp | None) -> str:
     if moment is None:
         return NOTHING
-    return f"{local_time(moment, seconds=True)} or later, when nobody talks to the agent"
+    return f"{local_time(moment, seconds=True)} or later, when the agent is idle"
 
 
 def _latest_trouble(found: pb.Curator) -> str:
     run = found.latest_run
     if run.run_id and _state(run) == "open":
-        return f"is under way{run.error and f'; it has waited: {run.error}'}"
+        return f"is running{run.error and f'; it has waited: {run.error}'}"
     return run.error and f"failed: {run.error}"
 
 
@@ -113,13 +113,13 @@ _CURATOR = (
 
 
 async def _status(context: Context) -> None:
-    """When it runs, what it did, and which backups there are."""
+    """Show when the curator runs, its last result, and its backups."""
     request = context.request(pb.GetCuratorRequest)
     _show(context, (await context.stub(CuratorServiceStub).GetCurator(request)).curator)
 
 
 async def _run(context: Context) -> None:
-    """Look after the skills now, and wait for it."""
+    """Run the curator now and wait for the result."""
     stub = context.stub(CuratorServiceStub)
     is_dry = context.given.action == "dry-run"
     request = context.request(pb.RunCuratorRequest, run_id=new_id("cur"), dry_run=is_dry)
@@ -128,12 +128,12 @@ async def _run(context: Context) -> None:
         await asyncio.sleep(LOOK_S)
         found = (await stub.RunCurator(request)).run
     if found.error:
-        raise FailedPrecondition(f"the skills stay as they are: {found.error}")
+        raise FailedPrecondition(f"the curator changed nothing: {found.error}")
     _tell(context, found.report)
 
 
 async def _pause(context: Context) -> None:
-    """Let it begin by itself no more."""
+    """Stop automatic runs."""
     stub = context.stub(CuratorServiceStub)
     if context.given.action == "pause":
         found = (await stub.PauseCurator(context.request(pb.PauseCuratorRequest))).curator
@@ -143,15 +143,15 @@ async def _pause(context: Context) -> None:
 
 
 async def _roll_back(context: Context) -> None:
-    """Undo what the curator has changed."""
+    """Undo changes of the curator."""
     stub, backup = context.stub(CuratorServiceStub), context.given.backup_id
     found = (await stub.GetCurator(context.request(pb.GetCuratorRequest))).curator
     if not backup and not found.backup_ids:
-        raise NotFound("there is no backup: the curator has changed nothing yet")
-    which = f"since {backup}" if backup else "in its latest change"
+        raise NotFound("there is no backup, because the curator has changed nothing yet")
+    which = f"since {backup}" if backup else "of its latest run"
     await context.confirm(
-        f"Undo what the curator changed {which}? What others changed since stays.",
-        "say --yes to go back all the same",
+        f"Undo the curator's changes {which}? Later changes by others stay.",
+        "use --yes",
         "nothing was changed",
     )
     request = context.request(pb.RollBackRequest, run_id=new_id("cur"))
@@ -159,7 +159,7 @@ async def _roll_back(context: Context) -> None:
 
 
 async def _reports(context: Context) -> None:
-    """What came of its runs, the latest first."""
+    """List the reports of its runs, the newest first."""
     request = context.request(pb.ListReportsRequest)
     found = (await context.stub(CuratorServiceStub).ListReports(request)).reports
     nothing = "The curator has not run yet; try: hermes curator dry-run"
@@ -185,19 +185,21 @@ def _tell(context: Context, report: CurationReport) -> None:
     if report.path:
         say(f"report: {report.path}")
     if report.backup_id:
-        say(f"to undo it: hermes curator rollback {report.backup_id}")
+        say(f"undo it with: hermes curator rollback {report.backup_id}")
 
 
 _ONE = (JSON_OBJECT,)
-_BACKUP = arg("backup_id", metavar="BACKUP", nargs="?", default="", help="the latest")
+_BACKUP = arg(
+    "backup_id", metavar="BACKUP", nargs="?", default="", help="the backup to restore (the latest)"
+)
 COMMAND = Command(
     EXAMPLES,
     (
         action(_status, *_ONE),
         action(_run, *_ONE),
-        action(_run, *_ONE, name="dry-run", help="Only say what would be done."),
+        action(_run, *_ONE, name="dry-run", help="Show what the curator would do."),
         action(_pause, *_ONE),
-        action(_pause, *_ONE, name="resume", help="Let it begin by itself again."),
+        action(_pause, *_ONE, name="resume", help="Allow automatic runs again."),
         action(_roll_back, _BACKUP, YES, JSON_OBJECT, name="rollback"),
         action(_reports, limit(MAX_REPORTS), JSON_LIST),
     ),

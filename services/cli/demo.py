@@ -1,7 +1,7 @@
-"""See the whole system work: services, sandbox, tools and a job, driven by a scripted model.
+"""Try Hermes with a scripted model: services, a sandbox, tools and a job.
 
-The model is a script, and says so; everything that it asks for really happens. The demo has a
-home of its own, which is gone when it ends."""
+The model is a script, but the commands and files are real. The demo uses a temporary home and
+removes it at the end."""
 
 import asyncio
 import tempfile
@@ -30,8 +30,8 @@ from services.rpc.channels import Channels
 
 EXAMPLES = """\
 examples:
-  hermes demo                 then type, for example: what system are you on?
-  hermes demo </dev/null      a short tour without typing"""
+  hermes demo                 open a chat; try: what system are you on?
+  hermes demo </dev/null      show a short tour without input"""
 
 TOUR = ("what system are you on?", "write a file", "run four in parallel")
 JOB_DELAY = "in 10 seconds"
@@ -62,8 +62,8 @@ async def _run(folder: Path, job: str) -> int:
 
 
 async def _show(settings: Settings, channels: Channels, job: str) -> int:
-    say("DEMO: the model is a script that matches words. The services, the sandbox and what")
-    say("      happens in it are real. A job that was just added reports soon.")
+    say("DEMO: the model is a script that matches words. The services, the sandbox and the")
+    say("      commands are real. The demo has added a job, which reports soon.")
     await _add_job(channels, job)
     if can_talk(settings.environ):
         say(f"Try: {' · '.join(TOUR)} · something slow")
@@ -96,7 +96,7 @@ async def _report(channels: Channels) -> str:
                     return printable(response.reply.text)
     except TimeoutError:
         pass
-    raise ServiceUnavailable(f"the job has not reported within {REPORT_WAIT_S:g} s")
+    raise ServiceUnavailable(f"the job did not report within {REPORT_WAIT_S:g} s")
 
 
 async def _add_job(channels: Channels, when: str) -> None:
@@ -117,7 +117,12 @@ COMMAND = Command(
     EXAMPLES,
     function=lambda context: demonstrate(context.given.job),
     arguments=(
-        arg("--job", default=JOB_DELAY, metavar="WHEN", help=f"when the job is due ({JOB_DELAY})"),
+        arg(
+            "--job",
+            default=JOB_DELAY,
+            metavar="WHEN",
+            help=f"schedule of the demo's job ({JOB_DELAY})",
+        ),
     ),
     has_home=False,
 )

@@ -27,6 +27,6 @@ def in_short(error: grpc.aio.AioRpcError) -> str:
 def remedy(service: str) -> str:
     """What to do about a service that does not answer."""
     return (
-        f"start it with hermes serve {service}, or the container that does, "
+        f"start it with hermes serve {service}, start its container, "
         f"or correct HERMES_{service.upper()}_ADDRESS"
     )

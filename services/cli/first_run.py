@@ -15,7 +15,7 @@ from services.runtime.checks import ModelChoice, ModelOffer
 MODEL_CHOICE = "agent_service.assembly.checks:model_choice"
 """Who knows which models there are."""
 
-DEMO = "To see it work without a model: hermes demo"
+DEMO = "To try Hermes without a model: hermes demo"
 
 
 class NoModel(FailedPrecondition):
@@ -46,7 +46,7 @@ def or_demo(talk: Callable[[], int]) -> int:
         return talk()
     except NoModel as missing:
         complain(missing.message)
-    if not _agrees("Start it now?"):
+    if not _agrees("Start the demo now?"):
         return 1
     return imported("services.cli.demo:demonstrate")()
 
@@ -70,7 +70,7 @@ def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
     settings.home.create()
     keep(settings, "HERMES_BASE_URL", offer.base_url)
     path = keep(settings, "HERMES_MODEL", offer.model)
-    complain(f"remembered in {path}")
+    complain(f"saved in {path}")
     return load_settings(settings.flags, settings.environ)
 
 
@@ -108,5 +108,5 @@ async def _backend(channels: Channels) -> sandbox_pb2.BackendCapabilities:
 def _remark(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
     """What a person should hear of the sandbox that is used; empty if nothing."""
     if chosen.isolation == sandbox_pb2.ISOLATION_LEVEL_NONE:
-        return f"no sandbox is used: {chosen.detail}"
+        return f"commands run without a sandbox: {chosen.detail}"
     return next((f"{told}; {chosen.name} is used instead" for told in settings.not_on_host()), "")

@@ -14,46 +14,48 @@ from typing import NoReturn
 
 from services.cli.console import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, complain
 
-DESCRIPTION = "Hermes, your own AI agent: it talks, runs commands in a sandbox, and keeps at it."
+DESCRIPTION = (
+    "Hermes is your own AI agent. It chats, runs commands in a sandbox, and works on a schedule."
+)
 
 EXAMPLES = """\
 examples:
-  hermes up                           start everything, and talk
-  hermes chat -q "what is in here?"   ask once
+  hermes up                           start Hermes and open a chat
+  hermes chat -q "what is in here?"   ask one question
   hermes jobs add "every 2h" "look for new mail"
-  hermes doctor                       see what works, and what to do about the rest
+  hermes doctor                       check this machine, and show how to fix problems
 
-Every command has --help with examples of its own."""
+Run hermes COMMAND --help for the options and examples of a command."""
 
 COMMANDS = {
-    "up": "start all services in one process, and talk",
-    "chat": "talk, or ask once with -q",
-    "demo": "see the whole system work, with a scripted model",
-    "sessions": "list, show, find, name, branch, take back, export and delete conversations",
-    "memory": "show what is remembered and how it came to be, and undo changes",
-    "skills": "list and show what the agent has learned to do",
-    "curator": "see, run, pause and undo what keeps the skills small and current",
-    "jobs": "add, change, run and move scheduled jobs, and see what came of them",
-    "login": "log in at a model provider, such as with a subscription",
-    "logout": "forget a login at a model provider",
+    "up": "start all services in one process and open a chat",
+    "chat": "chat, or ask one question with -q",
+    "demo": "try Hermes with a scripted model",
+    "sessions": "list, search, rename, branch, undo, export and delete sessions",
+    "memory": "show the memory and its history, and undo changes",
+    "skills": "list, install, update and share skills",
+    "curator": "run, pause and undo the curator, which tidies up skills",
+    "jobs": "add, edit, run, import and export scheduled jobs",
+    "login": "log in to a model provider",
+    "logout": "log out of a model provider",
     "models": "list models with their context windows and prices",
-    "tools": "list the tools that the model has, and what others lack",
-    "usage": "show what model calls used and cost",
-    "budget": "show and set what may be spent",
-    "sandboxes": "list, use and end sandboxes, and read what ran in them",
-    "workspaces": "list, copy and delete what sandboxes leave behind, and keep snapshots",
-    "pools": "see how full executors are, change that, drain them, end lost boxes",
-    "approvals": "list what waits for a decision, and decide it",
-    "security": "try how commands and texts of your own are judged",
+    "tools": "list tools, and turn toolsets on and off",
+    "usage": "show the tokens and the cost of model calls",
+    "budget": "show and set budgets for model calls",
+    "sandboxes": "list, open and end sandboxes, and show the output of commands",
+    "workspaces": "list, fork, snapshot and delete workspaces",
+    "pools": "show and resize pools, drain executors, end lost sandboxes",
+    "approvals": "list, approve and deny approvals",
+    "security": "test how Hermes classifies commands and texts",
     "serve": "run one service",
-    "health": "ask a service that runs here whether it serves",
-    "home": "move a home: take every file of one, or write them all into a folder",
-    "doctor": "check everything this machine needs",
-    "database": "bring the tables of services up to date",
+    "health": "check that a service on this machine is ready",
+    "home": "import and export a home",
+    "doctor": "check this machine",
+    "database": "upgrade the database tables",
     "config": "show, set, edit, migrate and check the configuration",
-    "certs": "make certificates for services that talk over TCP",
-    "service": "let systemd keep Hermes running on this machine",
-    "completion": "make your shell complete the commands",
+    "certs": "create certificates for services that talk over TCP",
+    "service": "run Hermes as a systemd service",
+    "completion": "print completions for your shell",
 }
 """Each is a module beside this one or in a folder, imported when it is called."""
 
@@ -90,7 +92,7 @@ def main() -> NoReturn:
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        complain(f"the output could not be written: {error.strerror}")
+        complain(f"cannot write the output: {error.strerror}")
         status = EXIT_FAILURE
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -145,9 +147,9 @@ def _without_command(arguments: list[str]) -> int:
         return 0
     _, unknown = parser.parse_known_args(arguments)
     if unknown[0].startswith("-"):
-        complain(f"say the command first, and {unknown[0]} behind it; see hermes --help")
+        complain(f"put the command before {unknown[0]}; see hermes --help")
     else:
-        complain(f"there is no command {unknown[0]!r}; see hermes --help")
+        complain(f"unknown command {unknown[0]!r}; see hermes --help")
     return EXIT_USAGE
 
 

@@ -1,4 +1,4 @@
-"""See what is remembered across sessions, how it came to be, and take changes back."""
+"""Show the memory that all sessions share and its history, and undo changes."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,16 @@ _CHANGE = (
 
 
 async def _show(context: Context) -> None:
-    """What is remembered now."""
+    """Show the memory."""
     answer = await context.stub(MemoryServiceStub).GetMemory(context.request(pb.GetMemoryRequest))
     _print(context, answer.memories)
 
 
 async def _history(context: Context) -> None:
-    """What was changed, the last change first."""
+    """List changes of the memory, the newest first."""
     request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
-    context.print_blocks(changes, _CHANGE, _change, "Nothing was changed yet.")
+    context.print_blocks(changes, _CHANGE, _change, "The memory has no changes yet.")
 
 
 def _change(change: pb.MemoryChange) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _change(change: pb.MemoryChange) -> Iterator[str]:
 
 
 async def _undo(context: Context) -> None:
-    """Take a change back, if nothing was changed since."""
+    """Undo a change, unless the memory has changed since."""
     request = context.request(pb.UndoMemoryChangeRequest)
     answer = await context.stub(MemoryServiceStub).UndoMemoryChange(request)
     _print(context, [answer.memory])
@@ -59,15 +59,19 @@ def _print(context: Context, memories: Sequence[pb.Memory]) -> None:
 
 
 def _memory(memory: pb.Memory) -> Iterator[str]:
-    by_hand = ", edited by hand: a change keeps a copy" if memory.drifted else ""
+    by_hand = (
+        ", edited by hand (Hermes keeps a copy before it changes the file)"
+        if memory.drifted
+        else ""
+    )
     used = f"{memory.char_count} of {memory.char_limit} characters"
     yield f"── {field_value(memory, 'target')}  {used}{by_hand}"
     yield from (f"• {entry}" for entry in memory.entries)
     if not memory.entries:
-        yield "Nothing yet."
+        yield "Empty."
 
 
-_ID = arg("change_id", metavar="ID", help="the change, as history shows it")
+_ID = arg("change_id", metavar="ID", help="id of the change, from hermes memory history")
 _ACTIONS = (
     action(_show, JSON_OBJECT),
     action(_history, limit(), JSON_LIST),

@@ -55,7 +55,7 @@ async def _list(context: Context) -> None:
     # As with other commands, `list` says what is done anyway.
     words = given.query[1:] if given.query[:1] == ["list"] else given.query
     answer = await stub.ListModels(pb.ListModelsRequest(query=" ".join(words)))
-    nothing = "No known model has these words in its id; a model can be used all the same."
+    nothing = "No known model matches. You can use a model that is not listed."
     context.print_list(answer.models, _COLUMNS, nothing)
     if answer.default_model and not given.json:
         say(f"\nIn use: {printable(answer.default_model)}")
@@ -65,8 +65,8 @@ COMMAND = Command(
     EXAMPLES,
     function=_list,
     arguments=(
-        arg("query", nargs="*", metavar="QUERY", help="words that an id must have"),
-        flag("--refresh", "fetch the newest list first"),
+        arg("query", nargs="*", metavar="QUERY", help="words in the model's id"),
+        flag("--refresh", "fetch the latest list first"),
         JSON_LIST,
     ),
     services=("agent",),

@@ -141,7 +141,10 @@ def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Ch
         reports = (each.unready() for each in components if isinstance(each, Readiness))
         return "; ".join(filter(None, reports))
 
-    return {"serving": lambda: "" if serves() else "it starts or stops", "platforms": unheard}
+    return {
+        "serving": lambda: "" if serves() else "it is starting or stopping",
+        "platforms": unheard,
+    }
 
 
 def _build(

@@ -1,4 +1,4 @@
-"""Run one service in this process, for deployments with a process or container each."""
+"""Run one service, for deployments with a process or container for each service."""
 
 import asyncio
 
@@ -40,11 +40,11 @@ COMMAND = Command(
     EXAMPLES,
     function=_run,
     arguments=(
-        arg("service", choices=process.ALL, help="the service"),
-        arg("--listen", metavar="ADDRESS", help="host:port, or unix:/path"),
+        arg("service", choices=process.ALL, help="service to run"),
+        arg("--listen", metavar="ADDRESS", help="address to listen on: host:port or unix:/path"),
         METRICS_PORT,
         LOG_LEVEL,
-        arg("--log-format", choices=("json", "text"), help="how it is written"),
-        arg("--instance", metavar="NAME", help="this replica's name in leases"),
+        arg("--log-format", choices=("json", "text"), help="format of log messages"),
+        arg("--instance", metavar="NAME", help="name of this replica"),
     ),
 )

@@ -18,7 +18,7 @@ STANDARD = Path("-")
 async def agreed(question: str, unasked: str) -> bool:
     """Whether the person at the terminal agrees; InvalidArgument says `unasked` if nobody is."""
     if not sys.stdin.isatty():
-        raise InvalidArgument(f"nobody is here to be asked; {unasked}")
+        raise InvalidArgument(f"there is no terminal to ask on; {unasked}")
     sys.stdout.write(f"{printable(question)} [y/N] ")
     sys.stdout.flush()
     async with aclosing(arriving_lines()) as arriving:

@@ -1,4 +1,4 @@
-"""List the tools that the model has and what others lack, and turn toolsets on and off."""
+"""List tools and what is missing for them, and turn toolsets on and off."""
 
 import argparse
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ examples:
   hermes tools enable web
   hermes tools --profile work disable terminal    in that profile
 
-A setting that is missing is put into .env or config.yaml: hermes config set BRAVE_API_KEY ..."""
+Add a missing setting with: hermes config set BRAVE_API_KEY ..."""
 
 DISABLED = "tools.disabled"
 
 
 async def _list(context: Context) -> None:
-    """The tools, and what is missing."""
+    """List tools, and what is missing for them."""
     found = await _tools(context, context.given.platform)
     context.print_list(found.tools, _COLUMNS, "There are no tools.")
 
@@ -36,8 +36,8 @@ async def _change(context: Context) -> None:
     given, settings = context.given, context.settings
     if given.platform:
         raise InvalidArgument(
-            "--platform goes with list; what is off on one platform is tools.platforms: "
-            "hermes config edit"
+            "--platform works only with list; to turn tools off on one platform, set "
+            "tools.platforms with: hermes config edit"
         )
     found = await _tools(context)
     for name in given.toolsets:
@@ -47,9 +47,7 @@ async def _change(context: Context) -> None:
     if given.action == "disable":
         off = list(dict.fromkeys([*before, *given.toolsets]))
     path = keep(settings, DISABLED, f"[{', '.join(off)}]")
-    told = (
-        f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. It holds from the next start on."
-    )
+    told = f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. Restart Hermes to apply it."
     context.print_value({"key": DISABLED, "disabled": off}, told)
 
 
@@ -59,7 +57,7 @@ def _check(name: str, listed: pb.ListToolsResponse) -> None:
         return
     of_tool = {tool.name: tool.toolset for tool in listed.tools}
     if name in of_tool:
-        raise InvalidArgument(f"{name} is a tool; its toolset is {of_tool[name]}")
+        raise InvalidArgument(f"{name} is a tool; use its toolset {of_tool[name]}")
     similar = suggestion(nearest(name, listed.toolsets))
     raise InvalidArgument(f"there is no toolset {name}{similar}")
 
@@ -85,7 +83,7 @@ def _state(tool: pb.ToolInfo) -> str:
     )
 
 
-_PLATFORM = "as messages from there have them, such as telegram or cli"
+_PLATFORM = "list the tools for this platform, such as telegram or cli"
 _COLUMNS = (
     Column("name", "tool"),
     Column("toolset", "toolset"),
@@ -96,8 +94,8 @@ _COLUMNS = (
     Column("off_on_platforms"),
     Column("summary", "what it does"),
 )
-_JSON = flag("--json", "one JSON list", default=argparse.SUPPRESS)
-_CHANGED = (arg("toolsets", nargs="+", metavar="TOOLSET", help="its id"), _JSON)
+_JSON = flag("--json", "print a JSON list", default=argparse.SUPPRESS)
+_CHANGED = (arg("toolsets", nargs="+", metavar="TOOLSET", help="name of the toolset"), _JSON)
 COMMAND = Command(
     EXAMPLES,
     (
@@ -106,8 +104,8 @@ COMMAND = Command(
             arg("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM),
             _JSON,
         ),
-        action(_change, *_CHANGED, name="enable", help="Offer models toolsets again."),
-        action(_change, *_CHANGED, name="disable", help="Offer models toolsets no more."),
+        action(_change, *_CHANGED, name="enable", help="Turn toolsets on."),
+        action(_change, *_CHANGED, name="disable", help="Turn toolsets off."),
     ),
     function=_list,
     arguments=(JSON_LIST, arg("--platform", metavar="NAME", default="", help=_PLATFORM)),

@@ -1,6 +1,6 @@
-"""Start all services in one process, and talk.
+"""Start all services in one process and open a chat.
 
-Without a terminal, or with --no-chat, it serves until it is stopped."""
+Without a terminal, or with --no-chat, Hermes runs until you stop it."""
 
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.cli import process
@@ -17,8 +17,8 @@ from services.rpc.addresses import Address
 
 EXAMPLES = """\
 examples:
-  hermes up                 start everything, and talk
-  hermes up --no-chat       start everything, and serve until Ctrl-C
+  hermes up                 start Hermes and open a chat
+  hermes up --no-chat       start Hermes and run until Ctrl-C
   hermes up --model NAME --base-url http://127.0.0.1:8080/v1"""
 
 
@@ -35,7 +35,7 @@ def _run(context: Context) -> int:
 async def _up(settings: Settings, *, talks: bool) -> int:
     if await is_running(settings):
         raise FailedPrecondition(
-            "hermes is running already in this home; talk to it with: hermes chat"
+            "hermes is already running in this home; open a chat with: hermes chat"
         )
     if talks:
         return await _talk(await with_model(settings))
@@ -63,9 +63,9 @@ COMMAND = Command(
     EXAMPLES,
     function=_run,
     arguments=(
-        flag("--no-chat", "only serve"),
-        arg("--model", metavar="NAME", help="the model to use"),
-        arg("--base-url", metavar="URL", help="an OpenAI-compatible endpoint"),
+        flag("--no-chat", "do not open a chat"),
+        arg("--model", metavar="NAME", help="model to use"),
+        arg("--base-url", metavar="URL", help="OpenAI-compatible endpoint"),
         METRICS_PORT,
         LOG_LEVEL,
     ),

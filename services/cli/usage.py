@@ -1,4 +1,4 @@
-"""Show what model calls used and cost."""
+"""Show the tokens and the cost of model calls."""
 
 import re
 from datetime import date, timedelta
@@ -14,7 +14,7 @@ examples:
   hermes usage                         by day, the newest first
   hermes usage --by model --since 7d
   hermes usage --by session --since 2026-11-01 --limit 10
-  hermes usage --by profile --json     of every profile of the home"""
+  hermes usage --by profile --json     all profiles of the home"""
 
 GROUPS = ("day", "model", "session", "profile")
 _LAST_DAYS = re.compile(r"([0-9]{1,5})d")
@@ -43,7 +43,7 @@ async def _show(context: Context) -> None:
         rows = [*answer.sums, pb.UsageSum(key="total", usage=answer.total)]
         context.print_list(rows, (Column("", given.by, "key"), *_COUNTS), "")
     else:
-        say("Nothing was used since then." if given.since else "Nothing was used yet.")
+        say("No model was called since then." if given.since else "No model was called yet.")
 
 
 _COUNTS = tuple(
@@ -61,9 +61,12 @@ COMMAND = Command(
     EXAMPLES,
     function=_show,
     arguments=(
-        arg("--by", choices=GROUPS, default="day", help="what it is summed up by (day)"),
+        arg("--by", choices=GROUPS, default="day", help="group by (day)"),
         arg(
-            "--since", default="", metavar="DAY", help="from YYYY-MM-DD, or the last days as in 7d"
+            "--since",
+            default="",
+            metavar="DAY",
+            help="from this day on: YYYY-MM-DD, or 7d for the last 7 days",
         ),
         limit(1000, 30),
         JSON_OBJECT,

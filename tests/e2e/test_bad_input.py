@@ -30,8 +30,8 @@ def home(model: ModelProcess, tmp_path: Path) -> Home:
     [
         (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
         (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
-        (["chat", "--json"], "--json goes with -q"),
-        (["chat"], "ask once with: hermes chat -q"),
+        (["chat", "--json"], "--json needs -q"),
+        (["chat"], "to ask one question: hermes chat -q"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(home: Home, argv: list[str], part: str) -> None:

@@ -30,7 +30,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         nothing = home.run("curator", "rollback", "--yes")
         assert (nothing.status, nothing.out) == (1, "")
         assert nothing.complaints == [
-            "hermes: there is no backup: the curator has changed nothing yet"
+            "hermes: there is no backup, because the curator has changed nothing yet"
         ]
         dry = home.run("curator", "dry-run")
         assert "Would be: skills: 2 merged, 1 created" in dry.out

@@ -64,7 +64,7 @@ def test_who_has_no_model_is_told_what_to_set_and_offered_the_demo(
     demo: Home, tmp_path: Path, command: str
 ) -> None:
     with terminal(demo, command) as shown:
-        screen = shown.wait_for("Start it now")
+        screen = shown.wait_for("Start the demo now")
         assert all(name in screen for name in ("OPENROUTER_API_KEY", "HERMES_BASE_URL", "Ollama"))
         shown.type("")
         shown.wait_for("^DEMO: ")

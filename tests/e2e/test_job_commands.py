@@ -57,7 +57,7 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
     assert added.status == 0, added.err
     first, zone, *times = added.out.splitlines()
     assert first.endswith("  mail")
-    assert zone == "due next (Europe/Berlin):"
+    assert zone == "next runs (Europe/Berlin):"
     assert len(times) == 3
     berlin = ZoneInfo("Europe/Berlin")
     for line in times:
@@ -95,7 +95,7 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
     }  # fmt: skip
     del expected["due"]
     assert {name: changed[name] for name in expected} == expected, "the rest is as it was"
-    assert client.run("jobs", "remove", told["job_id"][:-4]).out.endswith("is removed\n")
+    assert client.run("jobs", "remove", told["job_id"][:-4]).out.endswith(": removed\n")
     assert client.run("jobs", "remove", job_id).status == 0
     assert client.run("jobs", "list", "--json").json == []
 
@@ -114,8 +114,8 @@ def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:
         client.run("jobs", "add", "every 2h", "look", "--name", name, "--json").json["job_id"]
         for name in ("twin", "twin", "other")
     ]
-    check_complaint(client.run("jobs", "show", "twin"), ids[0], ids[1], "say more of the id")
-    check_complaint(client.run("jobs", "show", "job_"), "say more of the id")
+    check_complaint(client.run("jobs", "show", "twin"), ids[0], ids[1], "give more of the id")
+    check_complaint(client.run("jobs", "show", "job_"), "give more of the id")
     check_complaint(client.run("jobs", "show", "nobody"), "no job 'nobody'", "hermes jobs list")
     assert client.run("jobs", "show", "OTHER", "--json").json["job_id"] == ids[2]
     assert client.run("jobs", "show", ids[1], "--json").json["job_id"] == ids[1]
@@ -130,11 +130,11 @@ def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:
 def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
     added = alone.run("jobs", "add", "every 2h", "look", "--name", "mail", "--budget-usd", "2")
     assert added.complaints == [
-        "hermes: jobs run while hermes is running; start it with: hermes up"
+        "hermes: jobs run only while hermes is running; start it with: hermes up"
     ]
     check_complaint(alone.run("jobs", "edit", "mail"), "say what to change")
     both = alone.run("jobs", "edit", "mail", "--model", "x", "--clear", "model")
-    check_complaint(both, "model cannot be given and cleared at once")
+    check_complaint(both, "model cannot be set and cleared at the same time")
     changed = alone.run("jobs", "edit", "mail", "--clear", "budget-usd", "--json").json
     assert changed["budget_micro_usd"] is None
     waits = alone.run("jobs", "run", "mail", "--no-wait")

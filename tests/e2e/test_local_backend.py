@@ -55,7 +55,10 @@ def test_everything_says_that_nothing_isolates_commands(model: ModelProcess, fol
     asked = hermes(home, "chat", "-q", "touch a file", "--json")
     assert asked.status == 0, asked.err
     (line,) = asked.complaints
-    assert "no sandbox is used: commands run on this machine itself, without isolation" in line
+    assert (
+        "commands run without a sandbox: commands run on this machine itself, without isolation"
+        in line
+    )
     (call,) = asked.json["tool_calls"]
     assert (call["exit_code"], call["backend"], call["isolation"]) == (0, "local", "none")
     assert "[local is no sandbox: this was done on the machine itself]" in asked.json["answer"]

@@ -7,8 +7,8 @@ from tests.e2e.home import Home
 
 def test_memories_are_shown_and_changes_taken_back(tmp_path: Path) -> None:
     home = Home.make(tmp_path)
-    assert "Nothing yet." in home.run("memory", "show").out
-    assert "Nothing was changed yet." in home.run("memory", "history").out
+    assert "Empty." in home.run("memory", "show").out
+    assert "The memory has no changes yet." in home.run("memory", "history").out
     (home.path / "memories").mkdir(exist_ok=True)
     (home.path / "memories" / "USER.md").write_text("Lives in Rome.\n§\nLikes tea.")
     shown = home.run("memory", "show")

@@ -33,7 +33,7 @@ def home(tmp_path: Path, model: ModelProcess) -> Iterator[Home]:
 def test_systemd_keeps_hermes_running(home: Home) -> None:
     installed = home.run("service", "install", "--now")
     assert installed.status == 0, (installed.err, home.logs())
-    assert installed.out.splitlines()[-1] == "hermes runs; talk to it with: hermes chat"
+    assert installed.out.splitlines()[-1] == "hermes is running; open a chat with: hermes chat"
     unit = home.path.parent / ".config/systemd/user/hermes.service"
     assert unit.exists()
     first = home.run("service", "status", "--json").json
@@ -43,12 +43,15 @@ def test_systemd_keeps_hermes_running(home: Home) -> None:
     os.kill(first["pid"], signal.SIGKILL)
     wait_until(lambda: _is_another(_status(home), first), "another start")
 
-    assert home.run("service", "stop").out == "hermes is stopped\n"
+    assert home.run("service", "stop").out == "stopped hermes\n"
     stopped = home.run("service", "status")
     assert (stopped.status, "hermes is inactive" in stopped.out) == (1, True)
     started = home.run("service", "start")
-    assert (started.status, started.out) == (0, "hermes runs; talk to it with: hermes chat\n")
-    assert home.run("service", "start").out == "hermes runs already\n"
+    assert (started.status, started.out) == (
+        0,
+        "hermes is running; open a chat with: hermes chat\n",
+    )
+    assert home.run("service", "start").out == "hermes is already running\n"
     _talk(home)
 
     removed = home.run("service", "uninstall")

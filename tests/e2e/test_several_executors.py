@@ -68,7 +68,7 @@ def test_what_is_named_is_found_wherever_it_is(pair: ExecutorPair) -> None:
         fork = client.run("workspaces", "fork", session, "--json").json
         assert fork["executor"] == pair.endpoints[number]
         ident = fork["workspace_id"]
-        assert client.run("workspaces", "delete", ident, "--yes").out == f"{ident} is deleted\n"
+        assert client.run("workspaces", "delete", ident, "--yes").out == f"deleted {ident}\n"
         assert client.run("sandboxes", "kill", session, "--yes").status == 0
         ended = client.run("sandboxes", "logs", sandbox)
         assert (ended.status, ended.out.endswith("/workspace\n")) == (0, True)
@@ -108,7 +108,7 @@ def test_who_is_asked_can_agree_refuse_and_leave(
 ) -> None:
     sandbox = pair.acquire(1, "asked")
     with terminal(pair.client, "sandboxes", "kill", sandbox) as shown:
-        shown.wait_for(r"in which 0 commands run\? \[y/N\]")
+        shown.wait_for(r"\(0 running commands\)\? \[y/N\]")
         shown.press(typed)
         assert shown.wait_end() == status
         assert told in shown.screen
@@ -128,7 +128,7 @@ def test_pools_are_listed_and_resized_where_they_are(pair: ExecutorPair) -> None
     check_complaint(client.run("pools", "resize", "default", "2"), "--executor", first, second)
     check_complaint(client.run("pools", "resize", "none", "2", "--executor", first), "default")
     sizes = ("pools", "resize", "default", "2", "--limit", "20", "--executor", second)
-    assert client.run(*sizes).out == "default keeps 2 ready of at most 20\n"
+    assert client.run(*sizes).out == "default keeps 2 sandboxes ready (limit 20)\n"
     _, row, other = client.run("pools", "list").out.splitlines()
     assert "of 1" in row
     assert "of 2" in other
@@ -144,7 +144,7 @@ def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
     check_complaint(client.run("pools", "drain"), "--executor", second)
     check_complaint(client.run("pools", "drain", "--executor", "nobody"), "no executor 'nobody'")
     said = client.run("pools", "drain", "--executor", second).out
-    assert said.startswith(f"{second} takes no new sessions; ")
+    assert said.startswith(f"{second} is drained; ")
     notes = [said for verdict, said in doctor(pair) if verdict == "note"]
     assert [said.partition(" it ")[0] for said in notes] == [f"{second}: drained:"]
     with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -98,9 +98,9 @@ def test_what_is_dangerous_is_refused_and_what_asks_is_asked_for(shop: Shop) -> 
     unasked = shop.home.run("skills", "install", "shop/setup")
     assert unasked.status == 1
     assert "\n  caution SKILL.md:6: " in unasked.out
-    assert "nobody was asked: --yes accepts what was found" in unasked.out
+    assert "use --yes to accept the findings" in unasked.out
     with terminal(shop.home, "skills", "install", "shop/setup") as asked:
-        assert "caution SKILL.md:6: " in asked.wait_for("Have setup all the same")
+        assert "caution SKILL.md:6: " in asked.wait_for("Install setup anyway")
         asked.type("n")
         asked.wait_for("not accepted setup")
         assert asked.wait_end() == 1

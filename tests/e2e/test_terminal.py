@@ -74,14 +74,14 @@ def test_a_file_that_was_not_fetched_is_when_the_chat_is_opened_again(up: Deploy
         chat.wait_for(PROMPT)
         chat.type("send the report")
         opened = r"\s*".join("opened")
-        screen = chat.wait_for(rf"^report\.txt could not be fetched: [^>]*{opened}")
+        screen = chat.wait_for(rf"^cannot download report\.txt: [^>]*{opened}")
         # The length of the path decides where the terminal breaks the line.
         assert "itwillbetriedagain" in "".join(screen.split())
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
     received.unlink()
     with terminal(up.client, "chat") as chat:
-        chat.wait_for(rf"^report\.txt, {len(NOTE)} bytes, is in ")
+        chat.wait_for(rf"^report\.txt \({len(NOTE)} bytes\) was saved as ")
         assert [each.read_text() for each in received.glob("*/report.txt")] == [NOTE]
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
@@ -195,7 +195,7 @@ def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
     result = careful.run("chat", "-q", "touch a file", "--json")
     assert result.status == 0
     assert result.complaints == [
-        "hermes: nobody is here to allow “rm -rf gone; touch made; echo done”; it was denied"
+        "hermes: denied, because nobody can approve it here: “rm -rf gone; touch made; echo done”"
     ]
     assert result.json["tool_calls"][0]["is_error"] is True
 

@@ -12,7 +12,7 @@ from tests.e2e.processes import with_marker
 from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, Terminal, terminal
 
 PROMPT = r"^>$"
-WORKING = r"^… working; Ctrl-C stops it$"
+WORKING = r"^… working; press Ctrl-C to stop$"
 ALLOW = r"^allow\? .* >$"
 CTRL_L, CTRL_U, CTRL_Y = "\x0c", "\x15", "\x19"
 RISKY = "rm -rf gone; "
@@ -122,7 +122,7 @@ def test_ctrl_c_stops_the_work_and_leaves_what_is_typed(chat: Terminal) -> None:
     chat.press(CTRL_C)
     chat.wait_for(PROMPT)
     chat.press(CTRL_C)
-    chat.wait_for(r"^Ctrl-D leaves\.\n>$")
+    chat.wait_for(r"^Press Ctrl-D to leave\.\n>$")
 
 
 def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> None:

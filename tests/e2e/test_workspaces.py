@@ -37,9 +37,9 @@ def test_a_workspace_is_listed_copied_kept_and_deleted(up: Deployment, session: 
     assert snapshot in client.run("workspaces", "list", "--snapshots").out
     said = client.run("workspaces", "fork", snapshot).out
     again = said.split()[0]
-    assert said == f"{again} has what {snapshot} has\n"
+    assert said == f"copied {snapshot} to {again}\n"
     for one in (fork["workspace_id"], again, snapshot):
-        assert client.run("workspaces", "delete", one, "--yes").out == f"{one} is deleted\n"
+        assert client.run("workspaces", "delete", one, "--yes").out == f"deleted {one}\n"
     left = client.run("workspaces", "list").out
     assert ident in left
     assert again not in left

@@ -97,7 +97,7 @@ async def test_toolsets_are_turned_off_and_on_at_the_command_line(tmp_path: Path
     assert wrong.returncode != 0
     assert "did you mean vision?" in wrong.stderr
     wrong = await run("disable", "read_file")
-    assert "its toolset is file" in wrong.stderr
+    assert "use its toolset file" in wrong.stderr
 
 
 async def test_the_command_line_shows_what_a_platform_has(home: Path) -> None:

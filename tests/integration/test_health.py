@@ -24,7 +24,7 @@ async def test_a_gateway_that_hears_nothing_serves_and_says_so(
     service: str, told: str, tmp_path: Path
 ) -> None:
     deaf, where = DEAF, UnixAddress(tmp_path / "hermes.sock")
-    checks = {"serving": lambda: "it starts or stops", "platforms": lambda: deaf}
+    checks = {"serving": lambda: "it is starting or stopping", "platforms": lambda: deaf}
     exposition = Exposition(CollectorRegistry())
     async with serve_metrics(exposition, "127.0.0.1", 0, checks=checks) as metrics:
         environ = {
@@ -33,13 +33,13 @@ async def test_a_gateway_that_hears_nothing_serves_and_says_so(
             f"HERMES_{service.upper()}_ADDRESS": str(where),
         }
         settings = await asyncio.to_thread(load_settings, {}, environ)
-        with pytest.raises(ServiceUnavailable, match=f"the {service} at .* does not serve"):
+        with pytest.raises(ServiceUnavailable, match=f"the {service} at .* is not ready"):
             await ask(settings, service)
         async with Server([Sample(service)], Listen((where,), tokens=new_tokens())) as server:
             await server.start()
-            assert await ask(settings, service) == f"the {service} serves{told}"
+            assert await ask(settings, service) == f"the {service} is ready{told}"
             deaf = ""
-            assert await ask(settings, service) == f"the {service} serves"
+            assert await ask(settings, service) == f"the {service} is ready"
             environ["HERMES_METRICS_PORT"] = "1"  # where nobody answers
             settings = await asyncio.to_thread(load_settings, {}, environ)
-            assert await ask(settings, service) == f"the {service} serves"
+            assert await ask(settings, service) == f"the {service} is ready"

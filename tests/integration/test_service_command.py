@@ -122,7 +122,7 @@ def test_status_says_whether_it_runs(machine: Machine, state: str, status: int) 
     }
     assert "show hermes --property=" in machine.told[-1]
     in_words = machine.hermes("status").stdout
-    assert ("as process 77, after 2 restarts" if status == 0 else state) in in_words
+    assert ("as process 77 (2 restarts)" if status == 0 else state) in in_words
 
 
 def test_without_systemd_it_says_what_to_do(machine: Machine) -> None:

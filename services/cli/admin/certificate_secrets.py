@@ -26,7 +26,7 @@ RENEW_CA_BEFORE = timedelta(days=365)
 """An authority with less time left cannot sign for a whole year any more."""
 
 _TIMEOUT_S = 20.0
-_UNCHANGED = "is as it was"
+_UNCHANGED = "is unchanged"
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def secrets_of(server: str, account: Path, namespace: str) -> Generator["Secrets
     except (OSError, ssl.SSLError) as error:
         raise FailedPrecondition(
             f"{account} has no token and ca.crt of a service account ({error}); "
-            "this command is for a pod of the cluster"
+            "run this command in a pod of the cluster"
         ) from error
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(
@@ -90,12 +90,14 @@ class Secrets:
         if answer.status_code == HTTPStatus.NOT_FOUND and method == "GET":
             return None
         if answer.status_code == HTTPStatus.CONFLICT:
-            raise FailedPrecondition(f"somebody else has written {path} meanwhile; run this again")
+            raise FailedPrecondition(
+                f"somebody else has changed {path} meanwhile; run the command again"
+            )
         if answer.is_error:
             # The body of a refusal says why, and never repeats what was sent.
             raise FailedPrecondition(
-                f"the cluster refuses to {method} {path} with {answer.status_code}; see that "
-                "the service account may create, get and update these Secrets"
+                f"the cluster refuses {method} {path} with {answer.status_code}; allow the service "
+                "account to create, get and update these Secrets"
             )
         return answer.json()
 
@@ -119,7 +121,7 @@ def publish(
                 continue
             issue(authority, identity, wanted, now, force=True)
             secrets.put(name, there, files)
-            yield name, f"was replaced: it {why}" if why else "was made"
+            yield name, f"was replaced: it {why}" if why else "was created"
 
 
 def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
@@ -127,14 +129,14 @@ def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
     if (there := secrets.get(name)) is None:
         init(folder, now)
         secrets.put(name, None, files)
-        return "was made"
+        return "was created"
     _unpack(there, files)
     left = load_certificates(files.ca)[0].not_valid_after_utc - now
     if left >= RENEW_CA_BEFORE:
         return _UNCHANGED
     return (
-        f"has an authority that ends in {left.days} days: delete the Secrets {name} and those of "
-        "all services, run this again, and restart the services"
+        f"has an authority that expires in {left.days} days: delete the Secret {name} and the "
+        "Secrets of all services, run the command again, and restart the services"
     )
 
 
@@ -149,7 +151,7 @@ def _why_replaced(
         check_files(files, now + RENEW_BEFORE)
         found = load_certificates(files.certificate)[0].extensions
     except TlsInvalid:
-        return "ends soon, or another authority has signed it"
+        return "expires soon, or another authority has signed it"
     alternatives = found.get_extension_for_class(x509.SubjectAlternativeName).value
     is_for_them = set(alternatives.get_values_for_type(x509.DNSName)) == set(names)
     return "" if is_for_them else "was for other names"
@@ -161,5 +163,5 @@ def _unpack(secret: Mapping[str, Any], files: TlsFiles) -> None:
     for key, path in (("tls.crt", files.certificate), ("tls.key", files.key)):
         if key not in data:
             name = secret["metadata"]["name"]
-            raise TlsInvalid(f"the Secret {name} has no {key}; delete it and run this again")
+            raise TlsInvalid(f"the Secret {name} has no {key}; delete it and run the command again")
         path.write_bytes(base64.b64decode(data[key]))

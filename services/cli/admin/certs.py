@@ -1,4 +1,4 @@
-"""Make the certificates with which services over TCP prove who they are."""
+"""Create certificates for services that talk over TCP."""
 
 from pathlib import Path
 
@@ -17,32 +17,32 @@ examples:
   hermes certs issue operator --folder certs
   hermes certs publish --namespace hermes --prefix hermes --name agent=hermes-agent.hermes.svc
 
-Give the folder's ca.crt to every service, and to each its own certificate and key:
+Give every service ca.crt, and its own certificate and key:
   HERMES_TLS_CA=certs/ca.crt
   HERMES_TLS_CERTIFICATE=certs/agent.crt
   HERMES_TLS_KEY=certs/agent.key
 
-In a Kubernetes cluster publish keeps them in Secrets named PREFIX-agent-tls and so on, makes those
-that are missing, and replaces those that end soon or are for other names."""
+In a Kubernetes cluster, publish stores certificates in Secrets (PREFIX-agent-tls and so on). It
+creates missing ones and replaces those that expire soon or have other names."""
 
 
 def _init(context: Context) -> None:
-    """Make a certificate authority."""
+    """Create a certificate authority."""
     given = context.given
-    say(f"made {init(given.folder, SystemClock().now(), force=given.force)}")
+    say(f"created {init(given.folder, SystemClock().now(), force=given.force)}")
 
 
 def _issue(context: Context) -> None:
-    """Make a certificate for a service or an operator."""
+    """Create a certificate for a service or an operator."""
     given = context.given
     names = given.name or ["localhost", "127.0.0.1"]
     identity, now = Identity(given.identity), SystemClock().now()
     files = issue(given.folder, identity, names, now, force=given.force)
-    say(f"made {files.certificate} and {files.key}")
+    say(f"created {files.certificate} and {files.key}")
 
 
 def _publish(context: Context) -> None:
-    """Keep the certificates of all in Secrets of this cluster."""
+    """Store the certificates of all services in Secrets of this cluster."""
     given = context.given
     names, now = _names(given.name), SystemClock().now()
     with secrets_of(given.server, given.account, given.namespace) as secrets:
@@ -61,11 +61,11 @@ def _names(given: list[str]) -> dict[Identity, list[str]]:
 
 
 _WHERE = (
-    arg("--folder", type=Path, default=Path("certs"), help="where (certs)"),
-    flag("--force", "replace what is there"),
+    arg("--folder", type=Path, default=Path("certs"), help="folder of the files (certs)"),
+    flag("--force", "replace existing files"),
 )
-_ADDRESS = "a DNS name or IP address under which it is called (localhost and 127.0.0.1)"
-_NAME = "a DNS name under which a service is called"
+_ADDRESS = "DNS name or IP address of the service; repeatable (localhost and 127.0.0.1)"
+_NAME = "DNS name of a service; repeatable"
 COMMAND = Command(
     EXAMPLES,
     has_home=False,
@@ -73,14 +73,16 @@ COMMAND = Command(
         action(_init, *_WHERE),
         action(
             _issue,
-            arg("identity", choices=[str(one) for one in Identity], help="whose it is"),
+            arg(
+                "identity", choices=[str(one) for one in Identity], help="owner of the certificate"
+            ),
             arg("--name", action="append", default=[], metavar="NAME", help=_ADDRESS),
             *_WHERE,
         ),
         action(
             _publish,
             arg("--namespace", required=True, help="namespace of the Secrets"),
-            arg("--prefix", required=True, help="what their names begin with"),
+            arg("--prefix", required=True, help="prefix of the Secrets' names"),
             arg("--name", action="append", default=[], metavar="SERVICE=NAME", help=_NAME),
             arg("--server", default=API_SERVER, metavar="URL", help=f"API server ({API_SERVER})"),
             arg(
@@ -88,7 +90,7 @@ COMMAND = Command(
                 type=Path,
                 default=Path(ACCOUNT),
                 metavar="FOLDER",
-                help=f"token and ca.crt ({ACCOUNT})",
+                help=f"folder with token and ca.crt ({ACCOUNT})",
             ),
         ),
     ),

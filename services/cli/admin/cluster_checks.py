@@ -67,7 +67,7 @@ async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Che
     is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
     found = [pod_check(status, os.geteuid(), is_read_only=is_read_only)]
     if config.tls.files is None:
-        what = "there is none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are unset"
+        what = "none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are not set"
         return [*found, Check("certificate", Verdict.FAILED, what)]
     certificate, identity = certificate_check(config.tls.files, datetime.now(UTC))
     found.append(certificate)
@@ -91,7 +91,7 @@ def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
     }
     wrong |= {"it runs as root": uid == 0, "its root file system can be written": not is_read_only}
     if told := "; ".join(what for what, is_so in wrong.items() if is_so):
-        what = f"it may more than it needs: {told}; see the securityContext of its pod"
+        what = f"it has more rights than it needs: {told}; see the securityContext of its pod"
         return Check("pod", Verdict.FAILED, what)
     return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
 
@@ -109,11 +109,13 @@ def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity |
         return Check("certificate", Verdict.FAILED, explain(error)), None
     identity = identity_named(uris[0]) if len(uris) == 1 else None
     if identity is None:
-        what = f"{files.certificate} is not one of `hermes certs`: its URI names are {uris}"
+        what = f"{files.certificate} was not made by `hermes certs`: its URI names are {uris}"
         return Check("certificate", Verdict.FAILED, what), None
     left, until = own.not_valid_after_utc - now, f"{own.not_valid_after_utc:%Y-%m-%d}"
     if left < LEFT:
-        what = f"that of the {identity} ends on {until}, in {left.days} days; is it renewed?"
+        what = (
+            f"the certificate of the {identity} expires on {until}, in {left.days} days; renew it"
+        )
         return Check("certificate", Verdict.NOTE, what), identity
     return Check("certificate", Verdict.OK, f"of the {identity}, until {until}"), identity
 
@@ -132,11 +134,11 @@ async def network_checks(
         is_needed = leads_back or name in {*CALLS[identity], identity}
         if isinstance(address, TcpAddress) and not is_needed:
             forbidden[name] = address
-    advice = "have a network in common only with whom you call: see docs/compose.md"
+    advice = "share networks only between services that call each other: see docs/compose.md"
     if in_cluster:
         advice = "does the cluster's network plugin enforce network policies?"
     reached = [
-        f"the {identity} reaches the {name} at {address}, and never has to; {advice}"
+        f"the {identity} can reach the {name} at {address}, which it does not need; {advice}"
         for name, address in forbidden.items()
         if await _connects(address)
     ]
@@ -166,9 +168,10 @@ async def clock_check(url: str, service: str, clock: Clock) -> Check:
     if apart_s > CLOCKS_S:
         what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
         return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
-    what = f"that of the {service} answers; its tables are of {there or 'no version'}"
+    tables = f"version {there}" if there else "no version"
+    what = f"the database of the {service} answers; its tables have {tables}"
     if there is None or there < head:
-        what = f"{what}, this version has {head}; bring them up with: hermes database upgrade"
+        what = f"{what}, but this version has {head}; upgrade them with: hermes database upgrade"
         return Check("database", Verdict.NOTE, what)
     newer = f", newer than this version's {head}" if there > head else ""
     return Check("database", Verdict.OK, f"{what}{newer}")
@@ -204,7 +207,7 @@ def trial_check(trial: Trial) -> Check:
         return Check("trial", Verdict.FAILED, what)
     ran = f"a command ran at {where} in {trial.backend}"
     if trial.backend in OPEN:
-        return Check("trial", Verdict.OK, f"{ran}, whose network is that machine's")
+        return Check("trial", Verdict.OK, f"{ran}, which uses the network of its machine")
     if trial.reached:
         what = f"a sandbox of {where} reached {', '.join(trial.reached)}"
         return Check("trial", Verdict.FAILED, what)

@@ -1,4 +1,4 @@
-"""Bring the tables of services up to date, before the services of a new version are started."""
+"""Upgrade the database tables before you start a new version."""
 
 import argparse
 import importlib
@@ -15,9 +15,8 @@ examples:
   hermes database upgrade agent
   hermes database upgrade --json
 
-Services do the same when they start. With this it is done, or has failed, before the first of a new
-version runs; those of the version before go on meanwhile. SQLite files have one user: stop Hermes
-first."""
+Services also upgrade their tables at the start. With this command you see a failure before the new
+version runs. The old version keeps running meanwhile. With SQLite, stop Hermes first."""
 
 SCHEMAS = {
     "agent": "agent_service.storage.migrations",
@@ -28,7 +27,7 @@ SCHEMAS = {
 
 
 async def _upgrade(context: Context) -> None:
-    """Bring the tables to what this version needs."""
+    """Upgrade the tables to this version."""
     settings, done = context.settings, list[dict[str, str | None]]()
     config = settings.load(ServiceConfig).database
     for service in context.given.service or SCHEMAS:
@@ -38,17 +37,23 @@ async def _upgrade(context: Context) -> None:
             after = await revision(database)
         done.append({"service": service, "before": before, "after": after})
         if not context.given.json:
-            was = "" if before == after else f", before {before or 'there were none'}"
-            say(f"the tables of the {service} are those of {after}{was}")
+            was = "unchanged" if before == after else f"before: {before or 'none'}"
+            say(f"the tables of the {service} have version {after} ({was})")
     if context.given.json:
         print_json(done)
 
 
 def _service(name: str) -> str:
     if name not in SCHEMAS:
-        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(SCHEMAS)}")
+        raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(SCHEMAS)}")
     return name
 
 
-_SERVICES = arg("service", nargs="*", type=_service, metavar="SERVICE", help="whose tables (all)")
+_SERVICES = arg(
+    "service",
+    nargs="*",
+    type=_service,
+    metavar="SERVICE",
+    help="service whose tables to upgrade (all)",
+)
 COMMAND = Command(EXAMPLES, actions=(action(_upgrade, _SERVICES, JSON_LIST),))

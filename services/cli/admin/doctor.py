@@ -1,4 +1,4 @@
-"""Check everything that this machine needs, and say what to do about what is missing."""
+"""Check this machine, and show how to fix problems."""
 
 import asyncio
 import platform
@@ -35,7 +35,7 @@ from services.runtime.config import ServiceConfig
 EXAMPLES = """\
 examples:
   hermes doctor
-  hermes doctor --json          exit status 1 when something has failed
+  hermes doctor --json          exit status 1 if a check fails
   kubectl --namespace hermes exec deploy/hermes-agent -- hermes doctor --cluster"""
 
 CHECKS = {
@@ -122,7 +122,7 @@ def _file(path: Path) -> list[Check]:
     if result == "ok":
         return [Check("database", Verdict.OK, str(path))]
     what = f"{path} is damaged ({result}); stop hermes and restore it from a backup, "
-    return [Check("database", Verdict.FAILED, f"{what}or move it away to begin anew")]
+    return [Check("database", Verdict.FAILED, f"{what}or move it away to start again")]
 
 
 async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
@@ -170,7 +170,9 @@ async def _sandboxes(settings: Settings) -> list[Check]:
                 found += _told(one.capabilities, where)
                 told += [backend.name for backend in one.capabilities.backends]
             for name, instead in deployment.silent.items():
-                message = f"{name}: it {instead}; start it there with: hermes serve executor"
+                message = (
+                    f"the executor at {name} {instead}; start it there with: hermes serve executor"
+                )
                 found.append(Check("sandbox", Verdict.FAILED, message))
     except EXPECTED as error:
         found = [Check("sandbox", Verdict.FAILED, explain(error))]
@@ -182,7 +184,7 @@ async def _sandboxes(settings: Settings) -> list[Check]:
 def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:
     found = [_backend(backend) for backend in answer.backends]
     if answer.draining:
-        drained = "drained: it takes no new sessions; undo that with: hermes pools undrain"
+        drained = "drained: it accepts no new sessions; undo it with: hermes pools undrain"
         found.append(Check("sandbox", Verdict.NOTE, drained))
     return [replace(check, message=f"{where}{check.message}") for check in found]
 
@@ -205,7 +207,7 @@ COMMAND = Command(
     function=_check,
     arguments=(
         JSON_LIST,
-        flag("--cluster", "look at a deployment from inside, in one of its pods or containers"),
+        flag("--cluster", "check a deployment from inside one of its pods or containers"),
     ),
     defaults={"prefill": False, "keep_on_exit": False},
 )

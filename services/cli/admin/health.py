@@ -1,4 +1,4 @@
-"""Ask a service of this machine or container whether it serves: what a probe runs."""
+"""Check that a service on this machine or in this container is ready; for probes."""
 
 import asyncio
 
@@ -17,9 +17,9 @@ EXAMPLES = """\
 examples:
   hermes health agent
 
-Ends with 0 when the service says by gRPC that it serves; else says why not, and ends with 1. It is
-asked where it listens, and shown its own certificate: the settings are those of hermes serve. Of a
-gateway that serves it is also said which platforms it does not hear."""
+The exit status is 0 if the service is ready, else 1. The command uses the settings of hermes serve
+to find the address and the certificate. For a gateway it also names platforms without a
+connection."""
 
 ANSWER_S = 3.0
 """How long the listener of metrics has to answer."""
@@ -34,9 +34,9 @@ async def ask(settings: Settings, service: str) -> str:
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
         why = await silence(channels.to(service), service)
     if why:
-        raise ServiceUnavailable(f"the {service} at {address} does not serve: {why}")
+        raise ServiceUnavailable(f"the {service} at {address} is not ready: {why}")
     unheard = await _unheard(config.metrics) if service == "gateway" else ""
-    return f"the {service} serves; {unheard}" if unheard else f"the {service} serves"
+    return f"the {service} is ready; {unheard}" if unheard else f"the {service} is ready"
 
 
 async def _unheard(metrics: MetricsConfig) -> str:
@@ -66,5 +66,5 @@ def _ask(context: Context) -> None:
 
 
 COMMAND = Command(
-    EXAMPLES, function=_ask, arguments=(arg("service", choices=ALL, help="the service"),)
+    EXAMPLES, function=_ask, arguments=(arg("service", choices=ALL, help="service to check"),)
 )

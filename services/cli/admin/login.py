@@ -1,4 +1,4 @@
-"""Log in at a model provider with a code that you confirm in a browser, on any device."""
+"""Log in to a model provider with a code that you confirm in a browser on any device."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -16,11 +16,11 @@ EXAMPLES = """\
 examples:
   hermes login nous              a subscription of Nous Portal
   hermes login codex             a subscription of ChatGPT
-  hermes login codex --json      one JSON object a line: the code, then the login
+  hermes login codex --json      print JSON: first the code, then the login
 
-The login is kept in auth.json of the home, for you alone, or with HERMES_LOGIN_KEY sealed in the
-agent's database for all its replicas, and is renewed by itself. Ctrl-C stops waiting for the code
-to be confirmed, and leaves everything as it was."""
+Hermes stores the login in auth.json of the home, which only you can read. With HERMES_LOGIN_KEY it
+encrypts the login in the agent's database for all replicas. It renews the login by itself. Ctrl-C
+stops waiting and changes nothing."""
 
 SHARED_KEY = "HERMES_LOGIN_KEY"
 """With it the agent keeps logins where all its replicas have them."""
@@ -32,7 +32,7 @@ def check_place(settings: Settings) -> None:
     """Raise FailedPrecondition where the agent does not use logins of this home, or shared ones."""
     if not _are_shared(settings) and (found := elsewhere(settings, ("agent",))):
         raise FailedPrecondition(
-            f"the agent is at {found['agent']} and uses the logins of the home there: log in there"
+            f"the agent runs at {found['agent']} and uses the logins of its own home; log in there"
         )
 
 
@@ -56,11 +56,11 @@ def _show_code(context: Context, code: DeviceCode, provider: str) -> None:
     minutes = max(1, round((code.expires_at - datetime.now(UTC)).total_seconds() / 60))
     context.print_value(
         {"event": "code", "provider": provider, **shown, **ends},
-        f"To log in at {PROVIDERS[provider]}, open this page in a browser, on any device:\n\n"
+        f"To log in to {PROVIDERS[provider]}, open this page in a browser on any device:\n\n"
         f"  {code.url}\n\n"
-        f"and confirm this code, which is good for {minutes} min:\n\n"
+        f"and confirm this code, which is valid for {minutes} min:\n\n"
         f"  {code.user_code}\n\n"
-        "Never give the code to anybody. Waiting; Ctrl-C stops.",
+        "Never give the code to anybody. Waiting; press Ctrl-C to stop.",
     )
 
 
@@ -69,7 +69,7 @@ def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
     told, settings = "", context.settings
     if not found.configured and not elsewhere(settings, ("agent",)):
         path = keep(settings, "model.provider", provider)
-        told = f"\nIts models are used from now on (model.provider in {path})."
+        told = f"\nHermes now uses its models (model.provider in {path})."
     elif found.configured != provider:
         told = f"\nTo use its models: hermes config set model.provider {provider}"
     ends = None if found.expires_at is None else found.expires_at.isoformat()
@@ -77,7 +77,7 @@ def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
     kept = {"file": found.place, "expires_at": ends, "in_use": in_use}
     context.print_value(
         {"event": "logged_in", "provider": provider, **kept},
-        f"Logged in at {PROVIDERS[provider]}; the login is kept in {found.place}.{told}",
+        f"Logged in to {PROVIDERS[provider]}. The login is in {found.place}.{told}",
     )
 
 
@@ -86,7 +86,7 @@ def _are_shared(settings: Settings) -> bool:
     return key is not None and bool(key.value)
 
 
-PROVIDER = arg("provider", choices=tuple(PROVIDERS), help="where to log in or out")
+PROVIDER = arg("provider", choices=tuple(PROVIDERS), help="the model provider")
 COMMAND = Command(
-    EXAMPLES, function=_log_in, arguments=(PROVIDER, flag("--json", "one JSON object a line"))
+    EXAMPLES, function=_log_in, arguments=(PROVIDER, flag("--json", "print one JSON object a line"))
 )

@@ -1,4 +1,4 @@
-"""Forget a login at a model provider, and tell the provider where that is possible."""
+"""Log out of a model provider, and revoke the login if the provider supports it."""
 
 from services.cli.admin.login import PROVIDER, check_place
 from services.cli.command import JSON_OBJECT, Command, Context
@@ -10,7 +10,7 @@ examples:
   hermes logout nous
   hermes logout codex --json
 
-Nous Portal has a page on which logins end for good; programs cannot tell it."""
+To revoke a login of Nous Portal, use its web page."""
 
 LOG_OUT = "agent_service.assembly.logins:log_out"
 
@@ -19,9 +19,9 @@ async def _log_out(context: Context) -> None:
     check_place(context.settings)
     left: LoggedOut = await imported(LOG_OUT)(context.settings, context.given.provider)
     title = PROVIDERS[context.given.provider]
-    told = f"The login at {title} is forgotten here; end it there as well if others may have it."
+    told = f"Removed the login to {title} here. Revoke it there as well if others may have a copy."
     if left.revoked or not left.was_there:
-        told = f"Logged out at {title}." if left.revoked else f"There was no login at {title}."
+        told = f"Logged out of {title}." if left.revoked else f"There was no login to {title}."
     was_there = {"was_logged_in": left.was_there, "revoked": left.revoked}
     context.print_value({"provider": context.given.provider, **was_there}, told)
 

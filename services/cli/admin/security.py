@@ -1,4 +1,4 @@
-"""Try how commands and texts of your own are judged."""
+"""Test how Hermes classifies commands and scans texts."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ _Verdicts = Sequence[tuple[str, dict[str, Any]]]
 
 
 async def _classify(context: Context) -> None:
-    """Judge commands, one a line of the input; none is run."""
+    """Classify commands from standard input, one a line; none is run."""
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
@@ -52,7 +52,7 @@ async def _classify(context: Context) -> None:
 
 
 async def _scan(context: Context) -> None:
-    """Find what tries to give orders in texts, one a line of the input."""
+    """Scan texts from standard input, one a line, for prompt injection."""
     stub = context.stub(CatalogServiceStub)
 
     async def judge(texts: Sequence[str]) -> _Verdicts:
@@ -115,12 +115,12 @@ def _decoded(line: str, number: int) -> Item:
         raise InvalidArgument(f'line {number}: must be an object {{"id", "text"}}') from None
 
 
-_JSONL = flag("--jsonl", 'read {"id", "text"} a line, and write JSON')
+_JSONL = flag("--jsonl", 'read {"id", "text"} on each line, and print JSON')
 COMMAND = Command(
     EXAMPLES,
     services=("agent",),
     actions=(
         action(_classify, _JSONL),
-        action(_scan, _JSONL, flag("--strict", "as for entries of the memory")),
+        action(_scan, _JSONL, flag("--strict", "use the strict rules for memory entries")),
     ),
 )

@@ -1,4 +1,4 @@
-"""Let systemd keep Hermes running on this machine: from the boot on, and again when it fails."""
+"""Run Hermes as a systemd service that starts at boot and restarts after a failure."""
 
 import asyncio
 import hashlib
@@ -20,14 +20,14 @@ from services.home.paths import DEFAULT_PROFILE, replace_file
 
 EXAMPLES = """\
 examples:
-  hermes service install --now          keep Hermes running for you; as root, for the machine
-  hermes service install --run-as ada   as root: with the home of ada, and her rights
+  hermes service install --now          install and start it; as root, for the whole machine
+  hermes service install --run-as ada   as root: run it as the user ada, with her home
   hermes service start
   hermes service stop
-  hermes service status --json          exit status 1 where it does not run
-  hermes service uninstall              the home stays as it is
+  hermes service status --json          exit status 1 if it does not run
+  hermes service uninstall              remove it and keep the home
 
-Each home and each profile has a service of its own."""
+Each home and each profile has its own service."""
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
 READY_S = 30.0
@@ -108,8 +108,7 @@ class Service:
         program = shutil.which("systemctl")
         if program is None:
             raise FailedPrecondition(
-                "this machine has no systemd; have whatever starts services here run: "
-                "hermes up --no-chat"
+                "this machine has no systemd; let its service manager run: hermes up --no-chat"
             )
         argv = [program, *(("--user",) if self.is_users else ()), "--no-pager", *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -121,7 +120,7 @@ class Service:
 
 def _check_user(name: str) -> None:
     if os.geteuid() != 0:
-        raise FailedPrecondition("--run-as is for root; without it the service is your own")
+        raise FailedPrecondition("--run-as needs root; without it you install your own service")
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -141,7 +140,7 @@ def _installed(context: Context) -> Service:
 
 
 def _install(context: Context) -> None:
-    """Write the service, and have it started with the machine."""
+    """Install the service, which then starts at boot."""
     service = Service(context)
     settings = service.settings
     program = Path(sys.argv[0]).absolute()
@@ -155,54 +154,54 @@ def _install(context: Context) -> None:
     replace_file(service.file, text, 0o644)
     service.tell("daemon-reload")
     service.tell("enable", service.name)
-    when = "first of your sessions" if service.is_users else "machine"
-    say(f"{service.file} is written, and starts with the {when}")
+    when = "when you log in" if service.is_users else "at boot"
+    say(f"installed {service.file}; it starts {when}")
     if service.is_users:
-        complain("it ends when you log out, unless you once do: loginctl enable-linger")
+        complain("it stops when you log out; to keep it running: loginctl enable-linger")
     if context.given.now:
         _start(context)
 
 
 def _start(context: Context) -> None:
-    """Start it, and wait until it is ready."""
+    """Start the service, and wait until it is ready."""
     service = _installed(context)
     if service.is_active():
-        say(f"{service.name} runs already")
+        say(f"{service.name} is already running")
         return
     settings = service.settings
     if asyncio.run(is_running(settings)):
         raise FailedPrecondition(
-            f"hermes runs in {settings.home.root} without systemd; stop that one first"
+            f"hermes already runs in {settings.home.root} without systemd; stop it first"
         )
     service.tell("start", service.name)
     until = time.monotonic() + READY_S
     while not asyncio.run(is_running(settings)):
         if not service.is_active() or time.monotonic() > until:
             raise FailedPrecondition(
-                f"{service.name} was started and is not ready; what it says: {service.journal}"
+                f"{service.name} was started but is not ready; see its log with: {service.journal}"
             )
         time.sleep(_PAUSE_S)
-    say(f"{service.name} runs; talk to it with: hermes chat")
+    say(f"{service.name} is running; open a chat with: hermes chat")
 
 
 def _stop(context: Context) -> None:
-    """Stop it; what it does goes on with the next start."""
+    """Stop the service; its work continues at the next start."""
     service = _installed(context)
     service.tell("stop", service.name)
-    say(f"{service.name} is stopped")
+    say(f"stopped {service.name}")
 
 
 def _uninstall(context: Context) -> None:
-    """Stop it, and remove the service."""
+    """Stop and remove the service."""
     service = _installed(context)
     service.tell("disable", "--now", service.name)
     service.file.unlink()
     service.tell("daemon-reload")
-    say(f"{service.name} is removed; its home {service.settings.home.root} is as it was")
+    say(f"removed {service.name}; the home {service.settings.home.root} stays")
 
 
 def _status(context: Context) -> int:
-    """Say whether it runs."""
+    """Show whether the service runs."""
     service = Service(context)
     found = service.properties(*_SHOWN)
     is_installed, state = found.get("LoadState") == "loaded", found.get("ActiveState", "unknown")
@@ -217,19 +216,19 @@ def _status(context: Context) -> int:
     if not is_installed:
         sentence = "is not installed; install it with: hermes service install"
     elif state == "active":
-        sentence = f"runs as process {described['pid']}, after {described['restarts']} restarts"
+        sentence = f"runs as process {described['pid']} ({described['restarts']} restarts)"
     else:
-        sentence = f"is {state} ({found['SubState']}); what it said: {service.journal}"
+        sentence = f"is {state} ({found['SubState']}); see its log with: {service.journal}"
     context.print_value(described, f"{service.name} {sentence}")
     return 0 if is_installed and state == "active" else 1
 
 
-_RUN_AS = arg("--run-as", metavar="USER", help="the user of its installation")
-_WHOSE = arg("--run-as", metavar="USER", help="whose home and rights it has, for root")
+_RUN_AS = arg("--run-as", metavar="USER", help="user that the service was installed for")
+_WHOSE = arg("--run-as", metavar="USER", help="run the service as this user; needs root")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        action(_install, flag("--now", "start it as well"), _WHOSE),
+        action(_install, flag("--now", "also start it"), _WHOSE),
         action(_start, _RUN_AS),
         action(_stop, _RUN_AS),
         action(_status, JSON_OBJECT, _RUN_AS),

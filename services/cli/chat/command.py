@@ -1,4 +1,4 @@
-"""Talk with Hermes in the terminal, or ask once with -q."""
+"""Chat with Hermes in the terminal, or ask one question with -q."""
 
 import argparse
 import os
@@ -34,35 +34,37 @@ from services.runtime.config import ChatConfig
 
 EXAMPLES = """\
 examples:
-  hermes chat                                 talk in a new session
-  hermes chat --continue                      go on with the last one
+  hermes chat                                 start a new session
+  hermes chat --continue                      continue the last session
   hermes chat --resume 20261121_101500_a1b2c3
   hermes chat --resume "holiday plans"
-  hermes chat -q "how much disk is left?"     ask once
+  hermes chat -q "how much disk is left?"     ask one question
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
-  hermes chat --sandbox gvisor                commands run in sandboxes of this template
+  hermes chat --sandbox gvisor                run commands in sandboxes of this template
 
-The first message of a --here session binds the current folder at /workspace."""
+With --here, the current folder becomes /workspace when you send the first message."""
 
 BEHIND_A_CHAT = ("agent", "executor", "gateway")
 
 MAX_QUESTION_BYTES = 1024 * 1024
 """As much as the gateway takes."""
 
-TOO_LONG = "a question, with what is piped in, is at most 1 MiB; more can be in a file, see --here"
+TOO_LONG = (
+    "the question and the piped input are together at most 1 MiB; use a file and --here for more"
+)
 
 
 def _chat(context: Context) -> int:
     """Talk until the user leaves, or until the one question is answered."""
     given = context.given
     if given.json and given.question is None:
-        raise InvalidArgument("--json goes with -q")
+        raise InvalidArgument("--json needs -q")
     question = _question(given.question)
     given.preload_model = question is not None  # the first turn is about to begin
     settings = context.settings
     if question is None and not can_talk(settings.environ):
-        raise InvalidArgument("a chat needs a terminal; ask once with: hermes chat -q TEXT")
+        raise InvalidArgument("a chat needs a terminal; to ask one question: hermes chat -q TEXT")
     if not (given.here or given.latest or given.resume):
         given.here = settings.load(ChatConfig).mount_cwd and _can_mount(settings, Path.cwd())
 
@@ -94,15 +96,15 @@ def why_not_mounted(settings: Settings, folder: Path) -> str:
     # Where the gateway is elsewhere, nobody here knows where its executor is.
     for name, address in elsewhere(settings, ("gateway", "executor")).items():
         if not address.is_local:
-            return f"the {name} is not on this machine, but at {address}"
+            return f"the {name} is on another machine ({address})"
     why = why_not(folder, settings.home.root, Path.home())
-    return why and f"it may not be {why}"
+    return why and f"the folder may not be {why}"
 
 
 def _can_mount(settings: Settings, folder: Path) -> bool:
     """Whether a new session may work in a folder; says why it does without it."""
     if why := why_not_mounted(settings, folder):
-        complain(f"the session works without {folder} (terminal.mount_cwd): {why}")
+        complain(f"the session does not use {folder} (terminal.mount_cwd): {why}")
     return not why
 
 
@@ -153,7 +155,7 @@ def _question(given: str | None) -> str | None:
         data = read_up_to(STANDARD, MAX_QUESTION_BYTES)
         if len(data) > MAX_QUESTION_BYTES:
             raise InvalidArgument(TOO_LONG)
-        piped = readable(data, "what is piped in")
+        piped = readable(data, "the piped input")
         asked = f"{piped.rstrip()}\n\n{asked}" if piped.strip() else asked
     if len(asked.encode()) > MAX_QUESTION_BYTES:
         raise InvalidArgument(TOO_LONG)
@@ -164,8 +166,8 @@ COMMAND = Command(
     EXAMPLES,
     function=_chat,
     arguments=(
-        arg("-q", "--question", metavar="TEXT", help="ask once, print the answer"),
-        flag("--json", "with -q: one JSON object"),
+        arg("-q", "--question", metavar="TEXT", help="ask one question and print the answer"),
+        flag("--json", "with -q: print a JSON object"),
         OneOf(
             (
                 arg(
@@ -173,23 +175,24 @@ COMMAND = Command(
                     "--continue",
                     dest="latest",
                     action="store_true",
-                    help="go on with the last session",
+                    help="continue the last session",
                 ),
                 arg(
                     "-r",
                     "--resume",
                     metavar="SESSION",
-                    help="go on with the session of this id or title",
+                    help="continue the session with this id or title",
                 ),
             )
         ),
-        flag("--here", "work in the current folder"),
-        arg("--sandbox", metavar="NAME", default="", help="template of a new session's sandboxes"),
+        flag("--here", "use the current folder as the workspace"),
+        arg("--sandbox", metavar="NAME", default="", help="sandbox template for a new session"),
         flag(
-            "--skip-context-files", "a new session reads neither SOUL.md nor AGENTS.md and the like"
+            "--skip-context-files",
+            "do not read SOUL.md, AGENTS.md and similar files in a new session",
         ),
-        arg("--model", metavar="NAME", help="the model to use"),
-        arg("--base-url", metavar="URL", help="an OpenAI-compatible endpoint"),
+        arg("--model", metavar="NAME", help="model to use"),
+        arg("--base-url", metavar="URL", help="OpenAI-compatible endpoint"),
     ),
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
     defaults={"prefill": False, "warm_pool_size": 0, "keep_on_exit": False, "allow_workdir": True},

@@ -66,7 +66,7 @@ class Downloads:
             async for message in call:
                 data += message.chunk
         if hashlib.sha256(data).digest() != file.sha256:
-            raise Unavailable("it did not come whole")
+            raise Unavailable("the download is incomplete")
         return bytes(data)
 
 

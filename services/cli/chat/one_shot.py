@@ -19,7 +19,7 @@ from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.turn_view import TurnView, shortfall
 from services.cli.console import complain
 
-NOBODY = "(Nobody is there to answer: decide yourself, and say what you have assumed.)"
+NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
 
 
 class OneShot:
@@ -127,10 +127,10 @@ def _answer(dialogue: Dialogue) -> None:
     """Answer what nobody is there to answer."""
     while (question := dialogue.question) is not None:
         if isinstance(question.asked, ApprovalRequested):
-            complain(f"nobody is here to allow “{question.asked.subject}”; it was denied")
+            complain(f"denied, because nobody can approve it here: “{question.asked.subject}”")
             dialogue.decide(question.id, APPROVAL_DECISION_DENY)
         else:
-            complain(f"nobody is here to answer “{question.asked.question}”")
+            complain(f"nobody can answer here: “{question.asked.question}”")
             dialogue.answer(question.id, NOBODY)
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from hermes.agent.v1 import turn_event_pb2 as pb
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 
-LATE, ELSEWHERE = "Nobody answered in time.", "That was answered elsewhere."
+LATE, ELSEWHERE = "Nobody answered in time.", "Somebody answered elsewhere."
 
 DECIDING = ("/approve", "/deny")
 """Commands that answer what is asked, and are not said to the gateway."""
@@ -52,7 +52,7 @@ class Question(Struct, frozen=True):
     def hint(self) -> str:
         """What can be said."""
         always = ", always" if self._can_be_always else ""
-        return f"Say yes, session{always} or no; Ctrl-C stops everything."
+        return f"Type yes, session{always} or no. Ctrl-C stops the work."
 
     @property
     def label(self) -> str:

@@ -33,12 +33,14 @@ LEAVE = ("/quit", "/exit")
 STOP = "/stop"
 
 IDLE, BUSY = "> ", "… "
-WORKING = "working; Ctrl-C stops it"
-DRAFT = "What you have typed is no answer to that: enter it first, or cut it: Ctrl-U, later Ctrl-Y."
+WORKING = "working; press Ctrl-C to stop"
+DRAFT = (
+    "Your draft is not the answer. Send it with Enter, or cut it with Ctrl-U (Ctrl-Y pastes it)."
+)
 NEWS = "── news"
-OVER = "That question is over. Enter says it to Hermes."
+OVER = "The question is closed. Press Enter to send your text as a message."
 
-LATER = "; it will be tried again when hermes chat is opened"
+LATER = "; the next hermes chat tries again"
 RECALL_S = 3.0
 """How long the chat waits for what was said before."""
 LEAVE_S = 3.0
@@ -135,7 +137,7 @@ class Talk:
         if self._is_busy:
             self._dialogue.interrupt()
         elif self._line.is_empty:
-            self._screen.aside("Ctrl-D leaves.", "dim")
+            self._screen.aside("Press Ctrl-D to leave.", "dim")
         return self._is_busy
 
     def changed(self) -> None:
@@ -202,11 +204,11 @@ class Talk:
             path = await self._downloads.fetch(reply)
         except grpc.aio.AioRpcError as error:
             later = "" if error.code() is grpc.StatusCode.NOT_FOUND else LATER
-            self._tell(f"{file.name} could not be fetched: {message_of(error)}{later}", "red")
+            self._tell(f"cannot download {file.name}: {message_of(error)}{later}", "red")
         except (OSError, HermesError) as error:
-            self._tell(f"{file.name} could not be fetched: {error}{LATER}", "red")
+            self._tell(f"cannot download {file.name}: {error}{LATER}", "red")
         else:
-            self._tell(f"{reply.text}{file.name}, {file.length_bytes:,} bytes, is in {path}")
+            self._tell(f"{reply.text}{file.name} ({file.length_bytes:,} bytes) was saved as {path}")
 
     def _tell(self, text: str, style: str = "") -> None:
         self._screen.aside(NEWS, "dim")

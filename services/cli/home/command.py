@@ -1,4 +1,4 @@
-"""Move a home: take every file of one, or write them all into a folder, byte for byte."""
+"""Import all files of a home, or export them to a folder."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -34,12 +34,7 @@ examples:
   hermes home export /tmp/ann --from ann --json"""
 
 _READ_AT_START = ("config.yaml", ".env")
-_COUNTS = {
-    "added": "new",
-    "replaced": "replaced",
-    "kept": "kept as they were here",
-    "unchanged": "the same already",
-}
+_COUNTS = {"added": "new", "replaced": "replaced", "kept": "kept", "unchanged": "unchanged"}
 """What came of files, for programs and for people."""
 
 
@@ -47,11 +42,11 @@ _COUNTS = {
 
 
 async def _import(context: Context) -> None:
-    """Take every file of a home, all or none, and its jobs."""
+    """Import all files and jobs of a home; on an error, import none."""
     given, settings = context.given, context.settings
     source = Source.find(given.folder, given.into or settings.profile, given.without)
     if _is_same(given.folder, settings.home.root):
-        raise InvalidArgument(f"{given.folder} is the home in use; there is nothing to take")
+        raise InvalidArgument(f"{given.folder} is the home in use; choose another folder")
     files = [file for file in source.files if file.path == JOBS]
     holder = "" if given.no_jobs or not files else held_by(source.root)
     start = not given.no_jobs and not holder
@@ -84,7 +79,7 @@ async def _import(context: Context) -> None:
     if providers:
         complain(told_of(providers))
     if is_running and not given.dry_run and any(map(source.has, _READ_AT_START)):
-        complain("config.yaml and .env are read when services start; start them anew")
+        complain("restart the services, which read config.yaml and .env only at the start")
 
 
 async def _send(
@@ -107,7 +102,7 @@ async def _send(
         if problems:
             raise problems[0] from None
         if reason_of(error) is Reason.ALREADY_EXISTS:
-            raise AlreadyExists(f"{explain(error)}; say --keep or --overwrite") from None
+            raise AlreadyExists(f"{explain(error)}; use --keep or --overwrite") from None
         raise
 
 
@@ -160,12 +155,12 @@ def _imported(
 def _say_imported(
     context: Context, taken: home_pb2.ImportHomeResponse, jobs: Sequence[job_file_pb2.ImportedJob]
 ) -> None:
-    took = "would take" if context.given.dry_run else "took"
+    took = "would import" if context.given.dry_run else "imported"
     counts = {what: getattr(taken, f"{name}_count") for name, what in _COUNTS.items()}
     told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
     say(f"{took} files of {context.given.folder}: {told}")
     if taken.session_count:
-        say(f"took {plural(taken.session_count, 'session')}")
+        say(f"imported {plural(taken.session_count, 'session')}")
     if here := sum(map(is_here, jobs)):
         say(f"{took} {plural(here, 'job')}")
     for line in filter(None, map(note_of, jobs)):
@@ -174,24 +169,24 @@ def _say_imported(
 
 def _say_left_out(left_out: Iterable[home_pb2.HomeFileLeftOut]) -> None:
     for one in left_out:
-        complain(f"left out: {one.path} ({one.profile}): {one.reason}")
+        complain(f"skipped {one.path} ({one.profile}): {one.reason}")
 
 
 # ---- export
 
 
 async def _export(context: Context) -> None:
-    """Write every file of the home into a folder."""
+    """Export all files of the home to a folder."""
     given, settings = context.given, context.settings
     # On its own, the home of a profile has no folder `profiles`.
     own = given.source or settings.profile
     wanted = [own] if given.source or own != "default" else []
     target, home = Target(given.folder, own, given.without), settings.home.root.resolve()
     if home in (target.folder, *target.folder.parents):
-        told = f"{target.folder} is in the home itself; choose a folder outside of it"
+        told = f"{target.folder} is inside the home; choose a folder outside"
         raise InvalidArgument(told)
     if not given.overwrite:
-        target.check(", or say --overwrite")
+        target.check(", or use --overwrite")
     request = home_pb2.ExportHomeRequest(profiles=wanted, with_secrets=given.with_secrets)
     async with connected(settings, ("agent",)) as channels:
         call = HomeServiceStub(channels.to("agent")).ExportHome(request)
@@ -203,7 +198,7 @@ async def _export(context: Context) -> None:
         print_json({**told, "left_out": json_value(summary.left_out)})
         return
     files, profiles = plural(len(target.modes), "file"), plural(len(summary.profiles), "profile")
-    say(f"{target.folder} has {files} of {profiles}")
+    say(f"exported {files} of {profiles} to {target.folder}")
     _say_left_out(summary.left_out)
 
 
@@ -226,7 +221,7 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
 def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Any:
     refuse = home_pb2.EXISTING_FILES_REFUSE
     options = {"dest": "existing", "action": "store_const", "const": kind, "default": refuse}
-    return arg(name, help=f"{meaning} files that are there with other content", **options)
+    return arg(name, help=f"{meaning} existing files that differ", **options)
 
 
 _WITHOUT = arg(
@@ -234,7 +229,7 @@ _WITHOUT = arg(
     action="append",
     default=[],
     metavar="PATH",
-    help="leave a file or folder out, such as image_cache or 'sessions/*'",
+    help="skip a file or folder, such as image_cache or 'sessions/*'; repeatable",
 )
 _INTO = {"default": "", "metavar": "PROFILE"}
 COMMAND = Command(
@@ -242,8 +237,8 @@ COMMAND = Command(
     actions=(
         action(
             _import,
-            arg("folder", type=Path, metavar="DIR", help="the home to take, left as it is"),
-            arg("--into", help="take it as the home of this profile", **_INTO),
+            arg("folder", type=Path, metavar="DIR", help="home to import; it stays as it is"),
+            arg("--into", help="import into this profile", **_INTO),
             OneOf(
                 (
                     _existing("--keep", home_pb2.EXISTING_FILES_KEEP, "keep"),
@@ -251,16 +246,16 @@ COMMAND = Command(
                 )
             ),
             _WITHOUT,
-            flag("--no-jobs", "start none of its jobs here"),
+            flag("--no-jobs", "do not start its jobs here"),
             DRY_RUN,
             JSON_OBJECT,
         ),
         action(
             _export,
-            arg("folder", type=Path, metavar="DIR", help="a folder, new or empty"),
-            arg("--from", dest="source", help="only this profile's home", **_INTO),
-            flag("--with-secrets", "also .env, auth.json and whatsapp/session"),
-            flag("--overwrite", "into a folder that is not empty"),
+            arg("folder", type=Path, metavar="DIR", help="new or empty folder"),
+            arg("--from", dest="source", help="export only this profile", **_INTO),
+            flag("--with-secrets", "include .env, auth.json and whatsapp/session"),
+            flag("--overwrite", "write into a folder that is not empty"),
             _WITHOUT,
             JSON_OBJECT,
         ),

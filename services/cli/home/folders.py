@@ -42,7 +42,7 @@ class Source(Struct, frozen=True):
         """What a folder has; InvalidArgument where it is no home."""
         if not any((root / name).exists() for name in _SIGNS):
             has = ", ".join(_SIGNS)
-            raise InvalidArgument(f"{root} does not look like a home: it has none of {has}")
+            raise InvalidArgument(f"{root} is not a home: it has none of {has}")
         home = HomePaths(root, root, own)
         found = [contents(home, profile) for profile in profiles_of(home)]
         files = [
@@ -105,7 +105,7 @@ class Target:
     def check(self, or_else: str = "") -> None:
         """Refuse a folder that is not empty; the message ends with what can be done `or_else`."""
         if self.folder.exists() and not self.folder.is_dir():
-            raise FailedPrecondition(f"{self.folder} is no folder")
+            raise FailedPrecondition(f"{self.folder} is not a folder")
         if self.folder.is_dir() and any(self.folder.iterdir()):
             raise FailedPrecondition(f"{self.folder} is not empty; choose another folder{or_else}")
 
@@ -141,7 +141,7 @@ class Target:
     def _put_in_place(self, folder_mode: int) -> None:
         for path in self.modes:
             if problem := obstacle(self.folder, path):
-                raise FailedPrecondition(f"{path} has no place in {self.folder}: {problem}")
+                raise FailedPrecondition(f"cannot write {path} in {self.folder}: {problem}")
         self.folder.mkdir(mode=folder_mode, exist_ok=True)
         for path, mode in self.modes.items():
             target = self.folder / path

@@ -51,18 +51,17 @@ async def add(context: Context) -> int:
     if given.dry_run:
         return await context.run(_preview, ("scheduler",))
     if "options.script_mode" in asked and "options.script" not in asked:
-        raise InvalidArgument("--no-agent goes with --script: the script is the whole run")
+        raise InvalidArgument("--no-agent needs --script")
     if not given.prompt.strip() and "options.script_mode" not in asked:
         raise InvalidArgument(
-            "say what Hermes is asked each time, such as: "
-            f'hermes jobs add "{given.schedule}" "look for new mail"'
+            f'give a prompt, such as: hermes jobs add "{given.schedule}" "look for new mail"'
         )
     await _check_template(settings, given.sandbox_template)
     runs = await has_services(settings, ("scheduler",))
     # The agent looks through what is asked of it.
     await context.run(_create, ("scheduler", "agent"))
     if not runs and not given.json:
-        complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
+        complain(f"jobs run only while hermes is running; start it with: {start_command(settings)}")
     return 0
 
 
@@ -80,7 +79,7 @@ async def _create(context: Context) -> None:
 
 
 async def edit(context: Context) -> int:
-    """Change what is named of a job, and leave the rest as it is."""
+    """Change a job; options that you do not give stay as they are."""
     given = context.given
     await _check_template(context.settings, given.sandbox_template)
     # The agent looks through what is asked of it, knows what is named, and holds budgets.
@@ -95,11 +94,11 @@ async def _edit(context: Context) -> None:
     cleared = [path for word in given.clear for path in CLEARED[word]]
     if twice := fields.keys() & set(cleared):
         told = ", ".join(sorted(path.removeprefix("options.") for path in twice))
-        raise InvalidArgument(f"{told} cannot be given and cleared at once")
+        raise InvalidArgument(f"{told} cannot be set and cleared at the same time")
     paths = list(dict.fromkeys([*fields, *cleared]))
     if not paths:
         raise InvalidArgument(
-            f"say what to change, such as: hermes jobs edit {given.job} "
+            f"give a change, such as: hermes jobs edit {given.job} "
             '--schedule "every 2h"; see hermes jobs edit --help'
         )
     request = job_pb2.UpdateJobRequest(
@@ -122,18 +121,18 @@ async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: 
         return
     say(printable(f"{job.job_id}  {job.name}{done}"))
     if times:
-        say(f"due next ({job.time_zone}):")
+        say(f"next runs ({job.time_zone}):")
         say(due_times(times, job.time_zone))
     elif job.state == job_pb2.JOB_STATE_PAUSED:
-        say(f"paused; let it run with: hermes jobs resume {job.job_id}")
+        say(f"paused; resume it with: hermes jobs resume {job.job_id}")
     else:
-        say("it is over; give it another schedule, or run it now")
+        say("it has ended; change its schedule, or run it now")
     for note in notes:
         complain(printable(f"{job.job_id}: {note}"))
 
 
 async def pause(context: Context) -> int:
-    """Let a job run no more until it is resumed."""
+    """Pause a job until you resume it."""
     given, pausing = context.given, context.given.action == "pause"
     failed, changed = 0, list[job_pb2.Job]()
     if given.all:
@@ -151,7 +150,7 @@ async def pause(context: Context) -> int:
         print_json([describe(job, JOB) for job in changed])
         return failed
     for job in changed:
-        told = "is paused" if pausing else f"runs next {local(job.next_run_time, job.time_zone)}"
+        told = "paused" if pausing else f"next run {local(job.next_run_time, job.time_zone)}"
         say(printable(f"{job.job_id}  {job.name}: {told}"))
     if given.all:
         say(f"{plural(len(changed), 'job')} {'paused' if pausing else 'resumed'}")
@@ -159,11 +158,11 @@ async def pause(context: Context) -> int:
 
 
 async def remove(context: Context) -> None:
-    """Remove a job; a run under way goes on."""
+    """Remove a job; a run in progress continues."""
     job = await find_job(context)
     request = job_pb2.DeleteJobRequest(job_id=job.job_id, profile=context.profile)
     await context.stub(JobServiceStub).DeleteJob(request)
-    context.print_one(job, JOB, f"{job.job_id}  {job.name}: is removed")
+    context.print_one(job, JOB, f"{job.job_id}  {job.name}: removed")
 
 
 async def _preview(context: Context) -> None:
@@ -178,7 +177,7 @@ async def _preview(context: Context) -> None:
     times = [at.ToDatetime(UTC) for at in found.due_times]
     due, kind = [at.isoformat() for at in times], field_value(found, "kind")
     how = {"schedule": given.schedule, "time_zone": found.time_zone, "kind": kind, "due": due}
-    told = f"would be due ({found.time_zone}):\n{due_times(times, found.time_zone)}"
+    told = f"would run ({found.time_zone}):\n{due_times(times, found.time_zone)}"
     context.print_value(how, told)
 
 
@@ -225,8 +224,9 @@ async def _missing(context: Context) -> list[str]:
     platforms = catalog().root.inside["platforms"].inside.keys()
     for place in fields.get("options.deliver_to", ()):
         if place.platform not in (*platforms, *_WITHOUT_PLATFORM):
-            nowhere = f"there is no platform {place.platform!r}, but {', '.join(sorted(platforms))}"
-            notes.append(f"nothing can go to {target_text(place)}: {nowhere}")
+            known = ", ".join(sorted(platforms))
+            nowhere = f"there is no platform {place.platform!r}; use one of {known}"
+            notes.append(f"cannot deliver to {target_text(place)}: {nowhere}")
     try:
         if skills:
             request = skill_pb2.ListSkillsRequest(profile=context.profile)
@@ -238,13 +238,13 @@ async def _missing(context: Context) -> list[str]:
             listed = await context.stub(ToolCatalogServiceStub).ListTools(asked)
             notes += _unknown("toolset", toolsets, listed.toolsets)
     except EXPECTED as error:
-        notes.append(f"whether its skills and toolsets are there is not known: {explain(error)}")
+        notes.append(f"cannot check its skills and toolsets: {explain(error)}")
     return notes
 
 
 def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[str]:
     return [
-        f"there is no {what} {name!r} now{suggestion(nearest(name, known))}"
+        f"there is no {what} {name!r}{suggestion(nearest(name, known))}"
         for name in names
         if name not in known
     ]
@@ -258,11 +258,11 @@ async def _check_template(settings: Settings, wanted: str | None) -> None:
         async with executors(settings) as deployment:
             told = [kind for one in deployment.each for kind in one.capabilities.backends]
     except EXPECTED as error:
-        complain(f"whether there is a template {wanted} is not known: {explain(error)}")
+        complain(f"cannot check the template {wanted}: {explain(error)}")
         return
     meant = [kind for kind in told if kind.template == wanted]
     if not meant:
         listed = ", ".join(dict.fromkeys(kind.template for kind in told if kind.template))
-        raise InvalidArgument(f"there is no template {wanted!r} of sandboxes; choose of: {listed}")
+        raise InvalidArgument(f"there is no sandbox template {wanted!r}; use one of: {listed}")
     if not any(kind.available for kind in meant):
-        complain(f"no sandbox of template {wanted} can be had now: {meant[0].detail}")
+        complain(f"the template {wanted} is not available now: {meant[0].detail}")

@@ -1,4 +1,4 @@
-"""Add, change, run and move scheduled jobs, and see what came of them."""
+"""Add, list, edit, run, import and export scheduled jobs."""
 
 from services.cli.command import (
     JSON_LIST,
@@ -40,14 +40,14 @@ examples:
   hermes jobs import jobs.json --paused
   hermes jobs export jobs.json
 
-A job is named by its id, by the beginning of the id if no other begins so, or by its name.
-Jobs run while hermes up, or the services, are running."""
+Give a job by its id, the beginning of its id, or its name. Jobs run only while Hermes is running
+(hermes up, or the services)."""
 
 
 async def _list(context: Context) -> None:
-    """The jobs, the one due next first."""
+    """List jobs, the one that is due next first."""
     found = await runs.all_jobs(context)
-    nothing = 'There are no jobs yet; add one with: hermes jobs add "every 2h" "…"'
+    nothing = 'There are no jobs yet. Add one with: hermes jobs add "every 2h" "…"'
     context.print_list(found, JOB if context.given.json else JOB_LIST, nothing)
     if context.given.json:
         return
@@ -59,7 +59,7 @@ async def _list(context: Context) -> None:
 
 
 async def _show(context: Context) -> None:
-    """All about a job."""
+    """Show the details of a job."""
     job = await runs.find_job(context)
     if context.given.json:
         context.print_one(job, JOB)
@@ -67,21 +67,21 @@ async def _show(context: Context) -> None:
         show(job)
 
 
-_JOB = arg("job", metavar="JOB", help="its id or name")
-_PROMPT = "what Hermes is asked each time"
-_WHEN = 'such as "every 2h", "every monday 8am", "0 9 * * mon-fri"'
+_JOB = arg("job", metavar="JOB", help="id or name of the job")
+_PROMPT = "the prompt of each run"
+_WHEN = 'when to run, such as "every 2h", "every monday 8am" or "0 9 * * mon-fri"'
 _PAUSING = (
     OneOf(
         (
-            arg("job", metavar="JOB", nargs="?", help="its id or name"),
-            flag("--all", "every job of the profile"),
+            arg("job", metavar="JOB", nargs="?", help="id or name of the job"),
+            flag("--all", "all jobs of the profile"),
         ),
         required=True,
     ),
     JSON_LIST,
 )
-_RUN = f"the id of a run, or '{runs.LATEST}': what came of it"
-_CLEAR = "have the default again; once for each"
+_RUN = f"show the output of this run: its id, or '{runs.LATEST}'"
+_CLEAR = "reset this option to its default; repeatable"
 COMMAND = Command(
     EXAMPLES,
     (
@@ -90,8 +90,8 @@ COMMAND = Command(
             arg("schedule", help=_WHEN),
             arg("prompt", nargs="?", default="", help=_PROMPT),
             *OPTIONS,
-            flag("--paused", "it runs when it is resumed"),
-            flag("--dry-run", "only say when it would be due, and store nothing"),
+            flag("--paused", "do not run it until you resume it"),
+            flag("--dry-run", "show when it would run, and store nothing"),
             JSON_OBJECT,
             services=(),
         ),
@@ -100,7 +100,7 @@ COMMAND = Command(
         action(
             changes.edit,
             _JOB,
-            arg("--schedule", metavar="WHEN", help="a new schedule, counted from now"),
+            arg("--schedule", metavar="WHEN", help="new schedule, from now on"),
             arg("--prompt", metavar="TEXT", help=_PROMPT),
             *OPTIONS,
             arg("--clear", action="append", default=[], choices=tuple(CLEARED), help=_CLEAR),
@@ -108,13 +108,11 @@ COMMAND = Command(
             services=(),
         ),
         action(changes.pause, *_PAUSING),
-        action(
-            changes.pause, *_PAUSING, name="resume", help="Let a paused job run again, from now on."
-        ),
+        action(changes.pause, *_PAUSING, name="resume", help="Resume a paused job."),
         action(
             runs.run_job,
             _JOB,
-            flag("--no-wait", "only have it begin"),
+            flag("--no-wait", "start the run and do not wait"),
             JSON_OBJECT,
             name="run",
             services=(),
@@ -124,7 +122,7 @@ COMMAND = Command(
             _JOB,
             arg("run", metavar="RUN", nargs="?", help=_RUN),
             limit(runs.KEPT_RUNS),
-            flag("--json", "one JSON list, or object of a run"),
+            flag("--json", "print a JSON list, or an object for one run"),
             name="runs",
         ),
         action(changes.remove, _JOB, JSON_OBJECT),

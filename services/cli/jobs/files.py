@@ -23,7 +23,7 @@ _CRON = "cron"
 
 
 async def _take(context: Context) -> int:
-    """Take the jobs of a file as homes have it, cron/jobs.json."""
+    """Import jobs from a file, such as cron/jobs.json of a home."""
     given, settings = context.given, context.settings
     path: Path = given.file.expanduser()
     document = await asyncio.to_thread(_read, path)
@@ -34,7 +34,7 @@ async def _take(context: Context) -> int:
         if starts and (holder := await asyncio.to_thread(held_by, home)):
             raise FailedPrecondition(
                 f"another program runs the jobs of {home} ({holder} is locked); stop it, "
-                "or take them as paused ones with --paused"
+                "or import the jobs paused with --paused"
             )
         zone = zone or await asyncio.to_thread(zone_of, home)
         scripts = await asyncio.to_thread(scripts_of, home)
@@ -52,15 +52,17 @@ async def _take(context: Context) -> int:
             return 0 if len(taken) == len(jobs) else EXIT_FAILURE
         counts = {
             "new": sum(job.outcome == pb.IMPORT_OUTCOME_TAKEN for job in jobs),
-            "there already": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
-            "not taken": len(jobs) - len(taken),
+            "already here": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
+            "not imported": len(jobs) - len(taken),
         }
         told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
-        say(f"{'would take ' if given.dry_run else ''}jobs: {told}")
+        say(f"{'would import ' if given.dry_run else ''}jobs: {told}")
         for line in filter(None, map(note_of, jobs)):
             say(line)
         if taken and not runs and not given.dry_run:
-            complain(f"jobs run while hermes is running; start it with: {start_command(settings)}")
+            complain(
+                f"jobs run only while hermes is running; start it with: {start_command(settings)}"
+            )
         return 0 if len(taken) == len(jobs) else EXIT_FAILURE
 
     # The agent looks through what is asked of it.
@@ -68,19 +70,19 @@ async def _take(context: Context) -> int:
 
 
 async def _give(context: Context) -> None:
-    """Write all jobs as such a file."""
+    """Export all jobs to a file."""
     given = context.given
     path: Path | None = given.file and given.file.expanduser()
     path = None if path == STANDARD else path
     if path is not None and not given.overwrite and await asyncio.to_thread(path.exists):
-        raise AlreadyExists(f"{path} is there already; choose another file, or say --overwrite")
+        raise AlreadyExists(f"{path} exists already; choose another file, or use --overwrite")
     request = pb.ExportJobsRequest(profile=context.profile)
     answer = await context.stub(JobServiceStub).ExportJobs(request)
     if path is None:
         sys.stdout.write(answer.document.decode())
         return
     await asyncio.to_thread(replace_file, path, answer.document, 0o600)
-    told = f"{path} has {plural(answer.job_count, 'job')}"
+    told = f"exported {plural(answer.job_count, 'job')} to {path}"
     context.print_value({"file": str(path), "jobs": answer.job_count}, told)
 
 
@@ -93,7 +95,7 @@ def note_of(job: pb.ImportedJob) -> str:
     """What a person should know of a job in one line; empty where there is nothing."""
     if not job.notes:
         return ""
-    lead = f"job {job.name}" if is_here(job) else f"not taken: {job.name}"
+    lead = f"job {job.name}" if is_here(job) else f"not imported: {job.name}"
     return printable(f"{lead}: {'; '.join(job.notes)}")
 
 
@@ -103,7 +105,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:
-        raise InvalidArgument(f"{path} has more than {MAX_FILE_BYTES} bytes; take it in parts")
+        raise InvalidArgument(f"{path} has more than {MAX_FILE_BYTES} bytes; split it")
     return data
 
 
@@ -113,13 +115,17 @@ def _home_of(path: Path) -> Path | None:
     return folder.parent if folder.name == _CRON and path != STANDARD else None
 
 
-_FILE = "the file, left as it is; - is standard input"
+_FILE = "file with jobs; - reads standard input"
 ACTIONS = (
     action(
         _take,
         arg("file", type=Path, metavar="FILE", help=_FILE),
-        arg("--time-zone", metavar="ZONE", help="of schedules that name none (that of its home)"),
-        flag("--paused", "all of them run when resumed", dest="is_paused"),
+        arg(
+            "--time-zone",
+            metavar="ZONE",
+            help="time zone of schedules without one (that of the file's home)",
+        ),
+        flag("--paused", "import all jobs paused", dest="is_paused"),
         DRY_RUN,
         JSON_OBJECT,
         name="import",
@@ -127,8 +133,8 @@ ACTIONS = (
     ),
     action(
         _give,
-        arg("file", type=Path, nargs="?", metavar="FILE", help="standard output"),
-        flag("--overwrite", "where there is such a file"),
+        arg("file", type=Path, nargs="?", metavar="FILE", help="file to write (standard output)"),
+        flag("--overwrite", "replace an existing file"),
         JSON_OBJECT,
         name="export",
     ),

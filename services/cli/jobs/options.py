@@ -31,7 +31,7 @@ def target(text: str) -> pb.DeliveryTarget:
         return pb.DeliveryTarget(platform=text)
     if not platform or not chat:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not PLATFORM:CHAT, such as telegram:12345, and not origin or local"
+            f"{text!r} is not a place such as telegram:12345, origin or local"
         )
     thread = ""
     if not chat.startswith(_WHOLE_CHATS):
@@ -52,7 +52,7 @@ def read_script(path: str) -> str:
     except OSError as error:
         raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InvalidArgument(f"--script {path} is no UTF-8 text") from None
+        raise InvalidArgument(f"--script {path} is not UTF-8 text") from None
     if len(data) > MAX_SCRIPT_BYTES:
         raise InvalidArgument(f"--script {path} has more than {MAX_SCRIPT_BYTES} bytes")
     if not text.strip():
@@ -61,33 +61,38 @@ def read_script(path: str) -> str:
 
 
 _SEVERAL = (
-    ("--skill", "skills", "NAME", "a skill that it is given to follow"),
-    ("--toolset", "toolsets", "NAME", "a toolset that it has (all but cron, messaging, …)"),
-    ("--context-from", "context_job_ids", "JOB", "a job whose latest output it is shown"),
+    ("--skill", "skills", "NAME", "skill to follow"),
+    ("--toolset", "toolsets", "NAME", "toolset to offer (all except cron, messaging, …)"),
+    ("--context-from", "context_job_ids", "JOB", "include the latest output of this job"),
 )
 _NUMBERS = (
-    ("--runs", "max_runs", up_to(1_000_000, 1), "end after so many runs (without end)"),
-    ("--max-missed", "max_missed_runs", up_to(100, 1), "with --missed all, at most so many (10)"),
-    ("--retries", "max_retries", up_to(10), "try a failed run again so often (0)"),
-    ("--budget-tokens", "budget_tokens", up_to(MOST), "tokens that its runs may use"),
+    ("--runs", "max_runs", up_to(1_000_000, 1), "end the job after N runs (no limit)"),
+    (
+        "--max-missed",
+        "max_missed_runs",
+        up_to(100, 1),
+        "with --missed all: run at most N missed times (10)",
+    ),
+    ("--retries", "max_retries", up_to(10), "retry a failed run up to N times (0)"),
+    ("--budget-tokens", "budget_tokens", up_to(MOST), "maximum tokens of all its runs"),
 )
-_LATE = "with --missed once, how late a run may be"
+_LATE = "with --missed once: maximum delay of a run"
 _LENGTHS = (
-    ("--grace", "missed_run_grace", f"{_LATE} (a day; no limit if it runs once)"),
-    ("--jitter", "jitter", "start up to so much later, each time another"),
-    ("--timeout", "timeout", "stop a run that takes longer"),
-    ("--backoff", "retry_backoff", "wait before the first retry, then twice as long each (30s)"),
+    ("--grace", "missed_run_grace", f"{_LATE} (1d; no limit for a single run)"),
+    ("--jitter", "jitter", "delay each run by a random time up to this"),
+    ("--timeout", "timeout", "stop a run after this time"),
+    ("--backoff", "retry_backoff", "wait before the first retry; doubles with each retry (30s)"),
 )
 _TO = """\
-where the output goes, a platform alone for its home channel, 'origin', or 'local' for nowhere; \
-once for each place (this terminal)"""
-_MISSED = "due times that nobody was awake for get one run together, none, or one each (once)"
-_OVERLAP = "when it is due while a run is under way it waits, runs beside or replaces it (forbid)"
+where to deliver the output: a chat, a platform for its home channel, 'origin', or 'local' for \
+nowhere; repeatable (this terminal)"""
+_MISSED = "after downtime: run once, skip the missed times, or run all of them (once)"
+_OVERLAP = "if the last run is still in progress: wait, run in parallel, or replace it (forbid)"
 _SCRIPT = """\
-a shell script that runs first, in its sandbox, and decides whether the model is asked; \
-- reads standard input"""
+shell script that runs first in the sandbox and decides whether to ask the model; - reads \
+standard input"""
 _UNATTENDED = """\
-calls that somebody must allow are not run, wait for hermes approvals, or end the run \
+if a tool call needs approval: deny it, wait for hermes approvals, or end the run \
 (approvals.unattended)"""
 
 
@@ -96,8 +101,8 @@ def _option(*names: str, field: str, **how: Any) -> Argument:
 
 
 OPTIONS = (
-    arg("--name", help="a name to know it by (the start of the prompt)"),
-    arg("--time-zone", metavar="ZONE", help="such as Europe/Berlin (timezone)"),
+    arg("--name", help="name of the job (the start of the prompt)"),
+    arg("--time-zone", metavar="ZONE", help="time zone, such as Europe/Berlin (timezone)"),
     _option(
         *("--to", "--deliver"),
         field="deliver_to",
@@ -106,9 +111,9 @@ OPTIONS = (
         metavar="PLATFORM:CHAT[:THREAD]",
         help=_TO,
     ),
-    _option("--model", field="model", metavar="NAME", help="the model of its runs (model.default)"),
+    _option("--model", field="model", metavar="NAME", help="model to use (model.default)"),
     *(
-        _option(name, field=field, action="append", metavar=what, help=f"{told}; once for each")
+        _option(name, field=field, action="append", metavar=what, help=f"{told}; repeatable")
         for name, field, what, told in _SEVERAL
     ),
     _option("--script", field="script", metavar="FILE", help=_SCRIPT),
@@ -117,10 +122,13 @@ OPTIONS = (
         field="script_mode",
         action="store_const",
         const="only",
-        help="the script is the whole run; no model is asked",
+        help="run only the script, and ask no model",
     ),
     _option(
-        "--workdir", field="workdir", metavar="FOLDER", help="a folder of the executor to work in"
+        "--workdir",
+        field="workdir",
+        metavar="FOLDER",
+        help="folder on the executor's machine to work in",
     ),
     _option("--missed", field="missed_run_policy", choices=("once", "skip", "all"), help=_MISSED),
     _option(
@@ -131,7 +139,7 @@ OPTIONS = (
         for name, field, kind, meaning in _NUMBERS
     ),
     *(
-        _option(name, field=field, metavar="TIME", type=length(366), help=f"{told}; such as 10m")
+        _option(name, field=field, metavar="TIME", type=length(366), help=f"{told}, such as 10m")
         for name, field, told in _LENGTHS
     ),
     _option(
@@ -139,14 +147,14 @@ OPTIONS = (
         field="budget_micro_usd",
         metavar="AMOUNT",
         type=micro_usd,
-        help="what all its runs may cost",
+        help="maximum cost of all its runs",
     ),
     arg("--unattended", choices=("deny", "wait", "halt"), help=_UNATTENDED),
     arg(
         "--sandbox",
         dest="sandbox_template",
         metavar="TEMPLATE",
-        help="template of its sandboxes (sandbox.jobs)",
+        help="sandbox template (sandbox.jobs)",
     ),
 )
 

@@ -23,9 +23,9 @@ PAGE = 1000
 PATIENCE_S = 30.0
 """How long a scheduler may be away whose run is waited for."""
 _DOING = {
-    run_pb2.RUN_STATE_CLAIMED: "its turn has not started",
-    run_pb2.RUN_STATE_RUNNING: "the agent works on it",
-    run_pb2.RUN_STATE_DELIVERING: "its output is being delivered",
+    run_pb2.RUN_STATE_CLAIMED: "the turn has not started",
+    run_pb2.RUN_STATE_RUNNING: "the agent is working",
+    run_pb2.RUN_STATE_DELIVERING: "delivering the output",
 }
 _IN_VAIN = (run_pb2.RUN_STATE_FAILED, run_pb2.RUN_STATE_CANCELLED)
 """How runs end that have not done what they were for."""
@@ -52,7 +52,7 @@ async def find_job(context: Context, named: str = "") -> job_pb2.Job:
 
 
 async def run_job(context: Context) -> int:
-    """Run a job now, and wait for what comes of it."""
+    """Run a job now, and wait for the output."""
     here = not await has_services(context.settings, ("scheduler",))
     waits = not context.given.no_wait
     start = start_command(context.settings)
@@ -65,24 +65,24 @@ async def run_job(context: Context) -> int:
             try:
                 run = await watch_to_end(context, run, job.time_zone)
             except (asyncio.CancelledError, grpc.aio.AioRpcError, HermesError):
-                how = f"goes on when hermes runs again ({start})" if here else "goes on"
-                complain(f"run {run.run_id} {how}; see it with: {_see(run)}")
+                how = f"continues when hermes runs again ({start})" if here else "continues"
+                complain(f"run {run.run_id} {how}; show it with: {_see(run)}")
                 raise
         if context.given.json:
             print_json(describe(run, (*RUN, OUTPUT) if waits else RUN))
         elif waits:
             _tell(run, job.time_zone)
         else:
-            say(f"{run.run_id}  see it with: {_see(run)}")
+            say(f"{run.run_id}  show it with: {_see(run)}")
             if here:
-                complain(f"it runs while hermes is running; start it with: {start}")
+                complain(f"jobs run only while hermes is running; start it with: {start}")
         return EXIT_FAILURE if run.state in _IN_VAIN else 0
 
     return await context.run(begin, process.ALL if waits and here else ("scheduler",))
 
 
 async def show_runs(context: Context) -> None:
-    """The runs of a job, or what came of one."""
+    """List the runs of a job, or show the output of one."""
     given = context.given
     job = await find_job(context)
     most = KEPT_RUNS if given.run else given.page_size
@@ -117,13 +117,13 @@ def _tell(run: run_pb2.Run, zone: str) -> None:
         doing = waiting(run, zone) or _DOING.get(run.state, field_value(run, "state"))
         complain(f"the run has not ended: {doing}")
     elif not run.error:
-        complain("the run had nothing to say")
+        complain("the run has no output")
     if run.error:
         is_stopped = run.state == run_pb2.RUN_STATE_CANCELLED
         what = f"the run {'was stopped' if is_stopped else 'failed'}"
         complain(f"{what if has_ended else 'its last attempt failed'}: {run.error}")
     if run.delivery_error:
-        complain(f"its output could not be delivered: {run.delivery_error}")
+        complain(f"the output was not delivered: {run.delivery_error}")
 
 
 def _see(run: run_pb2.Run) -> str:

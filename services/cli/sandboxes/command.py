@@ -1,4 +1,4 @@
-"""List, use and end the sandboxes of a running executor, and read what ran in them."""
+"""List, open and end sandboxes, and show the output of their commands."""
 
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -29,10 +29,10 @@ examples:
   hermes sandboxes kill sbx_06h00k5s --yes
   hermes sandboxes try --network-denied -- id
 
-A sandbox is named by its id, the beginning of it, or its session. In a terminal, Ctrl-] pressed
-twice leaves what was opened running."""
+Give a sandbox by its id, the beginning of its id, or its session. Press Ctrl-] twice to leave an
+opened command running."""
 
-LEAVE_HINT = "Ctrl-] twice leaves this running; exit ends it"
+LEAVE_HINT = "press Ctrl-] twice to leave it running, or exit to end it"
 TAIL_BYTES = 4096
 PAGE_BYTES = 1024 * 1024
 
@@ -47,7 +47,7 @@ def _backend(sandbox: sandbox_pb2.Sandbox) -> str:
 def _network(sandbox: sandbox_pb2.Sandbox) -> str:
     """What its commands can reach."""
     if not sandbox.HasField("network_policy"):
-        return "of its machine"
+        return "of the machine"
     return enum_word(network_pb2.NetworkMode, sandbox.network_policy.mode).replace("_", " ")
 
 
@@ -69,18 +69,18 @@ SANDBOX = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
-    """The sandboxes that are in use, the oldest first."""
+    """List sandboxes in use, the oldest first."""
     told = await _in_use(deployment, context.profile, everywhere=context.given.all)
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
-    empty = "There are no sandboxes; a session has one from its first command on."
+    empty = "There are no sandboxes. A session gets one with its first command."
     deployment.print_list(context, told, SANDBOX, empty)
 
 
 async def _open(context: Context) -> int:
-    """A shell, or a command, in a sandbox."""
+    """Open a shell in a sandbox, or run a command there."""
     given = context.given
     if given.exec and given.command:
-        raise InvalidArgument("--exec goes back to a command, and takes no other")
+        raise InvalidArgument("--exec reopens a command; do not give another one")
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     term = context.settings.environ.get("TERM", "xterm") if has_terminal else ""
     async with _found(context) as place:
@@ -93,21 +93,21 @@ async def _open(context: Context) -> int:
 
 
 async def _kill(context: Context) -> None:
-    """End a sandbox and all that runs in it; its workspace is kept."""
+    """End a sandbox and its commands; the workspace stays."""
     async with _found(context) as place:
         sandbox, stub = place.sandbox, SandboxServiceStub(place.channel)
-        runs = plural(sandbox.running_command_count, "command runs", "commands run")
-        question = f"End {sandbox.sandbox_id} of session {sandbox.session_id}, in which {runs}?"
-        await context.confirm(question, "kill it with --yes", "nothing was ended")
+        runs = plural(sandbox.running_command_count, "running command")
+        question = f"End {sandbox.sandbox_id} of session {sandbox.session_id} ({runs})?"
+        await context.confirm(question, "use --yes", "nothing was ended")
         await stub.ReleaseSandbox(sandbox_pb2.ReleaseSandboxRequest(**place.named))
-    say(f"{place.sandbox_id} has ended; its workspace is kept")
+    say(f"ended {place.sandbox_id}; its workspace stays")
 
 
 # ---- logs
 
 
 async def _logs(context: Context) -> None:
-    """The commands of a sandbox, and the end of what each wrote."""
+    """Show the commands of a sandbox and the end of their output."""
     async with _found(context, ended=True) as place:
         shown = None
         if context.given.exec:
@@ -119,14 +119,14 @@ async def _logs(context: Context) -> None:
                 say(f"── {command.exec_id}  {started}  {_outcome(command)}")
                 shown = await _show(place, command.exec_id, -TAIL_BYTES)
         if shown is None:
-            say("Nothing was run in it yet.")
+            say("No command has run in this sandbox yet.")
         elif context.given.follow:
             await _follow(place, shown)
 
 
 def _outcome(command: exec_pb2.Exec) -> str:
     if not command.HasField("exit"):
-        return "runs"
+        return "running"
     ended = command.exit
     how = f"exit {ended.code}"
     if not ended.HasField("code"):
@@ -236,29 +236,29 @@ async def _known(
 
 # ---- the command
 
-_SANDBOX = arg("sandbox", metavar="SANDBOX", help="the sandbox, as list shows it")
+_SANDBOX = arg("sandbox", metavar="SANDBOX", help="id or session of the sandbox")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        action(_list, flag("--all", "those of all profiles"), JSON_LIST),
+        action(_list, flag("--all", "list the sandboxes of all profiles"), JSON_LIST),
         action(
             _open,
             _SANDBOX,
-            arg("command", metavar="COMMAND", nargs="*", help="what to run, behind --"),
-            arg("--exec", metavar="EXEC", help="go back to this command instead"),
+            arg("command", metavar="COMMAND", nargs="*", help="command to run, after --"),
+            arg("--exec", metavar="EXEC", help="reopen this command"),
         ),
         action(_kill, _SANDBOX, YES),
         action(
             _logs,
             _SANDBOX,
-            arg("exec", metavar="EXEC", nargs="?", help="all that this command wrote"),
-            flag("--follow", "go on until EXEC, or the newest command, has ended"),
+            arg("exec", metavar="EXEC", nargs="?", help="show the whole output of this command"),
+            flag("--follow", "keep printing until EXEC, or the newest command, ends"),
         ),
         action(
             try_sandboxes,
-            arg("command", metavar="COMMAND", nargs="*", help="what to run, behind -- (id)"),
-            arg("--template", metavar="NAME", help="template of the sandboxes (the usual)"),
-            flag("--network-denied", "fail if anything outside is reached from there"),
+            arg("command", metavar="COMMAND", nargs="*", help="command to run, after -- (id)"),
+            arg("--template", metavar="NAME", help="sandbox template (the default)"),
+            flag("--network-denied", "fail if the sandbox can reach anything outside"),
             JSON_LIST,
             name="try",
         ),

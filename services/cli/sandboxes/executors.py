@@ -115,7 +115,7 @@ class Executors(Struct):
     def complain(self) -> None:
         """Tell a person whose part is missing."""
         for endpoint, instead in self.silent.items():
-            complain(f"the executor at {endpoint} {instead}; what it has is missing here")
+            complain(f"the executor at {endpoint} {instead}; its entries are missing")
 
     def print_list(
         self,
@@ -152,7 +152,7 @@ class Executors(Struct):
         chosen = self.chosen(named)
         if chosen.are_several:
             names = " and ".join([*(one.endpoint for one in self.each), *self.silent])
-            raise InvalidArgument(f"say which one with --executor: there are {names}")
+            raise InvalidArgument(f"choose an executor with --executor: {names}")
         return chosen.each[0]
 
 
@@ -205,7 +205,7 @@ def _instead(error: grpc.aio.AioRpcError) -> str:
     """What an executor does instead of telling."""
     if reason_of(error) is Reason.SERVICE_UNAVAILABLE:
         return f"does not answer ({in_short(error)})"
-    return f"does not tell: {message_of(error)}"
+    return f"reports an error: {message_of(error)}"
 
 
 async def _capabilities(channel: grpc.aio.Channel) -> sandbox_pb2.GetCapabilitiesResponse:
@@ -232,8 +232,7 @@ async def places_of(address: TcpAddress) -> list[TcpAddress]:
     except (OSError, TimeoutError) as error:
         why = getattr(error, "strerror", None) or f"no answer within {LOOKUP_S:g} s"
         raise ServiceUnavailable(
-            f"the name {address.host} of the executor cannot be looked up ({why}); "
-            f"{remedy('executor')}"
+            f"cannot look up the executor's name {address.host} ({why}); {remedy('executor')}"
         ) from error
     of_ipv4 = [place for place in found if place[0] is socket.AF_INET]
     hosts = dict.fromkeys(str(place[4][0]) for place in of_ipv4 or found)

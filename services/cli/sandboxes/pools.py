@@ -1,4 +1,4 @@
-"""See how full the pools of sandboxes are, change their sizes, drain executors, end lost boxes."""
+"""Show and resize pools of sandboxes, drain executors, and end lost sandboxes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,14 +23,14 @@ examples:
   hermes pools reap --yes
   hermes pools reap sbx_06h00k5s --executor executor-2
 
-A pool has the boxes of one template. An executor is named by its endpoint or the beginning of
-that."""
+A pool has the sandboxes of one template. Give an executor by its endpoint or the beginning of
+it."""
 
 LOOK_S = 30.0
 """How long an executor may look through all boxes of its backends."""
 REAP_S = 120.0
 """How long boxes may take to end."""
-NO_ORPHANS = "There is no box that nobody knows."
+NO_ORPHANS = "There are no lost sandboxes."
 
 
 def _ready(pool: pool_pb2.PoolStats) -> str:
@@ -65,7 +65,7 @@ ORPHAN = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
-    """How many boxes each template has ready, in use and at most."""
+    """Show how many sandboxes each template has ready and in use, and the limit."""
 
     async def ask(at: Executor) -> Sequence[pool_pb2.PoolStats]:
         request = pool_pb2.GetPoolStatsRequest()
@@ -77,11 +77,11 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _resize(context: Context, deployment: Executors) -> None:
-    """Keep another number ready, until the executor's next start."""
+    """Change how many sandboxes a pool keeps ready, until the executor restarts."""
     at = deployment.one(context.given.executor)
     request = context.request(pool_pb2.ResizePoolRequest)
     pool = (await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)).pool
-    sentence = f"{pool.template} keeps {pool.warm_size} ready of at most {pool.max_size}"
+    sentence = f"{pool.template} keeps {pool.warm_size} sandboxes ready (limit {pool.max_size})"
     context.print_one((at, pool), deployment.columns(POOL), sentence)
 
 
@@ -90,23 +90,23 @@ async def _resize(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _drain(context: Context, deployment: Executors) -> None:
-    """Take no new sessions; those that have a sandbox go on."""
+    """Stop giving sandboxes to new sessions; current sessions continue."""
     at = deployment.one(context.given.executor)
     left = await PoolServiceStub(at.channel).Drain(pool_pb2.DrainRequest(), timeout=TELL_S)
     claimed, running = left.claimed_count, left.running_command_count
     has = f"{plural(claimed, 'sandbox', 'sandboxes')}, {plural(running, 'command')}"
-    sentence = f"{at.name} takes no new sessions; what it still has: {has}"
+    sentence = f"{at.name} is drained; still in use: {has}"
     told = {"draining": True, "claimed": claimed, "running_commands": running}
     context.print_value({**told, "executor": at.endpoint or None}, sentence)
 
 
 @at_executors
 async def _undrain(context: Context, deployment: Executors) -> None:
-    """Take new sessions again."""
+    """Give sandboxes to new sessions again."""
     at = deployment.one(context.given.executor)
     await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
     told = {"draining": False, "executor": at.endpoint or None}
-    context.print_value(told, f"{at.name} takes new sessions")
+    context.print_value(told, f"{at.name} accepts new sessions")
 
 
 # ---- orphans
@@ -119,25 +119,25 @@ async def _lost(at: Executor) -> Sequence[pool_pb2.OrphanBox]:
 
 @at_executors
 async def _orphans(context: Context, deployment: Executors) -> None:
-    """The boxes of this installation that nobody knows."""
+    """List lost sandboxes: they belong to this installation, but no executor uses them."""
     chosen = deployment.chosen(context.given.executor)
     chosen.print_list(context, await chosen.ask(_lost), ORPHAN, NO_ORPHANS)
 
 
 @at_executors
 async def _reap(context: Context, deployment: Executors) -> int:
-    """End boxes that nobody knows, as happens by itself in a minute."""
+    """End lost sandboxes now; executors do so by themselves within a minute."""
     chosen = deployment.chosen(context.given.executor)
     lost = meant = await chosen.ask(_lost)
     if context.given.boxes:
         find = partial(
-            chosen.pick, told=lost, ident=_key, what="lost box", see="hermes pools orphans"
+            chosen.pick, told=lost, ident=_key, what="lost sandbox", see="hermes pools orphans"
         )
         meant = [pair for named in context.given.boxes for pair in find(named)]
     if meant and not context.given.yes:
         print_rows(meant, chosen.columns(ORPHAN))
-        question = f"End {plural(len(meant), 'box', 'boxes')} and all that runs there?"
-        await context.confirm(question, "end them with --yes", "nothing was ended")
+        question = f"End {plural(len(meant), 'lost sandbox', 'lost sandboxes')} and their commands?"
+        await context.confirm(question, "use --yes", "nothing was ended")
 
     async def end(at: Executor) -> Sequence[str]:
         keys = dict.fromkeys(box.box_key for of, box in meant if of is at)
@@ -151,7 +151,7 @@ async def _reap(context: Context, deployment: Executors) -> int:
         chosen.print_list(context, ended, (Column("box_key", source=str),), NO_ORPHANS)
     else:
         chosen.complain()
-        say(f"{plural(len(ended), 'box has', 'boxes have')} ended")
+        say(f"ended {plural(len(ended), 'sandbox', 'sandboxes')}")
     return 1 if chosen.silent else 0
 
 
@@ -166,17 +166,19 @@ def _common(which: str, output: str) -> tuple[Argument, Argument]:
     return arg("--executor", metavar="ENDPOINT", help=which), flag("--json", output)
 
 
-_LIMIT = "how many there may be in all"
-_ONE = _common("this one, where there are several", "one JSON object")
-_EACH = _common("only of this one", "one JSON list")
+_LIMIT = "maximum number of sandboxes"
+_ONE = _common("executor, if there are several", "print a JSON object")
+_EACH = _common("only this executor", "print a JSON list")
 COMMAND = Command(
     EXAMPLES,
     actions=(
         action(_list, *_EACH),
         action(
             _resize,
-            arg("template", metavar="TEMPLATE", help="the template, as list shows it"),
-            arg("warm_size", metavar="N", type=up_to(INT32), help="how many are kept ready"),
+            arg("template", metavar="TEMPLATE", help="template of the pool"),
+            arg(
+                "warm_size", metavar="N", type=up_to(INT32), help="how many sandboxes to keep ready"
+            ),
             arg("--limit", dest="max_size", metavar="N", type=up_to(INT32), help=_LIMIT),
             *_ONE,
         ),
@@ -185,9 +187,9 @@ COMMAND = Command(
         action(_orphans, *_EACH),
         action(
             _reap,
-            arg("boxes", metavar="BOX", nargs="*", help="only these, as orphans shows them"),
+            arg("boxes", metavar="BOX", nargs="*", help="only these, from hermes pools orphans"),
             YES,
-            *_common("only of this one", "one JSON list of what was ended"),
+            *_common("only this executor", "print a JSON list of the ended sandboxes"),
         ),
     ),
 )

@@ -109,7 +109,7 @@ class Shell(Struct):
             await self._drive(stream)
         if self._exit is None:
             complain(
-                f"left running; go back with: hermes sandboxes open {place.sandbox_id} "
+                f"left running; reopen it with: hermes sandboxes open {place.sandbox_id} "
                 f"--exec {stream.exec_id}"
             )
             return 0

@@ -55,7 +55,7 @@ class Trial(Struct, frozen=True):
 
 
 async def try_sandboxes(context: Context) -> int:
-    """Run a command in a new sandbox of each executor, and end it."""
+    """Run a command in a new sandbox of each executor, then end the sandbox."""
     given = context.given
     request = context.request(sandbox_pb2.AcquireSandboxRequest)
     command, probe = given.command or USUAL, given.network_denied
@@ -93,9 +93,9 @@ def _tell(trial: Trial, *, was_probed: bool) -> None:
     if trial.status != 0:
         complain(f"{where}the command failed with status {trial.status}")
     for place in trial.reached:
-        complain(f"{where}the sandbox has a network: it reached {place}")
+        complain(f"{where}the sandbox reached {place}")
     if was_probed and not trial.reached:
-        say("nothing outside is reached from there")
+        say("the sandbox reached nothing outside")
 
 
 async def _trial(
@@ -114,7 +114,9 @@ async def _trial(
         if places:
             probed, found = await _run(at, named, ["python3", "-c", PROBE, *places])
             # What could not look has seen nothing.
-            reached = found.split("\n")[:-1] if probed == 0 else [f"who knows what: {found}"]
+            reached = (
+                found.split("\n")[:-1] if probed == 0 else [f"unknown (the test failed: {found})"]
+            )
     finally:
         await sandboxes.ReleaseSandbox(sandbox_pb2.ReleaseSandboxRequest(**named))
     return Trial(

@@ -1,4 +1,4 @@
-"""List, copy and delete what sandboxes have as /workspace, and keep snapshots of it."""
+"""List, fork and delete workspaces, and take snapshots of them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,7 +32,7 @@ examples:
   hermes workspaces fork snp_06h00k7q
   hermes workspaces delete wsp_06h00k5s --yes
 
-A workspace is named by its id, the beginning of it, or its session."""
+Give a workspace by its id, the beginning of its id, or its session."""
 
 PAGE = 1000
 WORK_S = 3600.0
@@ -41,9 +41,9 @@ WORK_S = 3600.0
 _SNAPSHOT = "snp_"
 _ORPHAN = workspace_pb2.WORKSPACE_STATE_ORPHAN
 _NONE = {
-    "workspaces": "There are no workspaces; a session has one from its first command on.",
-    "snapshots": "There are no snapshots; take one with: hermes workspaces snapshot WORKSPACE",
-    "orphans": "There is none that nobody has.",
+    "workspaces": "There are no workspaces. A session gets one with its first command.",
+    "snapshots": "There are no snapshots. Take one with: hermes workspaces snapshot WORKSPACE",
+    "orphans": "There are no orphaned workspaces.",
 }
 
 Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
@@ -97,7 +97,7 @@ SNAPSHOT = (
 
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
-    """The workspaces of a profile, the oldest first."""
+    """List the workspaces of a profile, the oldest first."""
     kind: str = context.given.kind or "workspaces"
     told = await deployment.ask(partial(_all, context, kind))
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
@@ -107,33 +107,33 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 @at_executors
 async def _fork(context: Context, deployment: Executors) -> None:
-    """Make a workspace with all that another one or a snapshot has."""
+    """Copy a workspace or a snapshot to a new workspace."""
     at, one = (await _find(context, deployment))[0]
     kind, source = workspace_pb2.ForkWorkspaceRequest, _ident(one)
     request = context.request(kind, request_id=new_id("req"), source_id=source)
     made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
-    sentence = f"{made.workspace_id} has what {source} has"
+    sentence = f"copied {source} to {made.workspace_id}"
     context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
 
 
 @at_executors
 async def _snapshot(context: Context, deployment: Executors) -> None:
-    """Keep what a workspace has now."""
+    """Take a snapshot of a workspace."""
     at, one = (await _find(context, deployment))[0]
     kind, source = workspace_pb2.CreateSnapshotRequest, _ident(one)
     request = context.request(kind, request_id=new_id("req"), workspace_id=source)
     made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
-    sentence = f"{made.snapshot_id} keeps what {made.workspace_id} has now"
+    sentence = f"took snapshot {made.snapshot_id} of {made.workspace_id}"
     context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
 
 
 @at_executors
 async def _delete(context: Context, deployment: Executors) -> None:
-    """Remove a workspace or snapshot that nobody uses, for good."""
+    """Delete a workspace or snapshot permanently; it must not be in use."""
     found = await _find(context, deployment)
     ident = _ident(found[0][1])
-    question = f"Delete {ident} and all that is in it?"
-    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    question = f"Delete {ident} and its files?"
+    await context.confirm(question, "use --yes", "nothing was deleted")
     for at, one in found:
         if isinstance(one, workspace_pb2.Snapshot):
             request = context.request(workspace_pb2.DeleteSnapshotRequest, snapshot_id=ident)
@@ -142,7 +142,7 @@ async def _delete(context: Context, deployment: Executors) -> None:
             kind, is_orphan = workspace_pb2.DeleteWorkspaceRequest, one.state == _ORPHAN
             deletion = context.request(kind, workspace_id=ident, orphan=is_orphan)
             await _stub(at).DeleteWorkspace(deletion, timeout=WORK_S)
-    say(f"{ident} is deleted")
+    say(f"deleted {ident}")
 
 
 # ---- which one
@@ -192,7 +192,7 @@ def _kind(name: str, meaning: str) -> Argument:
     return flag(name, meaning, action="store_const", dest="kind", const=name[2:])
 
 
-_NAME = arg("--name", default="", help="a name to know it by")
+_NAME = arg("--name", default="", help="name of the copy")
 COMMAND = Command(
     EXAMPLES,
     actions=(
@@ -200,27 +200,27 @@ COMMAND = Command(
             _list,
             OneOf(
                 (
-                    _kind("--snapshots", "its snapshots instead"),
-                    _kind("--orphans", "those that nobody has, instead"),
+                    _kind("--snapshots", "list snapshots instead"),
+                    _kind("--orphans", "list orphaned workspaces instead"),
                 )
             ),
             JSON_LIST,
         ),
         action(
             _fork,
-            arg("source", metavar="SOURCE", help="the workspace or snapshot to copy"),
+            arg("source", metavar="SOURCE", help="workspace or snapshot to copy"),
             _NAME,
             JSON_OBJECT,
         ),
         action(
             _delete,
-            arg("source", metavar="WORKSPACE", help="the workspace or snapshot"),
-            flag("--orphan", "it is one that nobody has"),
+            arg("source", metavar="WORKSPACE", help="workspace or snapshot to delete"),
+            flag("--orphan", "the workspace is orphaned"),
             YES,
         ),
         action(
             _snapshot,
-            arg("source", metavar="WORKSPACE", help="the workspace, as list shows it"),
+            arg("source", metavar="WORKSPACE", help="id or session of the workspace"),
             _NAME,
             JSON_OBJECT,
         ),

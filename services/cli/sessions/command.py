@@ -1,4 +1,4 @@
-"""List, show, find, name, branch, take back, export, import and delete conversations."""
+"""List, show, search, rename, branch, undo, export, import and delete sessions."""
 
 import argparse
 import re
@@ -12,6 +12,7 @@ from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.cli.arguments import INT32, INT64, length, up_to
 from services.cli.command import (
+    DRY_RUN,
     JSON_LIST,
     JSON_OBJECT,
     YES,
@@ -48,7 +49,7 @@ examples:
   hermes sessions delete 20261121_101500_a1b2c3 --yes
   hermes sessions prune --unused-for 90d --dry-run
 
-A session is named by its id or its title."""
+Give a session by its id or its title."""
 
 _ROLES = ("assistant", "tool", "user")
 _ORDERS = ("newest", "relevance")
@@ -81,10 +82,10 @@ _HIT = (
 
 
 async def _list(context: Context) -> None:
-    """The conversations, the one used last first."""
+    """List sessions, the most recently used first."""
     request = context.request(pb.ListSessionsRequest)
     found = (await context.stub(SessionServiceStub).ListSessions(request)).sessions
-    nothing = "There are no sessions yet; hermes chat begins one."
+    nothing = "There are no sessions yet. Start one with: hermes chat"
     context.print_list(found, _SESSION, nothing)
 
 
@@ -93,7 +94,7 @@ def _call(call: pb.ToolCall) -> dict[str, str]:
 
 
 async def _show(context: Context) -> None:
-    """What was said in one of them."""
+    """Show the messages of a session."""
     session = await find(context)
     messages = [message async for message in _messages(context, session)]
     if context.given.json:
@@ -122,9 +123,9 @@ async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.
 
 
 async def _search(context: Context) -> None:
-    """Find what was said, in all sessions."""
+    """Search the messages of all sessions."""
     if context.given.around_sequence and not context.given.session:
-        raise InvalidArgument("--around goes with --session")
+        raise InvalidArgument("--around needs --session")
     request = context.request(
         pb.SearchMessagesRequest,
         query=_quoted(context.given.query),
@@ -145,20 +146,20 @@ async def _search(context: Context) -> None:
         said = f"{hit.sequence} {field_value(hit, 'role')}: {printable(hit.excerpt)}"
         say(f"{local_time(hit.create_time)}  {said}")
     if not hits:
-        complain("nothing was found")
+        complain("no message matches")
 
 
 async def _rename(context: Context) -> None:
-    """Give a session a title, by which it can be resumed."""
+    """Give a session a title."""
     found = await find(context)
     request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
     session = (await context.stub(SessionServiceStub).RenameSession(request)).session
-    told = f"{session.session_id} is called {session.title}"
+    told = f"{session.session_id} is now called {session.title}"
     context.print_one(session, _SESSION, told)
 
 
 async def _branch(context: Context) -> None:
-    """Make a new session that begins with what was said in another."""
+    """Start a new session with the messages of another one."""
     found = await find(context)
     request = context.request(
         pb.BranchSessionRequest,
@@ -167,14 +168,14 @@ async def _branch(context: Context) -> None:
     )
     session = (await context.stub(SessionServiceStub).BranchSession(request)).session
     told = (
-        f"{session.session_id} begins with {session.message_count} messages\n"
+        f"{session.session_id} starts with {session.message_count} messages; open it with:\n"
         f"hermes chat --resume {session.session_id}"
     )
     context.print_one(session, _SESSION, told)
 
 
 async def _undo(context: Context) -> None:
-    """Take back the last turns: what was said, not what was done."""
+    """Remove the last turns from a session; changes that they made to files stay."""
     found = await find(context)
     request = context.request(
         change_pb.UndoTurnsRequest,
@@ -182,30 +183,30 @@ async def _undo(context: Context) -> None:
         expected_message_count=found.message_count,
     )
     undone = await context.stub(SessionServiceStub).UndoTurns(request)
-    told = f"{undone.turn_count} turns are taken back, {undone.message_count} messages are left"
+    told = f"removed {undone.turn_count} turns; {undone.message_count} messages are left"
     text = "\n".join(filter(None, (told, undone.user_text)))
     context.print_value({"session_id": found.session_id, **json_value(undone)}, text)
 
 
 async def _delete(context: Context) -> None:
-    """Delete a session for good."""
+    """Delete a session permanently."""
     found = await find(context)
     question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
-    await context.confirm(question, "delete it with --yes", "nothing was deleted")
+    await context.confirm(question, "use --yes", "nothing was deleted")
     request = context.request(change_pb.DeleteSessionRequest, session_id=found.session_id)
     await context.stub(SessionServiceStub).DeleteSession(request)
-    say(f"{found.session_id} is deleted")
+    say(f"deleted {found.session_id}")
 
 
 async def _prune(context: Context) -> None:
-    """Delete sessions that were not used for long and have no name."""
+    """Delete unnamed sessions that nobody has used for some time."""
     given = context.given
     found = await _pruned(context, dry_run=True)
     if found and not given.dry_run:
         question = f"Delete {len(found)} sessions?"
-        await context.confirm(question, "delete them with --yes", "nothing was deleted")
+        await context.confirm(question, "use --yes", "nothing was deleted")
         found = await _pruned(context, dry_run=False)
-    told = f"{len(found)} sessions {'would be' if given.dry_run else 'are'} deleted"
+    told = f"{'would delete' if given.dry_run else 'deleted'} {len(found)} sessions"
     context.print_value(found, "\n".join((*found, told)))
 
 
@@ -236,31 +237,47 @@ def _moment(text: str) -> Timestamp:
     try:
         stamp.FromDatetime(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
-        wanted = "a day such as 2026-11-21, or a time such as 2026-11-21T08:30"
+        wanted = "a date such as 2026-11-21 or a time such as 2026-11-21T08:30"
         raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from None
     return stamp
 
 
-_NAME = arg("session", metavar="SESSION", help="its id or title")
+_NAME = arg("session", metavar="SESSION", help="id or title of the session")
 _SEARCHING = (
-    arg("query", nargs="*", help='words that must all be there, "phrases", OR between two'),
+    arg("query", nargs="*", help='words, "phrases", OR between alternatives'),
     limit(),
-    arg("--sort", choices=_ORDERS, default="newest", help="newest first"),
-    arg("--session", default="", metavar="SESSION", help="only in this one"),
-    arg("--role", choices=_ROLES, default="unspecified", help="only what this one said"),
+    arg("--sort", choices=_ORDERS, default="newest", help="order of the results (newest)"),
+    arg("--session", default="", metavar="SESSION", help="search only this session"),
+    arg("--role", choices=_ROLES, default="unspecified", help="search only messages of this role"),
     arg(
-        "--since", dest="since_time", type=_moment, metavar="DATE", help="from this day or time on"
+        "--since",
+        dest="since_time",
+        type=_moment,
+        metavar="DATE",
+        help="search from this date or time on",
     ),
-    arg("--until", dest="until_time", type=_moment, metavar="DATE", help="before this day or time"),
+    arg(
+        "--until",
+        dest="until_time",
+        type=_moment,
+        metavar="DATE",
+        help="search before this date or time",
+    ),
     arg(
         "--around",
         dest="around_sequence",
         type=up_to(INT64),
         default=0,
         metavar="N",
-        help="near message N of --session",
+        help="show the messages around message N of --session",
     ),
-    arg("--window", type=up_to(INT32), default=5, metavar="N", help="how many around it (5)"),
+    arg(
+        "--window",
+        type=up_to(INT32),
+        default=5,
+        metavar="N",
+        help="with --around: how many messages (5)",
+    ),
     JSON_LIST,
 )
 _BRANCHING = (
@@ -271,9 +288,9 @@ _BRANCHING = (
         type=up_to(INT64),
         default=0,
         metavar="N",
-        help="only up to the turn of message N",
+        help="copy only up to the turn of message N",
     ),
-    arg("--title", default="", help="what the new one is called"),
+    arg("--title", default="", help="title of the new session"),
     JSON_OBJECT,
 )
 _PRUNING = (
@@ -282,17 +299,22 @@ _PRUNING = (
         type=length(36_500, 1),
         required=True,
         metavar="TIME",
-        help="such as 90d, 12h, 8w",
+        help="minimum time without use, such as 90d, 12h or 8w",
     ),
-    arg("--platform", default="", help="only those that came from there"),
-    flag("--named", "also those that were given a title", dest="include_named"),
-    flag("--dry-run", "only list them"),
+    arg("--platform", default="", help="only sessions from this platform"),
+    flag("--named", "also sessions with a title", dest="include_named"),
+    DRY_RUN,
     YES,
     JSON_LIST,
 )
-_TITLE = arg("title", help="what it is called from now on")
+_TITLE = arg("title", help="the new title")
 _TURNS = arg(
-    "--turns", dest="turn_count", type=up_to(INT32), default=1, metavar="N", help="how many (1)"
+    "--turns",
+    dest="turn_count",
+    type=up_to(INT32),
+    default=1,
+    metavar="N",
+    help="how many turns (1)",
 )
 _ACTIONS = (
     action(_list, limit(), JSON_LIST),

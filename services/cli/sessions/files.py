@@ -35,16 +35,16 @@ async def find(context: Context) -> pb.Session:
     titled = pb.ListSessionsRequest(profile=context.profile, page_size=1, title=named)
     found = (await stub.ListSessions(titled)).sessions
     if not found:
-        raise NotFound(f"there is no session {named!r}; hermes sessions list shows them")
+        raise NotFound(f"there is no session {named!r}; see hermes sessions list")
     return found[0]
 
 
 async def _export(context: Context) -> None:
-    """Write a session as JSON, to standard output or into a folder."""
+    """Export sessions as JSON, to standard output or into a folder."""
     if context.given.all == bool(context.given.session):
-        raise InvalidArgument("name a session, or say --all")
+        raise InvalidArgument("give a session or --all")
     if context.given.all and context.given.to is None:
-        raise InvalidArgument("--all goes with --to FOLDER")
+        raise InvalidArgument("--all needs --to FOLDER")
     ids = await _all(context) if context.given.all else [(await find(context)).session_id]
     if context.given.to is None:
         async for piece in _pieces(context, ids[0]):
@@ -58,7 +58,7 @@ async def _export(context: Context) -> None:
         file = context.given.to / f"{session_id}.json"
         await asyncio.to_thread(replace_file, file, b"".join(pieces), 0o600)
         files.append(str(file))
-    context.print_value(files, f"{len(files)} sessions are in {context.given.to}")
+    context.print_value(files, f"exported {len(files)} sessions to {context.given.to}")
 
 
 async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
@@ -76,7 +76,7 @@ async def _all(context: Context) -> list[str]:
 
 
 async def _import(context: Context) -> int:
-    """Take sessions from such files, each once."""
+    """Import exported sessions; sessions that exist already stay as they are."""
     files = [file for path in context.given.paths for file in await asyncio.to_thread(_in, path)]
     stub = context.stub(SessionServiceStub)
     taken: list[change_pb.ImportSessionResponse] = []
@@ -87,7 +87,7 @@ async def _import(context: Context) -> int:
         except grpc.aio.AioRpcError as error:
             complain(f"{file}: {explain(error)}")
     new = sum(one.imported for one in taken)
-    told = f"{new} sessions are taken, {len(taken) - new} were there already"
+    told = f"imported {new} sessions; {len(taken) - new} existed already"
     context.print_value(list(map(json_value, taken)), told)
     return int(len(taken) < len(files))
 
@@ -104,21 +104,21 @@ def _in(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(path.glob("*.json"))
     if not path.is_file():
-        raise InvalidArgument(f"there is no file {path}")
+        raise InvalidArgument(f"{path} does not exist")
     return [path]
 
 
 ACTIONS = (
     action(
         _export,
-        arg("session", metavar="SESSION", nargs="?", help="its id or title"),
-        flag("--all", "every session, with --to"),
-        arg("--to", type=Path, metavar="FOLDER", help="a file for each, by its id"),
-        flag("--json", "one JSON list of the files, with --to"),
+        arg("session", metavar="SESSION", nargs="?", help="id or title of the session"),
+        flag("--all", "export every session; needs --to"),
+        arg("--to", type=Path, metavar="FOLDER", help="write one file a session into this folder"),
+        flag("--json", "with --to: print a JSON list of the files"),
     ),
     action(
         _import,
-        arg("paths", type=Path, nargs="+", metavar="FILE", help="files or folders"),
+        arg("paths", type=Path, nargs="+", metavar="FILE", help="JSON files, or folders of them"),
         JSON_LIST,
     ),
 )

@@ -1,4 +1,4 @@
-"""List and show skills, keep or put them away, and have those of others."""
+"""List, show, pin and archive skills, and install and share them."""
 
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
@@ -61,14 +61,14 @@ _COLUMNS = (
 
 
 async def _list(context: Context) -> None:
-    """The skills by category."""
+    """List skills by category."""
     request = context.request(pb.ListSkillsRequest)
     found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
     context.print_list(found, _COLUMNS, "There are no skills yet.")
 
 
 async def _show(context: Context) -> None:
-    """What a skill says."""
+    """Show the text of a skill."""
     request = context.request(pb.GetSkillRequest)
     answer = await context.stub(SkillServiceStub).GetSkill(request)
     if context.given.json:
@@ -76,38 +76,40 @@ async def _show(context: Context) -> None:
         return
     say(printable(answer.text.rstrip("\n")))
     if answer.skill.files and not request.file_path:
-        say("\nIts files, for --file:")
+        say("\nFiles (show one with --file):")
         for path in answer.skill.files:
             say(printable(f"  {path}"))
 
 
 async def _pin(context: Context) -> None:
-    """Have a skill stay as it is, whoever else wants to change it."""
+    """Protect a skill from changes by the agent and the curator."""
     request = context.request(pb.PinSkillRequest, is_pinned=context.given.action == "pin")
     skill = (await context.stub(SkillServiceStub).PinSkill(request)).skill
-    what = "stays as it is" if skill.usage.is_pinned else "may change again"
-    context.print_one(skill, _COLUMNS, f"{skill.name} {what}")
+    what = "pinned" if skill.usage.is_pinned else "unpinned"
+    context.print_one(skill, _COLUMNS, f"{what} {skill.name}")
 
 
 async def _archive(context: Context) -> None:
-    """Put a skill away."""
+    """Move a skill to the archive."""
     name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
     path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
     kept = path.rpartition("/")[2]
-    told = f"{name} is put away; hermes skills restore {kept} brings it back"
+    told = f"archived {name}; restore it with: hermes skills restore {kept}"
     context.print_value({"name": name, "path": path}, told)
 
 
 async def _restore(context: Context) -> None:
-    """Bring a skill back that was put away."""
+    """Restore a skill from the archive."""
     request = context.request(pb.RestoreSkillRequest)
     skill = (await context.stub(SkillServiceStub).RestoreSkill(request)).skill
-    context.print_one(skill, _COLUMNS, f"{skill.name} is back")
+    context.print_one(skill, _COLUMNS, f"restored {skill.name}")
 
 
-_NAME = arg("name", metavar="NAME", help="the skill, or category/name")
-_CATEGORY = arg("--category", default="", metavar="NAME", help="only this category")
-_FILE = arg("--file", dest="file_path", default="", metavar="PATH", help="one of its files")
+_NAME = arg("name", metavar="NAME", help="name of the skill, or category/name")
+_CATEGORY = arg("--category", default="", metavar="NAME", help="list only this category")
+_FILE = arg(
+    "--file", dest="file_path", default="", metavar="PATH", help="show this file of the skill"
+)
 _KEPT = (_NAME, JSON_OBJECT)
 COMMAND = Command(
     EXAMPLES,
@@ -115,7 +117,7 @@ COMMAND = Command(
         action(_list, _CATEGORY, JSON_LIST),
         action(_show, _NAME, _FILE, JSON_OBJECT),
         action(_pin, *_KEPT),
-        action(_pin, *_KEPT, name="unpin", help="Let a pinned skill change again."),
+        action(_pin, *_KEPT, name="unpin", help="Allow changes of a pinned skill again."),
         action(_archive, *_KEPT),
         action(_restore, *_KEPT),
         *HUB_ACTIONS,

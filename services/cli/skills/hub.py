@@ -61,7 +61,7 @@ _OUTCOME = (
 
 
 async def _search(context: Context) -> None:
-    """What the hubs of skills.hubs, or a source, have."""
+    """Search the hubs in skills.hubs, or one source."""
     given = context.given
     request = context.request(pb.SearchHubRequest, source=await _source(given.source))
     answer = await context.stub(SkillHubServiceStub).SearchHub(request, timeout=300)
@@ -71,8 +71,8 @@ async def _search(context: Context) -> None:
         print_json({"skills": found, "silent": silent})
         return
     for each in answer.silent:
-        complain(f"{each.name} cannot be asked: {each.reason}")
-    print_rows(answer.skills, _FOUND, "Nothing was found.")
+        complain(f"cannot search {each.name}: {each.reason}")
+    print_rows(answer.skills, _FOUND, "No skill matches.")
 
 
 async def _install(context: Context) -> int:
@@ -83,16 +83,16 @@ async def _install(context: Context) -> int:
 
 
 async def _update(context: Context) -> int:
-    """Bring installed skills to what their sources have."""
+    """Update installed skills from their sources."""
     given = context.given
     if bool(given.names) is given.all:
-        raise InvalidArgument("say which skills, or --all")
+        raise InvalidArgument("give the names of skills or --all")
     request = context.request(pb.UpdateSkillsRequest)
     return await _settle(context, context.stub(SkillHubServiceStub).UpdateSkills, request)
 
 
 async def _remove(context: Context) -> None:
-    """Put an installed skill into the archive."""
+    """Remove an installed skill; the archive keeps a copy."""
     name, request = context.given.name, context.request(pb.RemoveSkillRequest)
     message = (await context.stub(SkillHubServiceStub).RemoveSkill(request)).message
     removed = {"name": name, "status": "removed", "message": message}
@@ -100,24 +100,24 @@ async def _remove(context: Context) -> None:
 
 
 async def _audit(context: Context) -> int:
-    """Look again at what is in skills, and whether it has changed."""
+    """Scan skills again, and check whether their files have changed."""
     call = context.stub(SkillHubServiceStub).AuditSkills(context.request(pb.AuditSkillsRequest))
     async with open_stream(call):
         outcomes = [answer.outcome async for answer in call]
     if context.given.json:
         print_json([describe(each, _OUTCOME) for each in outcomes])
     elif not outcomes:
-        say("No skills were installed from hubs.")
+        say("No skills are installed from hubs.")
     else:
         for each in outcomes:
-            say(printable(f"{each.name}: {_verdict(each) or 'not looked at'}{_because(each)}"))
+            say(printable(f"{each.name}: {_verdict(each) or 'not scanned'}{_because(each)}"))
             _say_findings(each)
     bad = pb.SKILL_VERDICT_DANGEROUS
     return int(any(each.status not in _DONE or each.verdict == bad for each in outcomes))
 
 
 async def _export(context: Context) -> None:
-    """Write skills so that others can install them."""
+    """Export skills so that others can install them."""
     given, target, path = context.given, Target(context.given.to), ""
     target.check()
     request = context.request(pb.ExportSkillsRequest)
@@ -130,7 +130,9 @@ async def _export(context: Context) -> None:
                     target.begin(DEFAULT_PROFILE, path, 0o644)
                 target.write(answer.data)
     folder, files = str(target.folder), sorted(target.modes)
-    told = f"{folder} has {plural(len(files), 'file')} of {plural(len(given.names), 'skill')}"
+    told = (
+        f"exported {plural(len(given.names), 'skill')} ({plural(len(files), 'file')}) to {folder}"
+    )
     context.print_value({"folder": folder, "files": files}, told)
 
 
@@ -184,14 +186,14 @@ async def _made(call: Any) -> list[pb.SkillOutcome]:
 async def _accepts(context: Context, outcome: pb.SkillOutcome) -> bool:
     """Whether a person who has seen what was found wants it; nobody there is no."""
     if context.given.json or not await asyncio.to_thread(sys.stdin.isatty):
-        outcome.message = f"{outcome.message}; nobody was asked: --yes accepts what was found"
+        outcome.message = f"{outcome.message}; use --yes to accept the findings"
         return False
-    return await agreed(f"Have {outcome.name} all the same?", "say --yes")
+    return await agreed(f"Install {outcome.name} anyway?", "use --yes")
 
 
 def _say_outcomes(outcomes: Sequence[pb.SkillOutcome]) -> None:
     if not outcomes:
-        say("No skills were installed from hubs.")
+        say("No skills are installed from hubs.")
     for each in outcomes:
         details = ", ".join(filter(None, (_trust(each), _verdict(each), each.version[:12])))
         described = f" ({details})" if details else ""
@@ -215,40 +217,45 @@ def _because(outcome: pb.SkillOutcome) -> str:
     return f": {outcome.message}" if outcome.message else ""
 
 
-_ACCEPT = flag("--yes", "accept what asks, once it was shown")
+_ACCEPT = flag("--yes", "accept findings without asking; they are still shown")
 _TERMS = (_ACCEPT, DRY_RUN, JSON_LIST)
-_TO = arg("--to", required=True, type=Path, metavar="DIR", help="a folder, new or empty")
+_TO = arg("--to", required=True, type=Path, metavar="DIR", help="new or empty folder")
 _SOURCE = "HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site"
 ACTIONS = (
     action(
         _search,
-        arg("words", metavar="WORD", nargs="*", help="what it is about, all of it"),
-        arg("--source", default="", metavar="SOURCE", help="only this one"),
+        arg("words", metavar="WORD", nargs="*", help="words that must all match"),
+        arg("--source", default="", metavar="SOURCE", help="search only this source"),
         JSON_OBJECT,
     ),
     action(
         _install,
         arg("source", metavar="SOURCE", help=_SOURCE),
-        arg("names", metavar="SKILL", nargs="*", help="which of its skills"),
+        arg("names", metavar="SKILL", nargs="*", help="skills to install (all)"),
         *_TERMS,
     ),
     action(
         _update,
-        arg("names", metavar="SKILL", nargs="*", help="the skills"),
-        flag("--all", "all that are not pinned"),
+        arg("names", metavar="SKILL", nargs="*", help="names of the skills"),
+        flag("--all", "update all skills that are not pinned"),
         *_TERMS,
     ),
-    action(_remove, arg("name", metavar="SKILL", help="the skill"), JSON_OBJECT),
+    action(_remove, arg("name", metavar="SKILL", help="name of the skill"), JSON_OBJECT),
     action(
         _audit,
-        arg("names", metavar="SKILL", nargs="*", help="the skills (default: installed)"),
+        arg(
+            "names",
+            metavar="SKILL",
+            nargs="*",
+            help="names of the skills (all that are installed from hubs)",
+        ),
         JSON_LIST,
     ),
     action(
         _export,
-        arg("names", metavar="SKILL", nargs="+", help="the skills"),
+        arg("names", metavar="SKILL", nargs="+", help="names of the skills"),
         _TO,
-        flag("--index", "as a site with an index", dest="as_index"),
+        flag("--index", "write a site with an index", dest="as_index"),
         JSON_OBJECT,
     ),
 )

@@ -84,7 +84,7 @@ def files_of(kept: Kept, name: str, folder: Path) -> TlsFiles:
 
 
 def test_all_are_made_once(url: str, kept: Kept, account: Path, tmp_path: Path) -> None:
-    assert set(published(url, account).values()) == {"was made"}
+    assert set(published(url, account).values()) == {"was created"}
     assert set(kept) == {
         *("hermes-ca-tls", "hermes-agent-tls", "hermes-executor-tls", "hermes-operator-tls")
     }
@@ -98,7 +98,7 @@ def test_all_are_made_once(url: str, kept: Kept, account: Path, tmp_path: Path) 
     assert names.get_values_for_type(x509.UniformResourceIdentifier) == ["spiffe://hermes/executor"]
     assert names.get_values_for_type(x509.DNSName) == NAMES[Identity.EXECUTOR]
     versions = [one["metadata"]["resourceVersion"] for one in kept.values()]
-    assert set(published(url, account).values()) == {"is as it was"}
+    assert set(published(url, account).values()) == {"is unchanged"}
     assert [one["metadata"]["resourceVersion"] for one in kept.values()] == versions
 
 
@@ -110,9 +110,9 @@ def test_what_ends_soon_or_has_other_names_is_replaced_under_the_same_authority(
     names = {**NAMES, Identity.AGENT: ["elsewhere.hermes.svc"]}
     done = published(url, account, names)
     assert done["hermes-agent-tls"] == "was replaced: it was for other names"
-    assert done["hermes-executor-tls"] == "is as it was"
+    assert done["hermes-executor-tls"] == "is unchanged"
     done = published(url, account, names, NOW + timedelta(days=300))
-    assert all("ends soon" in done[f"hermes-{name}-tls"] for name in names)
+    assert all("expires soon" in done[f"hermes-{name}-tls"] for name in names)
     assert kept["hermes-agent-tls"]["data"]["ca.crt"] == authority
     check_files(files_of(kept, "hermes-agent-tls", tmp_path / "agent"), NOW + timedelta(days=600))
 
@@ -120,14 +120,14 @@ def test_what_ends_soon_or_has_other_names_is_replaced_under_the_same_authority(
 def test_an_authority_that_ends_soon_is_told_of(url: str, account: Path) -> None:
     published(url, account)
     done = published(url, account, now=NOW + timedelta(days=3400))
-    assert "delete the Secrets" in done["hermes-ca-tls"]
+    assert "delete the Secret " in done["hermes-ca-tls"]
 
 
 def test_a_refusal_says_what_is_wanting_and_no_secret(url: str, account: Path) -> None:
     (account / "token").write_text("another")
-    with pytest.raises(FailedPrecondition, match="may create, get and update") as refused:
+    with pytest.raises(FailedPrecondition, match="create, get and update") as refused:
         published(url, account)
     assert "another" not in str(refused.value)
     (account / "token").unlink()
-    with pytest.raises(FailedPrecondition, match="for a pod of the cluster"):
+    with pytest.raises(FailedPrecondition, match="in a pod of the cluster"):
         published(url, account)

@@ -44,10 +44,10 @@ def test_an_option_is_its_field_alone(
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--timeout", "soon", "'soon' is not a time such as 90d, 10m or 1h30m"),
-        ("--jitter", "5", "'5' is not a time such as"),
+        ("--timeout", "soon", "'soon' is not a duration such as 90d, 10m or 1h30m"),
+        ("--jitter", "5", "'5' is not a duration such as"),
         ("--grace", "9999w", "is longer than 366 days"),
-        ("--budget-usd", "much", "'much' is not an amount of dollars such as 2.50"),
+        ("--budget-usd", "much", "'much' is not an amount in dollars such as 2.50"),
         ("--budget-usd", "0", "is not an amount"),
         ("--retries", "11", "is not between 0 and 10"),
         ("--max-missed", "0", "is not between 1 and 100"),
@@ -89,7 +89,7 @@ def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"", "is empty"), (b"\xff", "is no UTF-8 text"), (b"x" * 70_000, "more than 65536 bytes")],
+    [(b"", "is empty"), (b"\xff", "is not UTF-8 text"), (b"x" * 70_000, "more than 65536 bytes")],
 )
 def test_a_script_is_a_text_of_some_length(tmp_path: Path, content: bytes, told: str) -> None:
     script = tmp_path / "x.sh"
@@ -151,4 +151,4 @@ def test_what_is_not_taken_of_a_file_is_named() -> None:
         note_of(job_file_pb2.ImportedJob(name=name, outcome=outcome, notes=["a", "b"]))
         for name, outcome in (("news", taken), ("news", left), ("the file", left))
     ]
-    assert told == ["job news: a; b", "not taken: news: a; b", "not taken: the file: a; b"]
+    assert told == ["job news: a; b", "not imported: news: a; b", "not imported: the file: a; b"]

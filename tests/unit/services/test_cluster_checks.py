@@ -83,7 +83,7 @@ async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None
         settings = load_settings({}, environ)
         (found,) = await network_checks(settings, Identity.GATEWAY, NOBODY)
         assert found.verdict is Verdict.FAILED
-        assert f"the gateway reaches the executor at 127.0.0.1:{port}" in found.message
+        assert f"the gateway can reach the executor at 127.0.0.1:{port}" in found.message
         assert "docs/compose.md" in found.message
         clustered = load_settings({}, {**environ, "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
         (found,) = await network_checks(clustered, Identity.GATEWAY, NOBODY)
@@ -99,7 +99,7 @@ async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None
             assert found.verdict is verdict
         (found,) = await network_checks(settings, Identity.AGENT, TcpAddress("127.0.0.1", port))
         assert found.verdict is Verdict.FAILED
-        assert "the agent reaches the metadata service" in found.message
+        assert "the agent can reach the metadata service" in found.message
         assert "docs/compose.md" in found.message
         for identity in (Identity.AGENT, Identity.EXECUTOR):
             (well,) = await network_checks(settings, identity, NOBODY)
@@ -129,7 +129,7 @@ def test_why_somebody_is_silent_is_the_end_of_what_grpc_tells(details: str, told
     [
         (None, Verdict.NOTE, "hermes database upgrade"),
         ("0000", Verdict.NOTE, "hermes database upgrade"),
-        (migrations.HEAD, Verdict.OK, f"of {migrations.HEAD}"),
+        (migrations.HEAD, Verdict.OK, f"version {migrations.HEAD}"),
         ("9999", Verdict.OK, f"newer than this version's {migrations.HEAD}"),
     ],
 )
@@ -170,7 +170,7 @@ async def test_a_clock_that_is_not_the_databases_is_told(empty_postgres_url: str
         ("kubernetes", 0, [], Verdict.OK, "reached nothing outside"),
         ("kubernetes", 0, ["1.1.1.1 443"], Verdict.FAILED, "reached 1.1.1.1 443"),
         ("kubernetes", 1, [], Verdict.FAILED, "ended with status 1: no such user"),
-        ("ssh", 0, ["1.1.1.1 443"], Verdict.OK, "whose network is that machine's"),
+        ("ssh", 0, ["1.1.1.1 443"], Verdict.OK, "which uses the network of its machine"),
         ("ssh", None, [], Verdict.FAILED, "ended with status None"),
     ],
 )

@@ -29,7 +29,7 @@ def test_one_is_picked_by_id_name_or_beginning(named: str, found: str) -> None:
 
 
 def test_nobody_is_picked_by_chance() -> None:
-    with pytest.raises(InvalidArgument, match="'ab' could be each of job_ab1, job_ab2"):
+    with pytest.raises(InvalidArgument, match="'ab' matches job_ab1, job_ab2"):
         _pick("ab")
     with pytest.raises(NotFound, match="there is no job 'x'; see hermes jobs list"):
         _pick("x")

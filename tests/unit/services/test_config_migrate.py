@@ -70,7 +70,7 @@ def test_older_names_become_the_present_ones_and_mean_the_same(
     assert {stat.S_IMODE(path.stat().st_mode) for path in (config, copy)} == {0o640}
     capsys.readouterr()
     assert hermes_config(tmp_path, "migrate", "--yes") == 0
-    assert "no older names" in capsys.readouterr().out
+    assert "no old names" in capsys.readouterr().out
 
 
 def test_a_newer_name_holds_and_an_older_one_beside_it_stays(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_was_edited_is_checked(
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", editor(tmp_path, 'echo "agent: {max_turns: 7}" >"$2"'))
     assert hermes_config(tmp_path, "edit") == 0
-    assert "are fine" in capsys.readouterr().out
+    assert "have no problems" in capsys.readouterr().out
     config = tmp_path / "config.yaml"
     assert config.read_text() == "agent: {max_turns: 7}\n"
     assert stat.S_IMODE(config.stat().st_mode) == 0o600

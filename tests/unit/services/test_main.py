@@ -29,8 +29,8 @@ def test_a_process_ends_when_its_output_is_out() -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (("--profile", "ann", "memory", "show"), "say the command first, and --profile behind it"),
-        (("memroy", "--json"), "there is no command 'memroy'"),
+        (("--profile", "ann", "memory", "show"), "put the command before --profile"),
+        (("memroy", "--json"), "unknown command 'memroy'"),
     ],
 )
 def test_a_line_without_a_command_is_told_what_it_lacks(typed: tuple[str, ...], told: str) -> None:

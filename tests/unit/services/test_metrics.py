@@ -137,7 +137,7 @@ async def test_probes_are_answered_beside_the_metrics() -> None:
         refused = await client.get("/readyz")
         assert (refused.status_code, refused.text) == (503, f"{why_not}\n")
         assert (await client.get("/readyz?exclude=platforms")).status_code == 200
-        stops = "it starts or stops"
+        stops = "it is starting or stopping"
         refused = await client.get("/readyz?exclude=platforms")
         assert (refused.status_code, refused.text) == (503, f"{stops}\n")
         assert (await client.get("/readyz")).text == f"{stops}; {why_not}\n"

@@ -46,8 +46,6 @@ def test_folders_are_left_out_where_commands_run_elsewhere(
         variables = {f"HERMES_{service.upper()}_ADDRESS": address}
         return why_not_mounted(settings(home, environ=variables), tmp_path / "me" / "project")
 
-    assert said("example.org:50051") == (
-        f"the {service} is not on this machine, but at example.org:50051"
-    )
+    assert said("example.org:50051") == (f"the {service} is on another machine (example.org:50051)")
     assert said("127.0.0.1:50051") == ""
     assert said(f"unix:{tmp_path}/other.sock") == ""
