@@ -54,20 +54,16 @@ async def _decide(context: Context) -> None:
 
 
 _SESSION = arg(
-    "--session",
-    dest="session_id",
-    default="",
-    metavar="ID",
-    help="list only approvals of this session",
+    "--session ID", "list only approvals of this session", field="session_id", default=""
 )
-_ID = arg("approval_id", metavar="ID", help="id of the approval, from hermes approvals list")
+_ID = arg("ID", "id of the approval, from hermes approvals list", field="approval_id")
 _HOW_LONG = "how long the same command stays approved (once)"
 _ACTIONS = (
     action(_list, _SESSION, JSON_LIST),
     action(
         _decide,
         _ID,
-        arg("--for", dest="scope", choices=_FOR, default="once", help=_HOW_LONG),
+        arg("--for", _HOW_LONG, field="scope", choices=_FOR, default="once"),
         JSON_OBJECT,
         name="approve",
     ),

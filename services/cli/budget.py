@@ -73,22 +73,19 @@ _COLUMNS = (
     Column("set_by", "", lambda budget: "budget" if budget.is_set else "config"),
     Column("", "set by", lambda it: "hermes budget" if it.is_set else "config.yaml"),
 )
-_ID = {"default": "", "metavar": "ID"}
 _ACTIONS = (
     action(
         _show,
-        arg("--session", dest="session_id", help="also show the budget of this session", **_ID),
-        arg("--job", dest="job_id", help="also show the budget of this job", **_ID),
+        arg("--session ID", "also show the budget of this session", field="session_id", default=""),
+        arg("--job ID", "also show the budget of this job", field="job_id", default=""),
         JSON_LIST,
     ),
     action(
         _set,
-        arg("scope", choices=SCOPES, help="what the budget limits"),
-        arg("--id", help="only this session or job (all)", **_ID),
-        arg("--usd", type=micro_usd, metavar="AMOUNT", help="limit in US dollars, such as 2.50"),
-        arg(
-            "--tokens", type=up_to(MOST, 1), metavar="N", help="limit of tokens, sent and received"
-        ),
+        arg("scope", "what the budget limits", choices=SCOPES),
+        arg("--id ID", "only this session or job (all)", default=""),
+        arg("--usd AMOUNT", "limit in US dollars, such as 2.50", micro_usd),
+        arg("--tokens N", "limit of tokens, sent and received", up_to(MOST, 1)),
         flag("--unlimited", "remove the limit"),
         flag("--default", "use the limit in config.yaml again"),
     ),

@@ -45,9 +45,29 @@ class OneOf(Struct, frozen=True):
     required: bool = False
 
 
-def arg(*names: str, **options: Any) -> Argument:
-    """An argument, as argparse takes it."""
-    return Argument(names, options)
+def arg(
+    form: str,
+    meaning: str,
+    kind: Callable[[str], Any] | None = None,
+    *,
+    field: str = "",
+    **options: Any,
+) -> Argument:
+    """An argument as people write it: `-q --question TEXT`, `--to FOLDER`, `FILE?` or `SKILL*`.
+
+    `field` is where its value goes, if that is not its name; the other options are argparse's.
+    """
+    *names, last = form.split()
+    value = "" if last.startswith("-") else last.rstrip("?*+")
+    names += [] if value else [last]
+    options |= {"help": meaning, **({"type": kind} if kind else {})}
+    if value.isupper():
+        options["metavar"] = value
+    if value and value != last:
+        options["nargs"] = last[-1]
+    if names and field:
+        options["dest"] = field
+    return Argument(names or [field or value.lower()], options)
 
 
 def flag(name: str, meaning: str, **options: Any) -> Argument:
@@ -58,17 +78,15 @@ def flag(name: str, meaning: str, **options: Any) -> Argument:
 JSON_LIST = flag("--json", "print a JSON list")
 JSON_OBJECT = flag("--json", "print a JSON object")
 YES = flag("--yes", "do not ask for confirmation")
-METRICS_PORT = arg(
-    "--metrics-port", type=up_to(INT32), metavar="PORT", help="serve /metrics on this port"
-)
-LOG_LEVEL = arg("--log-level", choices=LEVELS, help="minimum level of log messages")
+METRICS_PORT = arg("--metrics-port PORT", "serve /metrics on this port", up_to(INT32))
+LOG_LEVEL = arg("--log-level", "minimum level of log messages", choices=LEVELS)
 
 
 def limit(most: int = INT32, default: int = 20) -> Argument:
     """How many are listed."""
     told = f"show at most N ({default})"
     kind = up_to(most, 1)
-    return arg("--limit", dest="page_size", type=kind, default=default, metavar="N", help=told)
+    return arg("--limit N", told, kind, field="page_size", default=default)
 
 
 DRY_RUN = flag("--dry-run", "show what would happen, and change nothing")

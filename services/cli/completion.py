@@ -52,6 +52,6 @@ def _arguments_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 COMMAND = Command(
     EXAMPLES,
     function=_print,
-    arguments=(arg("shell", choices=SHELLS, help="the shell"),),
+    arguments=(arg("shell", "the shell", choices=SHELLS),),
     has_home=False,
 )

@@ -102,8 +102,8 @@ COMMAND = Command(
         action(_show, flag("--all", "show defaults as well"), JSON_LIST),
         action(
             _set,
-            arg("key", help="path such as agent.max_turns, or name of a variable"),
-            arg("value", help="the new value"),
+            arg("KEY", "path such as agent.max_turns, or name of a variable"),
+            arg("VALUE", "the new value"),
         ),
         action(_edit),
         action(_migrate, DRY_RUN, YES),

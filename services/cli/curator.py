@@ -189,9 +189,7 @@ def _tell(context: Context, report: CurationReport) -> None:
 
 
 _ONE = (JSON_OBJECT,)
-_BACKUP = arg(
-    "backup_id", metavar="BACKUP", nargs="?", default="", help="the backup to restore (the latest)"
-)
+_BACKUP = arg("BACKUP?", "the backup to restore (the latest)", field="backup_id", default="")
 COMMAND = Command(
     EXAMPLES,
     (

@@ -116,13 +116,6 @@ async def _add_job(channels: Channels, when: str) -> None:
 COMMAND = Command(
     EXAMPLES,
     function=lambda context: demonstrate(context.given.job),
-    arguments=(
-        arg(
-            "--job",
-            default=JOB_DELAY,
-            metavar="WHEN",
-            help=f"schedule of the demo's job ({JOB_DELAY})",
-        ),
-    ),
+    arguments=(arg("--job WHEN", f"schedule of the demo's job ({JOB_DELAY})", default=JOB_DELAY),),
     has_home=False,
 )

@@ -71,7 +71,7 @@ def _memory(memory: pb.Memory) -> Iterator[str]:
         yield "Empty."
 
 
-_ID = arg("change_id", metavar="ID", help="id of the change, from hermes memory history")
+_ID = arg("ID", "id of the change, from hermes memory history", field="change_id")
 _ACTIONS = (
     action(_show, JSON_OBJECT),
     action(_history, limit(), JSON_LIST),

@@ -65,7 +65,7 @@ COMMAND = Command(
     EXAMPLES,
     function=_list,
     arguments=(
-        arg("query", nargs="*", metavar="QUERY", help="words in the model's id"),
+        arg("QUERY*", "words in the model's id"),
         flag("--refresh", "fetch the latest list first"),
         JSON_LIST,
     ),

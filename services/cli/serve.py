@@ -40,11 +40,11 @@ COMMAND = Command(
     EXAMPLES,
     function=_run,
     arguments=(
-        arg("service", choices=process.ALL, help="service to run"),
-        arg("--listen", metavar="ADDRESS", help="address to listen on: host:port or unix:/path"),
+        arg("service", "service to run", choices=process.ALL),
+        arg("--listen ADDRESS", "address to listen on: host:port or unix:/path"),
         METRICS_PORT,
         LOG_LEVEL,
-        arg("--log-format", choices=("json", "text"), help="format of log messages"),
-        arg("--instance", metavar="NAME", help="name of this replica"),
+        arg("--log-format", "format of log messages", choices=("json", "text")),
+        arg("--instance NAME", "name of this replica"),
     ),
 )

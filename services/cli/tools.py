@@ -95,19 +95,15 @@ _COLUMNS = (
     Column("summary", "what it does"),
 )
 _JSON = flag("--json", "print a JSON list", default=argparse.SUPPRESS)
-_CHANGED = (arg("toolsets", nargs="+", metavar="TOOLSET", help="name of the toolset"), _JSON)
+_CHANGED = (arg("TOOLSET+", "name of the toolset", field="toolsets"), _JSON)
 COMMAND = Command(
     EXAMPLES,
     (
-        action(
-            _list,
-            arg("--platform", metavar="NAME", default=argparse.SUPPRESS, help=_PLATFORM),
-            _JSON,
-        ),
+        action(_list, arg("--platform NAME", _PLATFORM, default=argparse.SUPPRESS), _JSON),
         action(_change, *_CHANGED, name="enable", help="Turn toolsets on."),
         action(_change, *_CHANGED, name="disable", help="Turn toolsets off."),
     ),
     function=_list,
-    arguments=(JSON_LIST, arg("--platform", metavar="NAME", default="", help=_PLATFORM)),
+    arguments=(JSON_LIST, arg("--platform NAME", _PLATFORM, default="")),
     services=("agent",),
 )

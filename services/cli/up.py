@@ -64,8 +64,8 @@ COMMAND = Command(
     function=_run,
     arguments=(
         flag("--no-chat", "do not open a chat"),
-        arg("--model", metavar="NAME", help="model to use"),
-        arg("--base-url", metavar="URL", help="OpenAI-compatible endpoint"),
+        arg("--model NAME", "model to use"),
+        arg("--base-url URL", "OpenAI-compatible endpoint"),
         METRICS_PORT,
         LOG_LEVEL,
     ),

@@ -61,13 +61,8 @@ COMMAND = Command(
     EXAMPLES,
     function=_show,
     arguments=(
-        arg("--by", choices=GROUPS, default="day", help="group by (day)"),
-        arg(
-            "--since",
-            default="",
-            metavar="DAY",
-            help="from this day on: YYYY-MM-DD, or 7d for the last 7 days",
-        ),
+        arg("--by", "group by (day)", choices=GROUPS, default="day"),
+        arg("--since DAY", "from this day on: YYYY-MM-DD, or 7d for the last 7 days", default=""),
         limit(1000, 30),
         JSON_OBJECT,
     ),

@@ -36,7 +36,7 @@ def test_a_workspace_is_listed_copied_kept_and_deleted(up: Deployment, session: 
     snapshot = taken["snapshot_id"]
     assert snapshot in client.run("workspaces", "list", "--snapshots").out
     said = client.run("workspaces", "fork", snapshot).out
-    again = said.split()[0]
+    again = said.split()[-1]
     assert said == f"copied {snapshot} to {again}\n"
     for one in (fork["workspace_id"], again, snapshot):
         assert client.run("workspaces", "delete", one, "--yes").out == f"deleted {one}\n"

@@ -61,7 +61,7 @@ def _names(given: list[str]) -> dict[Identity, list[str]]:
 
 
 _WHERE = (
-    arg("--folder", type=Path, default=Path("certs"), help="folder of the files (certs)"),
+    arg("--folder", "folder of the files (certs)", Path, default=Path("certs")),
     flag("--force", "replace existing files"),
 )
 _ADDRESS = "DNS name or IP address of the service; repeatable (localhost and 127.0.0.1)"
@@ -73,24 +73,21 @@ COMMAND = Command(
         action(_init, *_WHERE),
         action(
             _issue,
-            arg(
-                "identity", choices=[str(one) for one in Identity], help="owner of the certificate"
-            ),
-            arg("--name", action="append", default=[], metavar="NAME", help=_ADDRESS),
+            arg("identity", "owner of the certificate", choices=[str(one) for one in Identity]),
+            arg("--name NAME", _ADDRESS, action="append", default=[]),
             *_WHERE,
         ),
         action(
             _publish,
-            arg("--namespace", required=True, help="namespace of the Secrets"),
-            arg("--prefix", required=True, help="prefix of the Secrets' names"),
-            arg("--name", action="append", default=[], metavar="SERVICE=NAME", help=_NAME),
-            arg("--server", default=API_SERVER, metavar="URL", help=f"API server ({API_SERVER})"),
+            arg("--namespace", "namespace of the Secrets", required=True),
+            arg("--prefix", "prefix of the Secrets' names", required=True),
+            arg("--name SERVICE=NAME", _NAME, action="append", default=[]),
+            arg("--server URL", f"API server ({API_SERVER})", default=API_SERVER),
             arg(
-                "--account",
-                type=Path,
+                "--account FOLDER",
+                f"folder with token and ca.crt ({ACCOUNT})",
+                Path,
                 default=Path(ACCOUNT),
-                metavar="FOLDER",
-                help=f"folder with token and ca.crt ({ACCOUNT})",
             ),
         ),
     ),

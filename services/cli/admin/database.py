@@ -49,11 +49,5 @@ def _service(name: str) -> str:
     return name
 
 
-_SERVICES = arg(
-    "service",
-    nargs="*",
-    type=_service,
-    metavar="SERVICE",
-    help="service whose tables to upgrade (all)",
-)
+_SERVICES = arg("SERVICE*", "service whose tables to upgrade (all)", _service)
 COMMAND = Command(EXAMPLES, actions=(action(_upgrade, _SERVICES, JSON_LIST),))

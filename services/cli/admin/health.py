@@ -66,5 +66,5 @@ def _ask(context: Context) -> None:
 
 
 COMMAND = Command(
-    EXAMPLES, function=_ask, arguments=(arg("service", choices=ALL, help="service to check"),)
+    EXAMPLES, function=_ask, arguments=(arg("service", "service to check", choices=ALL),)
 )

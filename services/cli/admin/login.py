@@ -86,7 +86,7 @@ def _are_shared(settings: Settings) -> bool:
     return key is not None and bool(key.value)
 
 
-PROVIDER = arg("provider", choices=tuple(PROVIDERS), help="the model provider")
+PROVIDER = arg("provider", "the model provider", choices=tuple(PROVIDERS))
 COMMAND = Command(
     EXAMPLES, function=_log_in, arguments=(PROVIDER, flag("--json", "print one JSON object a line"))
 )

@@ -223,8 +223,8 @@ def _status(context: Context) -> int:
     return 0 if is_installed and state == "active" else 1
 
 
-_RUN_AS = arg("--run-as", metavar="USER", help="user that the service was installed for")
-_WHOSE = arg("--run-as", metavar="USER", help="run the service as this user; needs root")
+_RUN_AS = arg("--run-as USER", "user that the service was installed for")
+_WHOSE = arg("--run-as USER", "run the service as this user; needs root")
 COMMAND = Command(
     EXAMPLES,
     actions=(

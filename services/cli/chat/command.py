@@ -166,33 +166,27 @@ COMMAND = Command(
     EXAMPLES,
     function=_chat,
     arguments=(
-        arg("-q", "--question", metavar="TEXT", help="ask one question and print the answer"),
+        arg("-q --question TEXT", "ask one question and print the answer"),
         flag("--json", "with -q: print a JSON object"),
         OneOf(
             (
                 arg(
-                    "-c",
-                    "--continue",
-                    dest="latest",
+                    "-c --continue",
+                    "continue the last session",
+                    field="latest",
                     action="store_true",
-                    help="continue the last session",
                 ),
-                arg(
-                    "-r",
-                    "--resume",
-                    metavar="SESSION",
-                    help="continue the session with this id or title",
-                ),
+                arg("-r --resume SESSION", "continue the session with this id or title"),
             )
         ),
         flag("--here", "use the current folder as the workspace"),
-        arg("--sandbox", metavar="NAME", default="", help="sandbox template for a new session"),
+        arg("--sandbox NAME", "sandbox template for a new session", default=""),
         flag(
             "--skip-context-files",
             "do not read SOUL.md, AGENTS.md and similar files in a new session",
         ),
-        arg("--model", metavar="NAME", help="model to use"),
-        arg("--base-url", metavar="URL", help="OpenAI-compatible endpoint"),
+        arg("--model NAME", "model to use"),
+        arg("--base-url URL", "OpenAI-compatible endpoint"),
     ),
     # What this command starts is for itself alone: no sandbox in advance, and none left behind.
     defaults={"prefill": False, "warm_pool_size": 0, "keep_on_exit": False, "allow_workdir": True},

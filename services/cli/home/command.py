@@ -221,24 +221,22 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
 def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Any:
     refuse = home_pb2.EXISTING_FILES_REFUSE
     options = {"dest": "existing", "action": "store_const", "const": kind, "default": refuse}
-    return arg(name, help=f"{meaning} existing files that differ", **options)
+    return flag(name, f"{meaning} existing files that differ", **options)
 
 
 _WITHOUT = arg(
-    "--without",
+    "--without PATH",
+    "skip a file or folder, such as image_cache or 'sessions/*'; repeatable",
     action="append",
     default=[],
-    metavar="PATH",
-    help="skip a file or folder, such as image_cache or 'sessions/*'; repeatable",
 )
-_INTO = {"default": "", "metavar": "PROFILE"}
 COMMAND = Command(
     EXAMPLES,
     actions=(
         action(
             _import,
-            arg("folder", type=Path, metavar="DIR", help="home to import; it stays as it is"),
-            arg("--into", help="import into this profile", **_INTO),
+            arg("DIR", "home to import; it stays as it is", Path, field="folder"),
+            arg("--into PROFILE", "import into this profile", default=""),
             OneOf(
                 (
                     _existing("--keep", home_pb2.EXISTING_FILES_KEEP, "keep"),
@@ -252,8 +250,8 @@ COMMAND = Command(
         ),
         action(
             _export,
-            arg("folder", type=Path, metavar="DIR", help="new or empty folder"),
-            arg("--from", dest="source", help="export only this profile", **_INTO),
+            arg("DIR", "new or empty folder", Path, field="folder"),
+            arg("--from PROFILE", "export only this profile", field="source", default=""),
             flag("--with-secrets", "include .env, auth.json and whatsapp/session"),
             flag("--overwrite", "write into a folder that is not empty"),
             _WITHOUT,

@@ -67,15 +67,12 @@ async def _show(context: Context) -> None:
         show(job)
 
 
-_JOB = arg("job", metavar="JOB", help="id or name of the job")
+_JOB = arg("JOB", "id or name of the job")
 _PROMPT = "the prompt of each run"
 _WHEN = 'when to run, such as "every 2h", "every monday 8am" or "0 9 * * mon-fri"'
 _PAUSING = (
     OneOf(
-        (
-            arg("job", metavar="JOB", nargs="?", help="id or name of the job"),
-            flag("--all", "all jobs of the profile"),
-        ),
+        (arg("JOB?", "id or name of the job"), flag("--all", "all jobs of the profile")),
         required=True,
     ),
     JSON_LIST,
@@ -87,8 +84,8 @@ COMMAND = Command(
     (
         action(
             changes.add,
-            arg("schedule", help=_WHEN),
-            arg("prompt", nargs="?", default="", help=_PROMPT),
+            arg("SCHEDULE", _WHEN),
+            arg("PROMPT?", _PROMPT, default=""),
             *OPTIONS,
             flag("--paused", "do not run it until you resume it"),
             flag("--dry-run", "show when it would run, and store nothing"),
@@ -100,10 +97,10 @@ COMMAND = Command(
         action(
             changes.edit,
             _JOB,
-            arg("--schedule", metavar="WHEN", help="new schedule, from now on"),
-            arg("--prompt", metavar="TEXT", help=_PROMPT),
+            arg("--schedule WHEN", "new schedule, from now on"),
+            arg("--prompt TEXT", _PROMPT),
             *OPTIONS,
-            arg("--clear", action="append", default=[], choices=tuple(CLEARED), help=_CLEAR),
+            arg("--clear", _CLEAR, action="append", default=[], choices=tuple(CLEARED)),
             JSON_OBJECT,
             services=(),
         ),
@@ -120,7 +117,7 @@ COMMAND = Command(
         action(
             runs.show_runs,
             _JOB,
-            arg("run", metavar="RUN", nargs="?", help=_RUN),
+            arg("RUN?", _RUN),
             limit(runs.KEPT_RUNS),
             flag("--json", "print a JSON list, or an object for one run"),
             name="runs",

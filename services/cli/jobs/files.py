@@ -119,12 +119,8 @@ _FILE = "file with jobs; - reads standard input"
 ACTIONS = (
     action(
         _take,
-        arg("file", type=Path, metavar="FILE", help=_FILE),
-        arg(
-            "--time-zone",
-            metavar="ZONE",
-            help="time zone of schedules without one (that of the file's home)",
-        ),
+        arg("FILE", _FILE, Path),
+        arg("--time-zone ZONE", "time zone of schedules without one (that of the file's home)"),
         flag("--paused", "import all jobs paused", dest="is_paused"),
         DRY_RUN,
         JSON_OBJECT,
@@ -133,7 +129,7 @@ ACTIONS = (
     ),
     action(
         _give,
-        arg("file", type=Path, nargs="?", metavar="FILE", help="file to write (standard output)"),
+        arg("FILE?", "file to write (standard output)", Path),
         flag("--overwrite", "replace an existing file"),
         JSON_OBJECT,
         name="export",

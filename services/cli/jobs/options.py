@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
-from services.cli.command import Argument, arg
+from services.cli.command import Argument, arg, flag
 from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
 
@@ -60,29 +60,10 @@ def read_script(path: str) -> str:
     return text
 
 
-_SEVERAL = (
-    ("--skill", "skills", "NAME", "skill to follow"),
-    ("--toolset", "toolsets", "NAME", "toolset to offer (all except cron, messaging, …)"),
-    ("--context-from", "context_job_ids", "JOB", "include the latest output of this job"),
-)
-_NUMBERS = (
-    ("--runs", "max_runs", up_to(1_000_000, 1), "end the job after N runs (no limit)"),
-    (
-        "--max-missed",
-        "max_missed_runs",
-        up_to(100, 1),
-        "with --missed all: run at most N missed times (10)",
-    ),
-    ("--retries", "max_retries", up_to(10), "retry a failed run up to N times (0)"),
-    ("--budget-tokens", "budget_tokens", up_to(MOST), "maximum tokens of all its runs"),
-)
 _LATE = "with --missed once: maximum delay of a run"
-_LENGTHS = (
-    ("--grace", "missed_run_grace", f"{_LATE} (1d; no limit for a single run)"),
-    ("--jitter", "jitter", "delay each run by a random time up to this"),
-    ("--timeout", "timeout", "stop a run after this time"),
-    ("--backoff", "retry_backoff", "wait before the first retry; doubles with each retry (30s)"),
-)
+_MAX_MISSED = "with --missed all: run at most N missed times (10)"
+_COST = "maximum cost of all its runs"
+_PLACE = "--to --deliver PLATFORM:CHAT[:THREAD]"
 _TO = """\
 where to deliver the output: a chat, a platform for its home channel, 'origin', or 'local' for \
 nowhere; repeatable (this terminal)"""
@@ -96,66 +77,51 @@ if a tool call needs approval: deny it, wait for hermes approvals, or end the ru
 (approvals.unattended)"""
 
 
-def _option(*names: str, field: str, **how: Any) -> Argument:
-    return arg(*names, dest=f"options.{field}", **how)
+def _several(form: str, field: str, meaning: str) -> Argument:
+    return arg(form, f"{meaning}; repeatable", field=f"options.{field}", action="append")
+
+
+def _number(form: str, field: str, most: int, meaning: str, least: int = 0) -> Argument:
+    return arg(form, meaning, up_to(most, least), field=f"options.{field}")
+
+
+def _time(name: str, field: str, meaning: str) -> Argument:
+    return arg(f"{name} TIME", f"{meaning}, such as 10m", length(366), field=f"options.{field}")
+
+
+def _choice(name: str, field: str, meaning: str, *choices: str) -> Argument:
+    return arg(name, meaning, field=f"options.{field}", choices=choices)
 
 
 OPTIONS = (
-    arg("--name", help="name of the job (the start of the prompt)"),
-    arg("--time-zone", metavar="ZONE", help="time zone, such as Europe/Berlin (timezone)"),
-    _option(
-        *("--to", "--deliver"),
-        field="deliver_to",
-        action="append",
-        type=target,
-        metavar="PLATFORM:CHAT[:THREAD]",
-        help=_TO,
-    ),
-    _option("--model", field="model", metavar="NAME", help="model to use (model.default)"),
-    *(
-        _option(name, field=field, action="append", metavar=what, help=f"{told}; repeatable")
-        for name, field, what, told in _SEVERAL
-    ),
-    _option("--script", field="script", metavar="FILE", help=_SCRIPT),
-    _option(
-        "--no-agent",
-        field="script_mode",
+    arg("--name", "name of the job (the start of the prompt)"),
+    arg("--time-zone ZONE", "time zone, such as Europe/Berlin (timezone)"),
+    arg(_PLACE, _TO, target, field="options.deliver_to", action="append"),
+    arg("--model NAME", "model to use (model.default)", field="options.model"),
+    _several("--skill NAME", "skills", "skill to follow"),
+    _several("--toolset NAME", "toolsets", "toolset to offer (all except cron, messaging, …)"),
+    _several("--context-from JOB", "context_job_ids", "include the latest output of this job"),
+    arg("--script FILE", _SCRIPT, field="options.script"),
+    flag(
+        *("--no-agent", "run only the script, and ask no model"),
         action="store_const",
         const="only",
-        help="run only the script, and ask no model",
+        dest="options.script_mode",
     ),
-    _option(
-        "--workdir",
-        field="workdir",
-        metavar="FOLDER",
-        help="folder on the executor's machine to work in",
-    ),
-    _option("--missed", field="missed_run_policy", choices=("once", "skip", "all"), help=_MISSED),
-    _option(
-        "--overlap", field="overlap_policy", choices=("forbid", "allow", "replace"), help=_OVERLAP
-    ),
-    *(
-        _option(name, field=field, metavar="N", type=kind, help=meaning)
-        for name, field, kind, meaning in _NUMBERS
-    ),
-    *(
-        _option(name, field=field, metavar="TIME", type=length(366), help=f"{told}, such as 10m")
-        for name, field, told in _LENGTHS
-    ),
-    _option(
-        "--budget-usd",
-        field="budget_micro_usd",
-        metavar="AMOUNT",
-        type=micro_usd,
-        help="maximum cost of all its runs",
-    ),
-    arg("--unattended", choices=("deny", "wait", "halt"), help=_UNATTENDED),
-    arg(
-        "--sandbox",
-        dest="sandbox_template",
-        metavar="TEMPLATE",
-        help="sandbox template (sandbox.jobs)",
-    ),
+    arg("--workdir FOLDER", "folder on the executor's machine to work in", field="options.workdir"),
+    _choice("--missed", "missed_run_policy", _MISSED, "once", "skip", "all"),
+    _choice("--overlap", "overlap_policy", _OVERLAP, "forbid", "allow", "replace"),
+    _number("--runs N", "max_runs", 1_000_000, "end the job after N runs (no limit)", 1),
+    _number("--max-missed N", "max_missed_runs", 100, _MAX_MISSED, 1),
+    _number("--retries N", "max_retries", 10, "retry a failed run up to N times (0)"),
+    _number("--budget-tokens N", "budget_tokens", MOST, "maximum tokens of all its runs"),
+    _time("--grace", "missed_run_grace", f"{_LATE} (1d; no limit for a single run)"),
+    _time("--jitter", "jitter", "delay each run by a random time up to this"),
+    _time("--timeout", "timeout", "stop a run after this time"),
+    _time("--backoff", "retry_backoff", "wait before the first retry, then twice as long (30s)"),
+    arg("--budget-usd AMOUNT", _COST, micro_usd, field="options.budget_micro_usd"),
+    arg("--unattended", _UNATTENDED, choices=("deny", "wait", "halt")),
+    arg("--sandbox TEMPLATE", "sandbox template (sandbox.jobs)", field="sandbox_template"),
 )
 
 
@@ -163,7 +129,7 @@ CLEARED: Mapping[str, tuple[str, ...]] = {
     **{
         option.names[0].removeprefix("--"): (option.options.get("dest", option.names[0][2:]),)
         for option in OPTIONS
-        if option.names != ("--time-zone",)
+        if option.names[0] != "--time-zone"
     },
     "script": ("options.script", "options.script_mode"),
     "denied": ("denied_commands",),

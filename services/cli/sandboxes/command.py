@@ -236,7 +236,7 @@ async def _known(
 
 # ---- the command
 
-_SANDBOX = arg("sandbox", metavar="SANDBOX", help="id or session of the sandbox")
+_SANDBOX = arg("SANDBOX", "id or session of the sandbox")
 COMMAND = Command(
     EXAMPLES,
     actions=(
@@ -244,20 +244,20 @@ COMMAND = Command(
         action(
             _open,
             _SANDBOX,
-            arg("command", metavar="COMMAND", nargs="*", help="command to run, after --"),
-            arg("--exec", metavar="EXEC", help="reopen this command"),
+            arg("COMMAND*", "command to run, after --"),
+            arg("--exec EXEC", "reopen this command"),
         ),
         action(_kill, _SANDBOX, YES),
         action(
             _logs,
             _SANDBOX,
-            arg("exec", metavar="EXEC", nargs="?", help="show the whole output of this command"),
+            arg("EXEC?", "show the whole output of this command"),
             flag("--follow", "keep printing until EXEC, or the newest command, ends"),
         ),
         action(
             try_sandboxes,
-            arg("command", metavar="COMMAND", nargs="*", help="command to run, after -- (id)"),
-            arg("--template", metavar="NAME", help="sandbox template (the default)"),
+            arg("COMMAND*", "command to run, after -- (id)"),
+            arg("--template NAME", "sandbox template (the default)"),
             flag("--network-denied", "fail if the sandbox can reach anything outside"),
             JSON_LIST,
             name="try",

@@ -163,7 +163,7 @@ def _key(box: pool_pb2.OrphanBox) -> str:
 
 
 def _common(which: str, output: str) -> tuple[Argument, Argument]:
-    return arg("--executor", metavar="ENDPOINT", help=which), flag("--json", output)
+    return arg("--executor ENDPOINT", which), flag("--json", output)
 
 
 _LIMIT = "maximum number of sandboxes"
@@ -175,11 +175,9 @@ COMMAND = Command(
         action(_list, *_EACH),
         action(
             _resize,
-            arg("template", metavar="TEMPLATE", help="template of the pool"),
-            arg(
-                "warm_size", metavar="N", type=up_to(INT32), help="how many sandboxes to keep ready"
-            ),
-            arg("--limit", dest="max_size", metavar="N", type=up_to(INT32), help=_LIMIT),
+            arg("TEMPLATE", "template of the pool"),
+            arg("N", "how many sandboxes to keep ready", up_to(INT32), field="warm_size"),
+            arg("--limit N", _LIMIT, up_to(INT32), field="max_size"),
             *_ONE,
         ),
         action(_drain, *_ONE),
@@ -187,7 +185,7 @@ COMMAND = Command(
         action(_orphans, *_EACH),
         action(
             _reap,
-            arg("boxes", metavar="BOX", nargs="*", help="only these, from hermes pools orphans"),
+            arg("BOX*", "only these, from hermes pools orphans", field="boxes"),
             YES,
             *_common("only this executor", "print a JSON list of the ended sandboxes"),
         ),

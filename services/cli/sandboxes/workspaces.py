@@ -192,7 +192,7 @@ def _kind(name: str, meaning: str) -> Argument:
     return flag(name, meaning, action="store_const", dest="kind", const=name[2:])
 
 
-_NAME = arg("--name", default="", help="name of the copy")
+_NAME = arg("--name", "name of the copy", default="")
 COMMAND = Command(
     EXAMPLES,
     actions=(
@@ -206,21 +206,16 @@ COMMAND = Command(
             ),
             JSON_LIST,
         ),
-        action(
-            _fork,
-            arg("source", metavar="SOURCE", help="workspace or snapshot to copy"),
-            _NAME,
-            JSON_OBJECT,
-        ),
+        action(_fork, arg("SOURCE", "workspace or snapshot to copy"), _NAME, JSON_OBJECT),
         action(
             _delete,
-            arg("source", metavar="WORKSPACE", help="workspace or snapshot to delete"),
+            arg("WORKSPACE", "workspace or snapshot to delete", field="source"),
             flag("--orphan", "the workspace is orphaned"),
             YES,
         ),
         action(
             _snapshot,
-            arg("source", metavar="WORKSPACE", help="id or session of the workspace"),
+            arg("WORKSPACE", "id or session of the workspace", field="source"),
             _NAME,
             JSON_OBJECT,
         ),

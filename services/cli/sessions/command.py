@@ -242,80 +242,52 @@ def _moment(text: str) -> Timestamp:
     return stamp
 
 
-_NAME = arg("session", metavar="SESSION", help="id or title of the session")
+_NAME = arg("SESSION", "id or title of the session")
 _SEARCHING = (
-    arg("query", nargs="*", help='words, "phrases", OR between alternatives'),
+    arg("QUERY*", 'words, "phrases", OR between alternatives'),
     limit(),
-    arg("--sort", choices=_ORDERS, default="newest", help="order of the results (newest)"),
-    arg("--session", default="", metavar="SESSION", help="search only this session"),
-    arg("--role", choices=_ROLES, default="unspecified", help="search only messages of this role"),
+    arg("--sort", "order of the results (newest)", choices=_ORDERS, default="newest"),
+    arg("--session SESSION", "search only this session", default=""),
+    arg("--role", "search only messages of this role", choices=_ROLES, default="unspecified"),
+    arg("--since DATE", "search from this date or time on", _moment, field="since_time"),
+    arg("--until DATE", "search before this date or time", _moment, field="until_time"),
     arg(
-        "--since",
-        dest="since_time",
-        type=_moment,
-        metavar="DATE",
-        help="search from this date or time on",
-    ),
-    arg(
-        "--until",
-        dest="until_time",
-        type=_moment,
-        metavar="DATE",
-        help="search before this date or time",
-    ),
-    arg(
-        "--around",
-        dest="around_sequence",
-        type=up_to(INT64),
+        "--around N",
+        "show the messages around message N of --session",
+        up_to(INT64),
+        field="around_sequence",
         default=0,
-        metavar="N",
-        help="show the messages around message N of --session",
     ),
-    arg(
-        "--window",
-        type=up_to(INT32),
-        default=5,
-        metavar="N",
-        help="with --around: how many messages (5)",
-    ),
+    arg("--window N", "with --around: how many messages (5)", up_to(INT32), default=5),
     JSON_LIST,
 )
 _BRANCHING = (
     _NAME,
     arg(
-        "--through",
-        dest="through_sequence",
-        type=up_to(INT64),
+        "--through N",
+        "copy only up to the turn of message N",
+        up_to(INT64),
+        field="through_sequence",
         default=0,
-        metavar="N",
-        help="copy only up to the turn of message N",
     ),
-    arg("--title", default="", help="title of the new session"),
+    arg("--title", "title of the new session", default=""),
     JSON_OBJECT,
 )
 _PRUNING = (
     arg(
-        "--unused-for",
-        type=length(36_500, 1),
+        "--unused-for TIME",
+        "minimum time without use, such as 90d, 12h or 8w",
+        length(36_500, 1),
         required=True,
-        metavar="TIME",
-        help="minimum time without use, such as 90d, 12h or 8w",
     ),
-    arg("--platform", default="", help="only sessions from this platform"),
+    arg("--platform", "only sessions from this platform", default=""),
     flag("--named", "also sessions with a title", dest="include_named"),
     DRY_RUN,
     YES,
     JSON_LIST,
 )
-_TITLE = arg("title", help="the new title")
-_TURNS = arg(
-    "--turns",
-    dest="turn_count",
-    type=up_to(INT32),
-    default=1,
-    metavar="N",
-    help="how many turns (1)",
-)
+_TITLE = arg("TITLE", "the new title")
+_TURNS = arg("--turns N", "how many turns (1)", up_to(INT32), field="turn_count", default=1)
 _ACTIONS = (
     action(_list, limit(), JSON_LIST),
     action(_show, _NAME, JSON_OBJECT),

@@ -111,14 +111,10 @@ def _in(path: Path) -> list[Path]:
 ACTIONS = (
     action(
         _export,
-        arg("session", metavar="SESSION", nargs="?", help="id or title of the session"),
+        arg("SESSION?", "id or title of the session"),
         flag("--all", "export every session; needs --to"),
-        arg("--to", type=Path, metavar="FOLDER", help="write one file a session into this folder"),
+        arg("--to FOLDER", "write one file a session into this folder", Path),
         flag("--json", "with --to: print a JSON list of the files"),
     ),
-    action(
-        _import,
-        arg("paths", type=Path, nargs="+", metavar="FILE", help="JSON files, or folders of them"),
-        JSON_LIST,
-    ),
+    action(_import, arg("FILE+", "JSON files, or folders of them", Path, field="paths"), JSON_LIST),
 )

@@ -105,11 +105,9 @@ async def _restore(context: Context) -> None:
     context.print_one(skill, _COLUMNS, f"restored {skill.name}")
 
 
-_NAME = arg("name", metavar="NAME", help="name of the skill, or category/name")
-_CATEGORY = arg("--category", default="", metavar="NAME", help="list only this category")
-_FILE = arg(
-    "--file", dest="file_path", default="", metavar="PATH", help="show this file of the skill"
-)
+_NAME = arg("NAME", "name of the skill, or category/name")
+_CATEGORY = arg("--category NAME", "list only this category", default="")
+_FILE = arg("--file PATH", "show this file of the skill", field="file_path", default="")
 _KEPT = (_NAME, JSON_OBJECT)
 COMMAND = Command(
     EXAMPLES,

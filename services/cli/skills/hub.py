@@ -219,41 +219,36 @@ def _because(outcome: pb.SkillOutcome) -> str:
 
 _ACCEPT = flag("--yes", "accept findings without asking; they are still shown")
 _TERMS = (_ACCEPT, DRY_RUN, JSON_LIST)
-_TO = arg("--to", required=True, type=Path, metavar="DIR", help="new or empty folder")
+_TO = arg("--to DIR", "new or empty folder", Path, required=True)
 _SOURCE = "HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a site"
 ACTIONS = (
     action(
         _search,
-        arg("words", metavar="WORD", nargs="*", help="words that must all match"),
-        arg("--source", default="", metavar="SOURCE", help="search only this source"),
+        arg("WORD*", "words that must all match", field="words"),
+        arg("--source SOURCE", "search only this source", default=""),
         JSON_OBJECT,
     ),
     action(
         _install,
-        arg("source", metavar="SOURCE", help=_SOURCE),
-        arg("names", metavar="SKILL", nargs="*", help="skills to install (all)"),
+        arg("SOURCE", _SOURCE),
+        arg("SKILL*", "skills to install (all)", field="names"),
         *_TERMS,
     ),
     action(
         _update,
-        arg("names", metavar="SKILL", nargs="*", help="names of the skills"),
+        arg("SKILL*", "names of the skills", field="names"),
         flag("--all", "update all skills that are not pinned"),
         *_TERMS,
     ),
-    action(_remove, arg("name", metavar="SKILL", help="name of the skill"), JSON_OBJECT),
+    action(_remove, arg("SKILL", "name of the skill", field="name"), JSON_OBJECT),
     action(
         _audit,
-        arg(
-            "names",
-            metavar="SKILL",
-            nargs="*",
-            help="names of the skills (all that are installed from hubs)",
-        ),
+        arg("SKILL*", "names of the skills (all that are installed from hubs)", field="names"),
         JSON_LIST,
     ),
     action(
         _export,
-        arg("names", metavar="SKILL", nargs="+", help="names of the skills"),
+        arg("SKILL+", "names of the skills", field="names"),
         _TO,
         flag("--index", "write a site with an index", dest="as_index"),
         JSON_OBJECT,

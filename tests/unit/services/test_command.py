@@ -47,7 +47,9 @@ COMMAND = Command(
     "examples:\n  hermes demo list --json\n  hermes demo end --yes",
     actions=(
         Action("list", "all of them", _list, (JSON_LIST,)),
-        Action("end", "one", _end, (arg("one"), OneOf((flag("--a", "a"), flag("--b", "b"))))),
+        Action(
+            "end", "one", _end, (arg("one", "one"), OneOf((flag("--a", "a"), flag("--b", "b"))))
+        ),
     ),
 )
 
