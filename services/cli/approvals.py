@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
-from services.cli.output import Column, local_time
+from services.cli.output import Column, describe, local_time
 
 EXAMPLES = """\
 examples:
@@ -28,7 +28,9 @@ async def _list(context: Context) -> None:
     """List open approvals, the oldest first."""
     request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
-    context.print_blocks(found, _COLUMNS, _block, "There are no open approvals.")
+    text = "\n".join(line for approval in found for line in _block(approval))
+    described = [describe(approval, _COLUMNS) for approval in found]
+    context.print_value(described, text or "There are no open approvals.")
 
 
 def _block(approval: pb.Approval) -> Iterator[str]:
@@ -53,9 +55,7 @@ async def _decide(context: Context) -> None:
     context.print_one(answer.approval, _COLUMNS, told)
 
 
-_SESSION = arg(
-    "--session ID", "list only approvals of this session", field="session_id", default=""
-)
+_SESSION = arg("--session ID", "list only approvals of this session", field="session_id")
 _ID = arg("ID", "id of the approval, from hermes approvals list", field="approval_id")
 _HOW_LONG = "how long the same command stays approved (once)"
 _ACTIONS = (

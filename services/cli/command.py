@@ -7,7 +7,7 @@ settings loaded, the home made, the log open, and a connection to the services t
 import argparse
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar, cast
 
@@ -70,9 +70,15 @@ def arg(
     return Argument(names or [field or value.lower()], options)
 
 
-def flag(name: str, meaning: str, **options: Any) -> Argument:
+def flag(names: str, meaning: str, **options: Any) -> Argument:
     """An option without a value."""
-    return Argument((name,), {"action": "store_true", "help": meaning, **options})
+    return arg(names, meaning, **{"action": "store_true", **options})
+
+
+def choice(name: str, meaning: str, field: str, value: object, default: object = None) -> Argument:
+    """An option that stands for a value of a field."""
+    options = {"action": "store_const", "const": value, "default": default}
+    return arg(name, meaning, field=field, **options)
 
 
 JSON_LIST = flag("--json", "print a JSON list")
@@ -125,8 +131,8 @@ class Context:
     def request(self, kind: type[_M], **more: Any) -> _M:
         """A request whose fields have what was given by their names, the profile, and more."""
         names = cast("Mapping[str, object]", kind.DESCRIPTOR.fields_by_name)
-        given = {**vars(self.given), "profile": self.profile}
-        return kind(**{**{name: given[name] for name in names if name in given}, **more})
+        given = {**vars(self.given), "profile": self.profile, **more}
+        return kind(**{name: given[name] for name in names if given.get(name) is not None})
 
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
         """A table, or a JSON list with --json; `empty` is said when there are no rows."""
@@ -141,17 +147,6 @@ class Context:
             self.print_value(describe(row, columns), sentence)
         else:
             print_details(row, columns)
-
-    def print_blocks(
-        self,
-        rows: Sequence[_T],
-        columns: Sequence[Column],
-        lines: Callable[[_T], Iterable[str]],
-        empty: str,
-    ) -> None:
-        """A JSON list with --json, else the lines of each row, or `empty` when there are none."""
-        text = "\n".join(line for row in rows for line in lines(row))
-        self.print_value([describe(row, columns) for row in rows], text or empty)
 
     def print_value(self, value: Mapping[str, Any] | list[Any], text: str) -> None:
         """A JSON value with --json, else the text."""

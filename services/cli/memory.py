@@ -33,7 +33,9 @@ async def _history(context: Context) -> None:
     """List changes of the memory, the newest first."""
     request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
-    context.print_blocks(changes, _CHANGE, _change, "The memory has no changes yet.")
+    text = "\n".join(line for change in changes for line in _change(change))
+    described = [describe(change, _CHANGE) for change in changes]
+    context.print_value(described, text or "The memory has no changes yet.")
 
 
 def _change(change: pb.MemoryChange) -> Iterator[str]:

@@ -5,7 +5,7 @@ A command declares its columns once, and prints its answer with the methods of `
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -164,12 +164,12 @@ def cell_text(value: Any, field: str = "") -> str:
     return text
 
 
-def local_time(moment: Timestamp, *, zone: tzinfo | None = None, seconds: bool = False) -> str:
-    """A time by the clock of this machine or of a zone."""
+def local_time(moment: Timestamp, *, seconds: bool = False) -> str:
+    """A time by the clock of this machine."""
     if not moment.seconds:
         return NOTHING
     clock = "%H:%M:%S" if seconds else "%H:%M"
-    return f"{moment.ToDatetime(UTC).astimezone(zone):%Y-%m-%d {clock}}"
+    return f"{moment.ToDatetime(UTC).astimezone():%Y-%m-%d {clock}}"
 
 
 def age(moment: Timestamp) -> str:

@@ -170,21 +170,13 @@ COMMAND = Command(
         flag("--json", "with -q: print a JSON object"),
         OneOf(
             (
-                arg(
-                    "-c --continue",
-                    "continue the last session",
-                    field="latest",
-                    action="store_true",
-                ),
+                flag("-c --continue", "continue the last session", field="latest"),
                 arg("-r --resume SESSION", "continue the session with this id or title"),
             )
         ),
         flag("--here", "use the current folder as the workspace"),
         arg("--sandbox NAME", "sandbox template for a new session", default=""),
-        flag(
-            "--skip-context-files",
-            "do not read SOUL.md, AGENTS.md and similar files in a new session",
-        ),
+        flag("--skip-context-files", "do not read SOUL.md, AGENTS.md and similar files"),
         arg("--model NAME", "model to use"),
         arg("--base-url URL", "OpenAI-compatible endpoint"),
     ),

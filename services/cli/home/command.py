@@ -11,7 +11,18 @@ from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
 from hermes.scheduler.v1 import job_file_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
-from services.cli.command import DRY_RUN, JSON_OBJECT, Command, Context, OneOf, action, arg, flag
+from services.cli.command import (
+    DRY_RUN,
+    JSON_OBJECT,
+    Argument,
+    Command,
+    Context,
+    OneOf,
+    action,
+    arg,
+    choice,
+    flag,
+)
 from services.cli.connection import connected, has_services
 from services.cli.console import StatusLine, complain, print_json, say
 from services.cli.failures import explain
@@ -218,15 +229,14 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
 # ---- the command
 
 
-def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Any:
-    refuse = home_pb2.EXISTING_FILES_REFUSE
-    options = {"dest": "existing", "action": "store_const", "const": kind, "default": refuse}
-    return flag(name, f"{meaning} existing files that differ", **options)
+def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Argument:
+    told = f"{meaning} existing files that differ"
+    return choice(name, told, "existing", kind, home_pb2.EXISTING_FILES_REFUSE)
 
 
 _WITHOUT = arg(
     "--without PATH",
-    "skip a file or folder, such as image_cache or 'sessions/*'; repeatable",
+    "skip this file or folder, such as 'sessions/*'; repeatable",
     action="append",
     default=[],
 )

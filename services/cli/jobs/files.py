@@ -121,7 +121,7 @@ ACTIONS = (
         _take,
         arg("FILE", _FILE, Path),
         arg("--time-zone ZONE", "time zone of schedules without one (that of the file's home)"),
-        flag("--paused", "import all jobs paused", dest="is_paused"),
+        flag("--paused", "import all jobs paused", field="is_paused"),
         DRY_RUN,
         JSON_OBJECT,
         name="import",

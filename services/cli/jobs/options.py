@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
-from services.cli.command import Argument, arg, flag
+from services.cli.command import Argument, arg, choice
 from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
 
@@ -102,12 +102,7 @@ OPTIONS = (
     _several("--toolset NAME", "toolsets", "toolset to offer (all except cron, messaging, …)"),
     _several("--context-from JOB", "context_job_ids", "include the latest output of this job"),
     arg("--script FILE", _SCRIPT, field="options.script"),
-    flag(
-        *("--no-agent", "run only the script, and ask no model"),
-        action="store_const",
-        const="only",
-        dest="options.script_mode",
-    ),
+    choice("--no-agent", "run only the script, and ask no model", "options.script_mode", "only"),
     arg("--workdir FOLDER", "folder on the executor's machine to work in", field="options.workdir"),
     _choice("--missed", "missed_run_policy", _MISSED, "once", "skip", "all"),
     _choice("--overlap", "overlap_policy", _OVERLAP, "forbid", "allow", "replace"),

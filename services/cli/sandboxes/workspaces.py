@@ -9,12 +9,12 @@ from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
     YES,
-    Argument,
     Command,
     Context,
     OneOf,
     action,
     arg,
+    choice,
     flag,
     pages,
 )
@@ -188,10 +188,6 @@ def _stub(at: Executor) -> WorkspaceServiceStub:
 # ---- the command
 
 
-def _kind(name: str, meaning: str) -> Argument:
-    return flag(name, meaning, action="store_const", dest="kind", const=name[2:])
-
-
 _NAME = arg("--name", "name of the copy", default="")
 COMMAND = Command(
     EXAMPLES,
@@ -200,8 +196,8 @@ COMMAND = Command(
             _list,
             OneOf(
                 (
-                    _kind("--snapshots", "list snapshots instead"),
-                    _kind("--orphans", "list orphaned workspaces instead"),
+                    choice("--snapshots", "list snapshots instead", "kind", "snapshots"),
+                    choice("--orphans", "list orphaned workspaces instead", "kind", "orphans"),
                 )
             ),
             JSON_LIST,

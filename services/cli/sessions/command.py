@@ -1,7 +1,6 @@
 """List, show, search, rename, branch, undo, export, import and delete sessions."""
 
 import argparse
-import re
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
@@ -128,7 +127,7 @@ async def _search(context: Context) -> None:
         raise InvalidArgument("--around needs --session")
     request = context.request(
         pb.SearchMessagesRequest,
-        query=_quoted(context.given.query),
+        query=" ".join(context.given.query),
         order=f"SEARCH_ORDER_{context.given.sort.upper()}",
         session_id=(await find(context)).session_id if context.given.session else "",
         role=f"ROLE_{context.given.role.upper()}",
@@ -222,15 +221,6 @@ async def _pruned(context: Context, *, dry_run: bool) -> list[str]:
             return pruned
 
 
-def _quoted(words: list[str]) -> str:
-    """The words as one query; what the shell has kept together with spaces stays a phrase."""
-    alone = len(words) == 1
-    return " ".join(
-        word if alone or '"' in word or not re.search(r"\s", word) else f'"{word}"'
-        for word in words
-    )
-
-
 def _moment(text: str) -> Timestamp:
     """A date or a time, which is local where it names no zone."""
     stamp = Timestamp()
@@ -253,10 +243,9 @@ _SEARCHING = (
     arg("--until DATE", "search before this date or time", _moment, field="until_time"),
     arg(
         "--around N",
-        "show the messages around message N of --session",
+        "show messages around number N of --session",
         up_to(INT64),
         field="around_sequence",
-        default=0,
     ),
     arg("--window N", "with --around: how many messages (5)", up_to(INT32), default=5),
     JSON_LIST,
@@ -268,20 +257,19 @@ _BRANCHING = (
         "copy only up to the turn of message N",
         up_to(INT64),
         field="through_sequence",
-        default=0,
     ),
-    arg("--title", "title of the new session", default=""),
+    arg("--title", "title of the new session"),
     JSON_OBJECT,
 )
 _PRUNING = (
     arg(
         "--unused-for TIME",
-        "minimum time without use, such as 90d, 12h or 8w",
+        "minimum time without use, such as 90d, 12h, 8w",
         length(36_500, 1),
         required=True,
     ),
-    arg("--platform", "only sessions from this platform", default=""),
-    flag("--named", "also sessions with a title", dest="include_named"),
+    arg("--platform", "only sessions from this platform"),
+    flag("--named", "also sessions with a title", field="include_named"),
     DRY_RUN,
     YES,
     JSON_LIST,

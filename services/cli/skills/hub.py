@@ -250,7 +250,7 @@ ACTIONS = (
         _export,
         arg("SKILL+", "names of the skills", field="names"),
         _TO,
-        flag("--index", "write a site with an index", dest="as_index"),
+        flag("--index", "write a site with an index", field="as_index"),
         JSON_OBJECT,
     ),
 )
