@@ -174,7 +174,7 @@ def test_what_is_no_home_is_not_taken(tmp_path: Path) -> None:
     home = Home.make(tmp_path, {"model": {"default": "m"}})
     (tmp_path / "pictures").mkdir()
     wrong = home.run("home", "import", tmp_path / "pictures")
-    check_complaint(wrong, "does not look like a home")
+    check_complaint(wrong, "is not a home")
     check_complaint(home.run("home", "import", home.path), "is the home in use")
     source = copy(tmp_path / "source")
     (home.path / "SOUL.md").mkdir()

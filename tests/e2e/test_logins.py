@@ -49,7 +49,7 @@ async def test_a_person_logs_in_and_out(
     assert f"  {USER_CODE}\n" in shown.out
     assert f"  {server.url}/" in shown.out
     assert f"Logged in to {title}" in shown.out
-    assert "Its models are used from now on" in shown.out
+    assert "Hermes now uses its models" in shown.out
     document, mode = await asyncio.to_thread(kept, home)
     assert mode == 0o600
     assert len(document["providers"]) == 1

@@ -132,7 +132,7 @@ def test_what_commands_wrote_can_be_read_and_followed(up: Deployment, sandbox: s
     with up.client.spawn("sandboxes", "open", sandbox, "--", "sh", "-c", script) as opened:
         wait_until(lambda: "first" in up.client.run("sandboxes", "logs", sandbox).out, "it runs")
         shown = up.client.run("sandboxes", "logs", sandbox).out
-        exec_id = next(line.split()[1] for line in shown.splitlines() if line.endswith("  runs"))
+        exec_id = next(line.split()[1] for line in shown.splitlines() if line.endswith("  running"))
         with up.client.spawn("sandboxes", "logs", sandbox, exec_id, "--follow") as following:
             up.client.run("sandboxes", "open", sandbox, "--", "touch", "go")
             out, err = following.communicate(timeout=20)

@@ -208,7 +208,7 @@ def test_up_talks_serves_others_and_leaves_nothing(
         chat.wait_for(PROMPT)
         chat.type("hello you")
         chat.wait_for("^You said: hello you")
-        check_complaint(home.run("up"), "running already", "hermes chat")
+        check_complaint(home.run("up"), "already running", "hermes chat")
         beside = home.ask("who are you")
         assert beside["tool_calls"][0]["backend"] == backend
         assert len(home.run("sessions", "list", "--json").json) == 2

@@ -133,7 +133,7 @@ def test_what_is_half_typed_is_no_answer_to_what_is_asked(chat: Terminal) -> Non
     chat.wait_for("│ begun")
     chat.press("y")
     chat.wait_for("^… y$")
-    chat.wait_for("wants to run:\nrm -rf gone; echo did it\nWhat you have typed is no.*\n… y$")
+    chat.wait_for("wants to run:\nrm -rf gone; echo did it\nYour draft is not the.*\n… y$")
     chat.press(ENTER)
     screen = chat.wait_for(ALLOW)
     assert "│ did it" not in screen, "a message was taken for an answer"
