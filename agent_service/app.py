@@ -125,7 +125,7 @@ def build(
     told, scripts = _directions(config, model), job_scripts(config, contexts.of, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
-    toolbox = Toolbox(tools, contexts.of, redactor, Consulting(models.consult, spending).of)
+    toolbox = Toolbox(tools, contexts.of, redactor, Consulting(models.consult, spending).bind)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
     reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
     after = _following(config, settings, database, models, parts, spending, workers)

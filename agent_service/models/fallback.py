@@ -78,31 +78,31 @@ class Chain:
         """For how long the route is still left alone; 0 when it is not."""
         return max(0.0, self._rests_until.get(route.name, 0.0) - self._clock.monotonic())
 
-    def rested(self, route: Route) -> Route:
-        """The route itself, or where it rests the first that does not, if there is one."""
+    def choose(self, route: Route) -> Route:
+        """The route itself, or the first that does not rest where this one does."""
         if not self.rest_s(route):
             return route
         return next((other for other in self.routes if not self.rest_s(other)), route)
 
-    def after(self, tried: Collection[str]) -> Route | None:
-        """The first route that was not tried, those last that rest; None when all were."""
+    def find_next(self, tried: Collection[str]) -> Route | None:
+        """The first route that was not tried, resting ones last; None when all were."""
         left = [route for route in self.routes if route.name not in tried]
         return min(left, key=lambda route: self.rest_s(route) > 0, default=None)
 
-    def failed(self, route: Route, error: ModelError) -> None:
+    def mark_failed(self, route: Route, error: ModelError) -> None:
         """Leave a route alone: as long as its provider asks for, else by how it failed."""
         if error.kind is Kind.CONTENT_POLICY:
             return  # it was about what was said, and the next may be about something else
         rest_s = error.rest_s(REST_S.get(error.kind, _USUAL_REST_S))
         self._rests_until[route.name] = self._clock.monotonic() + rest_s
 
-    def answered(self, route: Route) -> None:
+    def mark_answered(self, route: Route) -> None:
         """Take a route as good again."""
         self._rests_until.pop(route.name, None)
 
 
-def another_may_answer(error: ModelError) -> bool:
-    """Whether another model may take what this one did not: not what no model would."""
+def is_worth_another_model(error: ModelError) -> bool:
+    """Whether another model may accept what this one refused."""
     if error.kind is Kind.BAD_REQUEST:
         return error.status == _NO_SUCH_MODEL
     return error.kind is not Kind.CONTEXT_OVERFLOW

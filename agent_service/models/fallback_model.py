@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from agent_service.models.fallback import FIRST, Chain, Route, another_may_answer
+from agent_service.models.fallback import FIRST, Chain, Route, is_worth_another_model
 from agent_service.records.errors import ModelNotConfigured
 from agent_service.records.events import Notice
 from agent_service.records.model import Model, ModelEvent, ModelRequest
@@ -15,6 +15,8 @@ from agent_service.records.requests import Switched
 from agent_service.records.turn_state import LiveTurn
 
 _log = logging.getLogger(__name__)
+
+Failure = ModelError | ModelNotConfigured
 
 
 class FallbackModel:
@@ -45,15 +47,15 @@ class FallbackModel:
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         usual = self._chain.find(self._turn.route)
-        route = self._chain.rested(usual)
+        route = self._chain.choose(usual)
         if route is not usual:
-            yield Notice(self._resting(usual, route))
+            yield Notice(self._explain_rest(usual, route))
         if route.name != self._turn.route:
             yield Switched(route.name, self._model_of(route))
-        failures: dict[str, ModelError | ModelNotConfigured] = {}
+        failures: dict[str, Failure] = {}
         while True:
             asked = replace(request, route=route.name, model=self._model_of(route))
-            for text in self._unsaid(await self._reserve(asked)):
+            for text in self._take_new(await self._reserve(asked)):
                 yield Notice(text)
             try:
                 async with self._inner.stream(asked) as events:
@@ -61,39 +63,36 @@ class FallbackModel:
                         yield event
             except (ModelError, ModelNotConfigured) as error:
                 failures[route.name] = error
-                following = self._following(route, error, failures)
+                following = self._find_next(route, error, failures)
                 if following is None:
-                    raise _combined(failures, error) from error
+                    raise _combine(failures, error) from error
                 failed, route = error, following
             else:
-                self._chain.answered(route)
+                self._chain.mark_answered(route)
                 return
             going_on = f"Going on with {self._shown(route)} for the rest of this turn."
             yield Notice(f"{failed} {going_on}")
             yield Switched(route.name, self._model_of(route))
 
-    def _unsaid(self, warnings: Mapping[str, str]) -> list[str]:
+    def _take_new(self, warnings: Mapping[str, str]) -> list[str]:
         unsaid = [text for about, text in warnings.items() if about not in self._warnings]
         self._warnings |= warnings.keys()
         return unsaid
 
-    def _following(
-        self,
-        route: Route,
-        error: ModelError | ModelNotConfigured,
-        failures: dict[str, ModelError | ModelNotConfigured],
+    def _find_next(
+        self, route: Route, error: Failure, failures: dict[str, Failure]
     ) -> Route | None:
-        """Whom to ask after a failure; None where nobody else would do better, or is left."""
+        """The route to try after a failure; None where no other can help."""
         if isinstance(error, ModelError):
-            if not another_may_answer(error):
+            if not is_worth_another_model(error):
                 return None
-            self._chain.failed(route, error)
+            self._chain.mark_failed(route, error)
         elif route.name == FIRST:
             return None
         _log.warning("%s does not answer: %s", route.name or "the configured model", error)
-        return self._chain.after(failures)
+        return self._chain.find_next(failures)
 
-    def _resting(self, usual: Route, route: Route) -> str:
+    def _explain_rest(self, usual: Route, route: Route) -> str:
         rest_s = self._chain.rest_s(usual)
         return (
             f"{self._shown(usual)} has failed a moment ago and is left alone for another "
@@ -107,12 +106,10 @@ class FallbackModel:
         return route.name or self._turn.options.model
 
 
-def _combined(
-    failures: dict[str, ModelError | ModelNotConfigured], last: ModelError | ModelNotConfigured
-) -> ModelError | ModelNotConfigured:
+def _combine(failures: dict[str, Failure], last: Failure) -> Failure:
     """The failure that ended the first call, with what came of the attempts after it."""
     first, *others = failures.items()
-    if not others or (isinstance(last, ModelError) and not another_may_answer(last)):
+    if not others or (isinstance(last, ModelError) and not is_worth_another_model(last)):
         return last
     told = " ".join(f"{name or 'The configured model'}: {error}" for name, error in others)
     message = f"{first[1]} Nor did any other model of the chain answer. {told}"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
 from agent_service.models.catalog import Catalog
-from agent_service.models.pricing import counted
-from agent_service.models.redaction import RedactedAttempt, cleaned
+from agent_service.models.pricing import count_usage
+from agent_service.models.redaction import RedactedAttempt, clean_message
 from agent_service.models.spans import ModelSpan, model_span
 from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
@@ -80,7 +80,7 @@ class ModelMetrics(Metrics, frozen=True):
         models = LabelValues(_MOST_MODELS, is_known)
         return cls.create(meter, models=models, providers=LabelValues(_MOST_PROVIDERS))
 
-    def paid(self, request: ModelRequest, message: ModelMessage) -> None:
+    def count_use(self, request: ModelRequest, message: ModelMessage) -> None:
         """Count what an answer took, whether it says anything or not."""
         usage = message.usage
         if usage is None:
@@ -93,7 +93,7 @@ class ModelMetrics(Metrics, frozen=True):
             model, provider = named
             self.cost_usd.labels(provider, model, request.purpose).inc(usage.cost_micro_usd / 1e6)
 
-    def answered(self, message: ModelMessage, first_chunk_s: float, seconds: float) -> None:
+    def time_answer(self, message: ModelMessage, first_chunk_s: float, seconds: float) -> None:
         """Time an answer."""
         named = self._named(message)
         self.first_chunk_seconds.labels(*named).observe(first_chunk_s)
@@ -143,25 +143,25 @@ class InstrumentedModel(Struct, frozen=True):
                     case TextDelta() | ReasoningDelta():
                         if first_chunk_s is None:
                             first_chunk_s = self.clock.monotonic() - began
-                            span.begun(first_chunk_s)
-                        for delta in said.more(event):
+                            span.note_first_chunk(first_chunk_s)
+                        for delta in said.feed(event):
                             yield delta
                     case ModelRetry(reason=kind):
                         said = RedactedAttempt(self.redactor)
                         self.metrics.errors.labels(kind).inc()
                         self.metrics.retries.inc()
-                        span.retried(kind)
+                        span.note_retry(kind)
                         yield event
                     case ModelWasted(message):
                         said = RedactedAttempt(self.redactor)
-                        yield ModelWasted(self._paid(request, cleaned(message, self.redactor)))
+                        yield ModelWasted(self._finish(request, message))
                     case ModelMessage():
-                        for delta in said.rest():
+                        for delta in said.finish():
                             yield delta
                         seconds = self.clock.monotonic() - began
-                        answer = self._paid(request, cleaned(event, self.redactor))
-                        span.answered(answer)
-                        self.metrics.answered(answer, first_chunk_s or seconds, seconds)
+                        answer = self._finish(request, event)
+                        span.note_answer(answer)
+                        self.metrics.time_answer(answer, first_chunk_s or seconds, seconds)
                         yield answer
                     case _:
                         yield event
@@ -172,15 +172,16 @@ class InstrumentedModel(Struct, frozen=True):
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
         """What a call had said when it was broken off, with what it is taken to have cost."""
         broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
-        return self._paid(request, broken_off)
+        return self._finish(request, broken_off)
 
-    def _paid(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
-        """An answer with all that is known of its use, which is counted."""
-        message = counted(message, (*request.messages, request.tools))
+    def _finish(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
+        """Return an answer without secrets, with its use and cost, and count these."""
+        message = clean_message(message, self.redactor)
+        message = count_usage(message, (*request.messages, request.tools))
         assert message.usage is not None, "it has been counted"
         name = self.catalog.answered(request.model, message)
         cost = self.catalog.cost_of(name, message.usage)
         usage = replace(message.usage, cost_micro_usd=cost)
         message = replace(message, model=name, usage=usage)
-        self.metrics.paid(request, message)
+        self.metrics.count_use(request, message)
         return message

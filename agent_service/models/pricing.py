@@ -59,8 +59,8 @@ def _estimated(part: bytes) -> int:
     return len(text) // BYTES_PER_TOKEN + pictures * PICTURE_TOKENS
 
 
-def counted(message: ModelMessage, prompt: Iterable[bytes]) -> ModelMessage:
-    """The answer with its usage, estimated where the provider has counted nothing."""
+def count_usage(message: ModelMessage, prompt: Iterable[bytes]) -> ModelMessage:
+    """Return the answer with its usage, estimated where the provider has counted nothing."""
     if message.usage is not None:
         return message
     said = (message.text, message.reasoning, *(c.arguments_json for c in message.tool_calls))

@@ -21,28 +21,27 @@ class RedactedAttempt:
     """What an attempt has said so far; what it has held back is void where it fails."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._streams = {kind: RedactedStream(redactor) for kind in (ReasoningDelta, TextDelta)}
+        self._stream = RedactedStream(redactor)
         self._last: TextDelta | ReasoningDelta | None = None
 
-    def more(self, delta: TextDelta | ReasoningDelta) -> Iterator[TextDelta | ReasoningDelta]:
-        """What can be shown now."""
+    def feed(self, delta: TextDelta | ReasoningDelta) -> Iterator[TextDelta | ReasoningDelta]:
+        """Return what can be shown now."""
         if self._last is not None and type(self._last) is not type(delta):
-            yield from self.rest()
+            yield from self.finish()
         self._last = delta
-        yield from self._shown(self._streams[type(delta)].feed(delta.text))
+        yield from self._shown(self._stream.feed(delta.text))
 
-    def rest(self) -> Iterator[TextDelta | ReasoningDelta]:
-        """What was held back, as what it was a part of has ended."""
-        if self._last is not None:
-            yield from self._shown(self._streams[type(self._last)].finish())
+    def finish(self) -> Iterator[TextDelta | ReasoningDelta]:
+        """Return what was held back, at the end of the text or the reasoning."""
+        yield from self._shown(self._stream.finish())
 
     def _shown(self, text: str) -> Iterator[TextDelta | ReasoningDelta]:
         if text and self._last is not None:
             yield self._last if text == self._last.text else replace(self._last, text=text)
 
 
-def cleaned(message: ModelMessage, redactor: Redactor) -> ModelMessage:
-    """An answer without secrets."""
+def clean_message(message: ModelMessage, redactor: Redactor) -> ModelMessage:
+    """Return the answer without secrets."""
     text, reasoning = redactor.redact(message.text), redactor.redact(message.reasoning)
     calls = tuple(_call(call, redactor.redact_program) for call in message.tool_calls)
     details = _details(message.reasoning_details, redactor)

@@ -43,15 +43,15 @@ class ModelSpan:
         self._current = current
         self._request = request
 
-    def begun(self, first_chunk_s: float) -> None:
-        """Note when something of the answer was there."""
+    def note_first_chunk(self, first_chunk_s: float) -> None:
+        """Note how long the first part of the answer took."""
         self._current.set({_FIRST_CHUNK: first_chunk_s})
 
-    def retried(self, reason: ModelErrorKind) -> None:
+    def note_retry(self, reason: ModelErrorKind) -> None:
         """Note that an attempt failed and another follows."""
         self._current.happened("retry", {ERROR: reason})
 
-    def answered(self, message: ModelMessage) -> None:
+    def note_answer(self, message: ModelMessage) -> None:
         """Note the answer."""
         usage = message.usage or Usage()
         self._current.set(

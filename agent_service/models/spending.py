@@ -94,30 +94,18 @@ class Spending:
         Calls that run side by side need reservations of different names. Raises BudgetReached when
         a budget has no room for the call, and Fenced when the turn has another owner.
         """
-        if not await self._has_budget(turn.profile):
-            return []
-        asked = self._most(request, turn.tokens_per_byte)
-        account = self.account(turn.profile, turn.charged_session_id)
         holder = Holder(turn.id, reservation, turn.lease)
-        found, refusing = await self._hold(holder, account, asked)
-        if refusing is not None:
-            raise BudgetReached(refusing.refusal(asked))
+        found = await self._hold(holder, turn, request, turn.tokens_per_byte)
         turn.has_reserved = turn.has_reserved or bool(found)
         return found
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
         """Hold what a call outside of turns may take, until it is counted; BudgetReached as above.
 
-        Returns the call's id. Where it is never counted, it is held twice as long as it may take.
+        Returns the call's id. A call that is never counted is held twice as long as it may take.
         """
         call_id = new_id("ask")
-        if await self._has_budget(turn.profile):
-            account = self.account(turn.profile, turn.charged_session_id)
-            asked = self._most(request)
-            holder = Holder(call_id, for_s=2 * time_limit_s)
-            _, refusing = await self._hold(holder, account, asked)
-            if refusing is not None:
-                raise BudgetReached(refusing.refusal(asked))
+        await self._hold(Holder(call_id, for_s=2 * time_limit_s), turn, request)
         return call_id
 
     def count(
@@ -156,11 +144,18 @@ class Spending:
         self._looked_at = None
 
     async def _hold(
-        self, holder: Holder, account: Account, asked: Amount
-    ) -> tuple[list[BudgetStatus], BudgetStatus | None]:
-        return await self._database.write(
+        self, holder: Holder, turn: Charged, request: ModelRequest, tokens_per_byte: float = 0.0
+    ) -> list[BudgetStatus]:
+        if not await self._has_budget(turn.profile):
+            return []
+        asked = self._most(request, tokens_per_byte)
+        account = self.account(turn.profile, turn.charged_session_id)
+        found, refusing = await self._database.write(
             lambda conn: budgets.reserve(conn, self._leases, holder, account, asked, self.policy)
         )
+        if refusing is not None:
+            raise BudgetReached(refusing.refusal(asked))
+        return found
 
     async def _has_budget(self, profile: str) -> bool:
         """Whether a profile has any budget, as far as was to be seen a moment ago."""
@@ -176,7 +171,7 @@ class Spending:
             return profile in found
         return profile in self._limited
 
-    def _most(self, request: ModelRequest, tokens_per_byte: float = 0.0) -> Amount:
+    def _most(self, request: ModelRequest, tokens_per_byte: float) -> Amount:
         """What a call takes at most, where a byte of the session's prompts had so many tokens."""
         scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)
         info = self._catalog.find(request.model)
@@ -219,8 +214,8 @@ class Consulting:
         self._consult = consult
         self._spending = spending
 
-    def of(self, turn: LiveTurn, commit: Commit) -> Ask:
-        """What asks in the name of a turn."""
+    def bind(self, turn: LiveTurn, commit: Commit) -> Ask:
+        """Return a function that asks questions for a turn."""
 
         async def ask(
             messages: Sequence[Mapping[str, Any]],

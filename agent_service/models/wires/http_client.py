@@ -29,6 +29,8 @@ _PROBE_AFTER_S = 60
 _MAX_HEAD_BYTES = 100_000
 _MAX_HEADERS = 1_000
 _ENCODING = b"content-encoding"  # aiohttp has undone it
+_ABOUT_US = "x-stainless-"
+"""Begins the headers in which the SDK describes this machine, which is nobody's business."""
 
 
 class AiohttpClient(httpx2.AsyncClient):
@@ -52,7 +54,10 @@ class AiohttpClient(httpx2.AsyncClient):
             method,
             _parsed(str(url)),
             content=content,
-            headers=[*more["headers"], ("Accept-Encoding", "gzip, deflate")],
+            headers=[
+                ("Accept-Encoding", "gzip, deflate"),
+                *(each for each in more["headers"] if not each[0].lower().startswith(_ABOUT_US)),
+            ],
             extensions={"timeout": more["timeout"].as_dict()},
         )
 

@@ -78,19 +78,6 @@ if TYPE_CHECKING:
 _DRAIN_S = 0.05
 # Local servers want no key, but the SDK insists on one.
 _NO_KEY = "none"
-# What the SDK tells of this machine is nobody's business, and takes a quarter of its time.
-_NOT_TOLD = (
-    "X-Stainless-Arch",
-    "X-Stainless-Async",
-    "X-Stainless-Lang",
-    "X-Stainless-OS",
-    "X-Stainless-Package-Version",
-    "X-Stainless-Read-Timeout",
-    "X-Stainless-Retry-Count",
-    "X-Stainless-Runtime",
-    "X-Stainless-Runtime-Version",
-    "X-Stainless-Timeout",
-)
 
 
 class Timeouts(Struct, frozen=True):
@@ -199,7 +186,7 @@ class Transport:
         signed = {"Authorization": f"Bearer {key}"}
         if self._key_header != "Authorization":
             signed = {self._key_header: key, "Authorization": sdk.Omit()}
-        return {**dict.fromkeys(_NOT_TOLD, sdk.Omit()), **signed, **endpoint.headers}
+        return {**signed, **endpoint.headers}
 
     async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
         """Return the SDK and its client."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_service.models.catalog import DEFAULT_WINDOW, Catalog, ModelInfo, Override
 from agent_service.models.discovery import listed_models
-from agent_service.models.pricing import Price, counted
+from agent_service.models.pricing import Price, count_usage
 from agent_service.records.model import ModelMessage
 from agent_service.records.usage import Usage
 
@@ -127,9 +127,9 @@ async def test_an_answer_counts_for_who_gave_it(
 
 
 def test_usage_is_estimated_only_where_nobody_counted() -> None:
-    assert counted(ANSWER, [b"x" * 400]).usage == Usage(prompt_tokens=100, completion_tokens=0)
+    assert count_usage(ANSWER, [b"x" * 400]).usage == Usage(prompt_tokens=100, completion_tokens=0)
     told = replace(ANSWER, usage=Usage(prompt_tokens=7))
-    assert counted(told, [b"x" * 400]) is told
+    assert count_usage(told, [b"x" * 400]) is told
 
 
 def test_a_listing_is_read_as_far_as_it_makes_sense() -> None:
