@@ -43,5 +43,5 @@ async def answer_of(script: Path, said: bytes, limit_s: float, *arguments: str) 
             process.kill()
             await process.wait()
     if process.returncode:
-        raise ScriptFailed("it is too large or too broken to be read")
+        raise ScriptFailed("it is too large or too damaged to be read")
     return answer

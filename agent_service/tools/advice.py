@@ -47,7 +47,7 @@ def of_failures(count: int) -> str:
         return ""
     return (
         f"[The same call has now failed in the same way {count} times in a row. Do not make it "
-        "again unchanged: find out why it fails, try something else, or say what is missing.]"
+        "again unchanged. Find out why it fails, try something else, or say what is missing.]"
     )
 
 
@@ -58,10 +58,10 @@ def of_calls_left(turn: LiveTurn) -> str:
         return ""
     if left == 1:
         return (
-            "[This turn has one model call left: answer now with what you have and what is still "
-            "to be done. Tools that you call then are run, but you do not see their results.]"
+            "[This turn has one model call left. Answer now: say what you have and what is still "
+            "to do. Tools that you still call run, but you will not see their results.]"
         )
-    return f"[This turn has {left} model calls left: bring it to an end that is of use.]"
+    return f"[This turn has {left} model calls left. Finish with something useful.]"
 
 
 def _before_last_answer(messages: Sequence[bytes]) -> Sequence[bytes]:

@@ -111,7 +111,7 @@ class SessionRecords(Protocol):
 
 
 async def _nobody(*_asked: object, **_options: object) -> str:
-    raise NoAnswer("there is no model that could be asked")
+    raise NoAnswer("no model is available")
 
 
 class ToolContext(Struct, frozen=True):
@@ -156,7 +156,7 @@ class ToolContext(Struct, frozen=True):
     def library(self) -> ProfileSkills:
         """The library of the caller's profile; ToolFailed where there is none."""
         if self.skills is None:
-            raise ToolFailed("There is no library of skills here.")
+            raise ToolFailed("Skills are not available here.")
         return self.skills
 
     @property

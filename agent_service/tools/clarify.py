@@ -17,10 +17,13 @@ from agent_service.tools.base import (
 MAX_CHOICES = 4
 
 _NO_ANSWER = (
-    "Nobody answered in time. Go on as seems best, and say what you have assumed; "
-    "do not ask the same again."
+    "Nobody answered in time. Continue as you think best, and say what you assumed. Do not ask "
+    "the same question again."
 )
-_NOBODY = "Nobody is there to answer: a program started this. Decide yourself, and say so."
+_NOBODY = (
+    "Nobody can answer: a program started this conversation. Decide yourself, and say what you "
+    "decided."
+)
 
 
 class ClarificationRequired(Exception):
@@ -35,15 +38,17 @@ class ClarificationRequired(Exception):
 class ClarifyArguments(ToolArguments):
     """Asks the user a question and waits for the answer.
 
-    Use it when going on without knowing would likely be wrong or hard to undo; not for what you can
-    find out yourself, and not to ask for leave.
+    Use it if a wrong guess would be costly or hard to undo. Do not use it for what you can find out
+    yourself, or to ask for permission.
     """
 
-    question: str = Field(min_length=1, max_length=2_000, description="The question, by itself.")
+    question: str = Field(
+        min_length=1, max_length=2_000, description="The question. It must make sense on its own."
+    )
     choices: tuple[str, ...] = Field(
         default=(),
         max_length=MAX_CHOICES,
-        description="Answers to choose from, at most 4; any other answer can be given as well.",
+        description="Answers to choose from, at most 4. The user can also give another answer.",
     )
 
 

@@ -32,9 +32,7 @@ from agent_service.tools.output import ends
 from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
 
 ROOT = "/workspace"
-HEADING = (
-    "# Project Context\n\nThe folder that you work in has notes for you, which you are to follow:"
-)
+HEADING = "# Project Context\n\nThe folder that you work in has instructions for you. Follow them:"
 HEAD_SHARE = 0.7
 TAIL_SHARE = 0.2
 
@@ -140,8 +138,8 @@ class ContextFiles:
         families = ", ".join(sorted({threat.family for threat in threats}))
         _log.warning("%s was not taken over as it is: %s", name, families)
         told = (
-            f"What looks like an attack in {name} ({families}) is kept from the model, which is "
-            "told [BLOCKED] in its place. Look at the file before you trust it."
+            f"{name} has text that looks like an attack ({families}). The model sees [BLOCKED] "
+            "instead. Check the file before you trust it."
         )
         return Screened(cleaned, (told,))
 
@@ -210,7 +208,7 @@ class Hints:
             said = [await self._context_files.first(context.files, f, NAMES) for f in new]
             await context.state.put(HINTS, {**seen, **dict.fromkeys(new, context.key)})
         text = "\n\n".join(
-            f"[Notes of {folder}, to be followed for what is in there:]\n{shown.text}"
+            f"[Instructions in {folder}. Follow them for the files in it:]\n{shown.text}"
             for folder, shown in zip(new, said, strict=True)
             if shown.text
         )

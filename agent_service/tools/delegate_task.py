@@ -26,28 +26,30 @@ _NOTE_CHARS = 50
 class DelegatedTask(ToolArguments):
     """One of several tasks."""
 
-    goal: str = Field(min_length=1, description="What is to be achieved.")
-    context: str = Field(default="", description="What has to be known for it.")
+    goal: str = Field(min_length=1, description="What to achieve.")
+    context: str = Field(default="", description="What the subagent must know.")
 
 
 class DelegateTaskArguments(ToolArguments):
-    """Hands a task to a subagent, or several tasks to as many side by side, and waits for them.
+    """Hands a task to a subagent, or several tasks to several subagents in parallel, and waits for
+    them.
 
-    A subagent starts with nothing but the goal and the context that you give: it does not see this
-    conversation, works in a sandbox of its own, and cannot ask. Only its last message comes back.
-    Use it for work that needs many steps of which you need only the outcome, and for independent
-    pieces of work that can be done at once; not for a step or two.
+    A subagent knows only the goal and the context that you give it. It does not see this
+    conversation, works in its own sandbox, and cannot ask questions. You get only its last message.
+    Use it for work with many steps of which you need only the result, and for independent tasks
+    that can run in parallel. Do not use it for one or two steps.
     """
 
-    goal: str = Field(default="", description="What is to be achieved; for a single task.")
+    goal: str = Field(default="", description="What to achieve; for a single task.")
     context: str = Field(
-        default="", description="What has to be known for it: facts, limits, the form wanted."
+        default="", description="What the subagent must know: facts, limits, the format you want."
     )
     tasks: tuple[DelegatedTask, ...] = Field(
         default=(), description="Several tasks at once, instead of goal."
     )
     toolsets: tuple[str, ...] = Field(
-        default=(), description="Toolsets that subagents may use; empty is what they can have."
+        default=(),
+        description="Toolsets that subagents may use; empty allows all that they can have.",
     )
 
 
@@ -64,7 +66,7 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
         """Hand the work over, and wait for what comes of it."""
         subagents = context.subagents
         if subagents is None:
-            raise ToolFailed("There are no subagents here.")
+            raise ToolFailed("Subagents are not available here.")
         tasks = _tasks(arguments, subagents.most)
 
         def ended(number: int, report: Report) -> None:
@@ -91,7 +93,7 @@ def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
     if len(given) > most:
         raise RetryWithHint(f"At most {most} tasks can be handed over at once.")
     if given and arguments.context.strip():
-        raise RetryWithHint("Give each of the tasks its own context.")
+        raise RetryWithHint("Give each task its own context.")
     return given or [Task(arguments.goal, arguments.context)]
 
 
@@ -108,10 +110,10 @@ def _told(reports: Sequence[Report]) -> str:
 
 
 def _titled(report: Report, title: str) -> str:
-    text = report.text.strip() or "It said nothing."
+    text = report.text.strip() or "It gave no answer."
     if report.outcome == "completed" or title:
         return f"{title}{text}"
-    return f"The task has ended: {report.outcome}.\n{text}"
+    return f"The task ended: {report.outcome}.\n{text}"
 
 
 def _cut(text: str, most: int) -> str:

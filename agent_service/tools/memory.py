@@ -33,21 +33,22 @@ class MemoryArguments(ToolArguments):
 
     `memory` is for what you learned: the environment, conventions of projects, quirks of tools.
     `user` is for who the user is: preferences, ways of working, what annoys them. Keep entries
-    short and lasting. What you change now is in the prompt of the next session.
+    short and of lasting use. The next session has your changes in its prompt.
     """
 
-    target: Literal["memory", "user"] = Field(description="Which of the two.")
+    target: Literal["memory", "user"] = Field(description="Which memory to change.")
     action: Literal["add", "replace", "remove"] | None = Field(
         default=None, description="What to do; leave it out when you give operations."
     )
     content: str = Field(default="", description="The new entry, for add and replace.")
     old_text: str = Field(
-        default="", description="A part of the entry that is meant, which no other entry has."
+        default="",
+        description="Part of the entry to change or remove; no other entry may contain it.",
     )
     operations: list[MemoryOperation] = Field(
         default_factory=list[MemoryOperation],
         max_length=MAX_OPERATIONS,
-        description="Several changes at once: all are made, or none.",
+        description="Several changes at once: either all are made, or none.",
     )
 
 

@@ -28,14 +28,16 @@ _AGGREGATE = (
 
 
 class MixtureOfAgentsArguments(ToolArguments):
-    """Has several models think about a hard question, and returns one answer made from theirs.
+    """Asks several models a hard question, and returns one answer made from theirs.
 
-    It is slow and costs several model calls: use it where being right matters. The models see
-    nothing but the prompt.
+    It is slow and costs several model calls, so use it where being right matters. The models see
+    only the prompt.
     """
 
     prompt: str = Field(
-        min_length=1, max_length=200_000, description="The whole question, with all it needs."
+        min_length=1,
+        max_length=200_000,
+        description="The whole question, with everything that it needs.",
     )
 
 
@@ -75,7 +77,7 @@ class MixtureOfAgents(UsualTool[MixtureOfAgentsArguments]):
         try:
             answer = await context.ask(messages, Route(model=self._aggregator))
         except NoAnswer as error:
-            raise ToolFailed(f"The answers could not be put together: {error}") from error
+            raise ToolFailed(f"The answers could not be combined: {error}") from error
         note = f"\n[{len(failed)} of {len(answers)} models did not answer]" if failed else ""
         return ToolResult(answer + note)
 

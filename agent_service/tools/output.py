@@ -114,17 +114,17 @@ class ResultRoom(Struct):
 
 async def _shortened(text: str, key: str, files: Files | None, room: int) -> str:
     if files is None:
-        return _preview(text, room, "and nothing keeps the rest: ask for less at a time")
+        return _preview(text, room, "the rest is not kept, so ask for less at a time")
     path = f"{FOLDER}/{key.replace(':', '-')}.txt"
     try:
         await files.write(path, text.encode(errors="replace"))
     except (PathRefused, SandboxUnavailable) as error:
-        return _preview(text, room, f"and the rest could not be kept: {error}")
+        return _preview(text, room, f"the rest could not be kept: {error}")
     how = "search it, or read it in parts"
     if room <= LATE_CHARS:
         how = (
-            f"search it, or read it in parts of at most {LATE_CHARS:,} characters, as the results "
-            f"of this turn have used up their {TURN_CHARS:,}"
+            f"search it, or read it in parts of at most {LATE_CHARS:,} characters, because the "
+            f"results of this turn have used up their {TURN_CHARS:,}"
         )
     return _preview(text, PREVIEW_CHARS, f"all of it is in {path}: {how}")
 

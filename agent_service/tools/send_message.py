@@ -47,30 +47,33 @@ KnownChats = Callable[[str], Awaitable[Sequence[Target]]]
 """The chats that a profile's messages came from, the latest first."""
 
 _UNKNOWN = (
-    "The gateway could not be reached, so it is not known whether the message is sent. "
-    "Do not send it again before somebody has looked."
+    "The gateway did not answer, so it is unknown whether the message was sent. Do not send it "
+    "again before somebody has checked."
 )
 
 
 class SendMessageArguments(ToolArguments):
-    """Sends a message to a chat, besides the answer that you give.
+    """Sends a message to a chat, in addition to your answer.
 
-    Your answer goes to where the user's message came from by itself: use this to reach another
-    chat, to send something ahead, or to send files. `list` shows the chats that are known.
+    Your answer goes by itself to the chat that the user's message came from. Use this tool to reach
+    another chat, to send something before your answer, or to send files. `list` shows the known
+    chats.
     """
 
     action: Literal["send", "list"] = Field(default="send", description="What to do.")
     target: str = Field(
         default=ORIGIN,
-        description="origin, where the user's message came from, or platform:chat[:thread].",
+        description=(
+            "origin, the chat that the user's message came from, or platform:chat[:thread]."
+        ),
     )
     message: str = Field(
         default="",
         max_length=MAX_CHARACTERS,
         description=(
-            "The message, in Markdown; for send. A line MEDIA:<path> sends a file of the sandbox "
-            "with it, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB together. In a "
-            "chat such lines of your answer do so, too."
+            "The message in Markdown; for send. A line MEDIA:<path> attaches a file of the "
+            "sandbox, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB in total. In a "
+            "chat, such lines work in your answer, too."
         ),
     )
 
@@ -148,25 +151,27 @@ class SendMessage(UsualTool[SendMessageArguments]):
         lines = [f"The message to {message.target} is on its way{_with(message.files)}."]
         if left_out:
             named = ", ".join(left_out)
-            lines.append(f"That chat cannot be shown {named}: it is told of what it lacks instead.")
+            lines.append(
+                f"That chat cannot show {named}. It gets a note about what is missing instead."
+            )
         return ToolResult("\n".join(lines))
 
 
 async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]:
     """The files of a message; ToolFailed or RetryWithHint where one cannot be sent."""
     if len(paths) > MAX_FILES:
-        raise RetryWithHint(f"A message takes at most {MAX_FILES} files: send several messages.")
+        raise RetryWithHint(f"A message can have at most {MAX_FILES} files. Send several messages.")
     files: list[MediaFile] = []
     left = MAX_FILE_BYTES
     for path in paths:
         if "://" in path:
-            raise RetryWithHint(f"{path} is no file of the sandbox: download it there first.")
+            raise RetryWithHint(f"{path} is not a file of the sandbox. Download it there first.")
         try:
             file = MediaFile.of(path, await source.read(path, max_bytes=left))
         except PathRefused as error:
-            raise ToolFailed(f"{path} cannot be sent, so nothing was: {error}") from error
+            raise ToolFailed(f"Nothing was sent, because {path} cannot be sent: {error}") from error
         if not file.data:
-            raise ToolFailed(f"{path} cannot be sent, so nothing was: it is empty.")
+            raise ToolFailed(f"Nothing was sent, because {path} is empty.")
         files.append(file)
         left -= len(file.data)
     return files
@@ -190,17 +195,21 @@ def _target(arguments: SendMessageArguments, context: ToolContext, *, has_files:
         origin = Target.of_origin(context.caller.origin)
         takes_files = origin is not None and has_files and origin.platform == TERMINAL
         if origin is None or (origin.platform in NO_CHATS and not takes_files):
-            raise RetryWithHint("This message came from no chat: say it in your answer.")
+            raise RetryWithHint(
+                "This conversation has no chat to send to. Put the text into your answer."
+            )
         return origin
     target = Target.parse(arguments.target)
     if target is None:
         raise RetryWithHint(
-            f"{arguments.target!r} is no target: say origin or platform:chat[:thread], such as "
-            "telegram:123456. `list` shows those that are known."
+            f"{arguments.target!r} is not a target. Use origin or platform:chat[:thread], such as "
+            "telegram:123456. `list` shows the known chats."
         )
     return target
 
 
 def _listed(origin: Target | None, chats: Sequence[Target]) -> str:
     lines = [f"{chat}{' (origin)' if chat == origin else ''}" for chat in chats]
-    return "\n".join(lines) or "No chat is known yet; platform:chat[:thread] reaches any."
+    return "\n".join(lines) or (
+        "No chats are known yet. You can reach any chat as platform:chat[:thread]."
+    )

@@ -23,27 +23,32 @@ _MOST_ID = 2**30
 
 
 class SessionSearchArguments(ToolArguments):
-    """Finds what was said in earlier sessions with this user, the newest first.
+    """Searches earlier sessions with this user, the newest first.
 
-    All words of the query have to be in a message; put a "phrase" into quotes, and OR between two
-    alternatives. A result has the session's id and each message's number in brackets: read on there
-    with session_id and around_message_id. Without a query it lists the sessions used last.
+    A message has to contain all words of the query. Put a "phrase" in quotes, and OR between two
+    alternatives. A result has the session's id and the number of each message in brackets. To read
+    on there, give session_id and around_message_id. Without a query, it lists the most recent
+    sessions.
     """
 
     query: str = Field(default="", max_length=1000, description="What to look for.")
     limit: int = Field(default=3, ge=1, le=10, description="How many sessions to show.")
     sort: Literal["newest", "relevance"] = Field(
-        default="newest", description="Which come first: the newest, or those that say it most."
+        default="newest", description="What comes first: the newest sessions, or the best matches."
     )
     session_id: str = Field(
-        default="", max_length=128, description="Only this session; empty: all but this one."
+        default="",
+        max_length=128,
+        description="Search only this session; empty searches all but the current one.",
     )
     around_message_id: int = Field(
-        default=0, ge=0, description="Show the messages around this one of session_id."
+        default=0, ge=0, description="Show the messages around this one in session_id."
     )
-    window: int = Field(default=5, ge=1, le=20, description="How many before and after it.")
+    window: int = Field(
+        default=5, ge=1, le=20, description="How many messages to show before and after it."
+    )
     role_filter: Literal["", "user", "assistant", "tool"] = Field(
-        default="", description="Only what this one said."
+        default="", description="Search only messages of this role."
     )
 
 

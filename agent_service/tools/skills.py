@@ -22,10 +22,10 @@ from agent_service.tools.base import (
 
 
 class SkillsListArguments(ToolArguments):
-    """Lists the skills that there are now, with what each is for. Load one with `skill_view`.
+    """Lists the skills that you have now, with what each is for. Load one with `skill_view`.
 
-    The list in your instructions is that of the conversation's start; this one is newer and shows
-    also what does not apply here.
+    The list in your instructions is from the start of the conversation. This one is current, and
+    also shows skills that do not apply here.
     """
 
     category: str = Field(default="", description="Only this category; empty lists all.")
@@ -56,7 +56,8 @@ class SkillsList(UsualTool[SkillsListArguments]):
 
 
 class SkillViewArguments(ToolArguments):
-    """Loads a skill: its instructions, and the names of its files. With file_path one of these.
+    """Loads a skill: its instructions, and the names of its files. With file_path, it shows that
+    file.
 
     Load a skill before you do what it is for, and follow it.
     """
@@ -93,17 +94,17 @@ class SkillView(UsualTool[SkillViewArguments]):
 
 
 class SkillManageArguments(ToolArguments):
-    """Changes the library of skills, which later conversations start with.
+    """Changes the library of skills that later conversations start with.
 
-    create: a new skill, content is its whole SKILL.md: frontmatter between two lines of --- with
-    name and description, then the instructions. patch: replace old_string by new_string in
+    create: a new skill; content is its whole SKILL.md: frontmatter between two lines of --- with
+    name and description, then the instructions. patch: replace old_string with new_string in
     SKILL.md or in file_path. edit: content is the whole new SKILL.md. write_file, remove_file: a
     file of the skill in references/, templates/, scripts/ or assets/. archive (or delete): put a
-    skill away; it can be brought back.
+    skill away; it can be restored.
 
-    Name a skill for a kind of work, never for one occasion. Prefer to improve a skill that there
-    is. Skills that came with Hermes or from a hub, and those that the user has pinned, stay as
-    they are.
+    Name a skill after a kind of work, never after one occasion. Prefer to improve an existing
+    skill. You cannot change skills that came with Hermes or from a hub, or that the user has
+    pinned.
     """
 
     action: Literal["create", "patch", "edit", "write_file", "remove_file", "archive", "delete"] = (
@@ -114,9 +115,9 @@ class SkillManageArguments(ToolArguments):
     )
     content: str = Field(default="", description="The whole SKILL.md, for create and edit.")
     old_string: str = Field(
-        default="", description="The text that patch replaces, exactly as it stands there."
+        default="", description="The text that patch replaces, exactly as in the file."
     )
-    new_string: str = Field(default="", description="The text that patch puts there.")
+    new_string: str = Field(default="", description="The text that patch puts in its place.")
     replace_all: bool = Field(default=False, description="Let patch replace every occurrence.")
     category: str = Field(
         default="", description="The folder that create puts the skill into; empty is none."
@@ -125,10 +126,10 @@ class SkillManageArguments(ToolArguments):
         default="", description="The file, such as references/api.md; empty is SKILL.md for patch."
     )
     file_content: str | None = Field(
-        default=None, description="All that write_file puts into the file."
+        default=None, description="The complete content of the file, for write_file."
     )
     absorbed_into: str = Field(
-        default="", description="The skill that now has what the archived one said, if any."
+        default="", description="The skill that now covers the archived one, if any."
     )
 
 

@@ -33,17 +33,17 @@ _PLAN = TypeAdapter(list[TodoItem])
 class TodoArguments(ToolArguments):
     """Keeps this session's plan. Without todos it shows the plan.
 
-    Use it for work of several steps: write the steps down, keep one in progress, and mark each
-    as soon as it is done.
+    Use it for work with several steps: write the steps down, keep one in progress, and mark each as
+    completed as soon as it is done.
     """
 
     todos: list[TodoItem] | None = Field(
         default=None,
         max_length=MAX_ITEMS,
-        description="The items; they replace the plan unless merge is set.",
+        description="The items. They replace the plan unless merge is set.",
     )
     merge: bool = Field(
-        default=False, description="Change or add the items given by id, and keep the others."
+        default=False, description="Change or add these items by id, and keep the others."
     )
 
 
@@ -78,5 +78,5 @@ def _shown(items: list[TodoItem]) -> str:
 def _merged(kept: list[TodoItem], given: list[TodoItem]) -> list[TodoItem]:
     merged = {item.id: item for item in [*kept, *given]}
     if len(merged) > MAX_ITEMS:
-        raise RetryWithHint(f"A plan has {MAX_ITEMS} items at most; drop what is done.")
+        raise RetryWithHint(f"A plan can have at most {MAX_ITEMS} items. Remove what is done.")
     return list(merged.values())

@@ -55,8 +55,8 @@ _READING = frozenset({"terminal", "file"})
 """Toolsets of which one is needed to read a result that went to a file."""
 
 _UNCERTAIN = (
-    "It is not known whether this call took effect: the system was interrupted while it ran. "
-    "It was not run again. Check what is there before you repeat it."
+    "It is unknown whether this call took effect, because the system was interrupted while it "
+    "ran. It was not run again. Check the current state before you repeat it."
 )
 
 _log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class Toolbox:
         tool = self._tools.get(name)
         if tool is None or tool not in self._allowed(turn.toolsets):
             known = ", ".join(tool.name for tool in self._allowed(turn.toolsets))
-            return _error(call, f"There is no tool {name!r}. There are: {known}.")
+            return _error(call, f"There is no tool {name!r}. Available tools: {known}.")
         try:
             arguments = tool.arguments.model_validate(_decoded(call.call.arguments_json))
         except (ValueError, RecursionError) as error:
@@ -306,7 +306,7 @@ async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext
         return ToolResult(str(error), is_error=True)
     except Exception:  # noqa: BLE001 - a crashing tool is a result, not the end of the turn
         _log.exception("tool crashed", extra={"tool": tool.name, "call": context.key})
-        return ToolResult(f"The tool {tool.name} crashed; its log has why.", is_error=True)
+        return ToolResult(f"The tool {tool.name} crashed. The log has the details.", is_error=True)
 
 
 def _returned(
@@ -337,8 +337,8 @@ def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
     """The end of a turn that would have to ask somebody, where nobody is asked."""
     calls = [ToolReturned(call, HALTED, is_error=True) for call in turn.pending.values()]
     message = (
-        "The work ended before a call that a person has to allow: "
-        f"{'; '.join(forbidden)}. Allow it in a conversation, or change approvals.unattended."
+        "The work ended because a call needs a person's approval: "
+        f"{'; '.join(forbidden)}. Approve it in a conversation, or change approvals.unattended."
     )
     return *calls, TurnFinished(
         events.Outcome.FAILED, message=message, reason=Reason.APPROVAL_REQUIRED
@@ -357,14 +357,14 @@ def _decoded(arguments_json: str) -> Any:
         try:
             json.dumps(arguments, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("half of a surrogate pair is no character") from None
+            raise ValueError("half of a surrogate pair is not a character") from None
     return arguments
 
 
 def _malformed(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return f"The arguments are not right, and the tool was not run. {explain(error)}"
+        return f"The arguments are invalid, so the tool was not run. {explain(error)}"
     return (
-        f"The arguments are not a JSON object ({error}), and the tool was not run. If your message "
-        "was cut off, do it in several smaller calls."
+        f"The arguments are not a JSON object ({error}), so the tool was not run. If your message "
+        "was cut off, make several smaller calls."
     )

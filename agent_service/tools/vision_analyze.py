@@ -37,7 +37,7 @@ _DESCRIBE = "Describe the picture in detail, with all text that is in it."
 class VisionAnalyzeArguments(ToolArguments):
     """Looks at a picture and answers a question about it.
 
-    PNG, JPEG, GIF and WebP are understood.
+    It supports PNG, JPEG, GIF and WebP.
     """
 
     image: str = Field(
@@ -73,7 +73,7 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
             data = await context.files.read(arguments.image, max_bytes=MAX_BYTES)
         kind = _kind(data)
         if kind is None:
-            raise ToolFailed("That is no picture of a kind that is understood.")
+            raise ToolFailed("This is not a PNG, JPEG, GIF or WebP picture.")
         encoded = await asyncio.to_thread(base64.b64encode, data)
         url = f"data:{kind};base64,{encoded.decode()}"
         question = arguments.question.strip() or _DESCRIBE
@@ -85,7 +85,7 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
         try:
             return ToolResult(await context.ask(messages, self._route))
         except NoAnswer as error:
-            raise ToolFailed(f"The picture could not be looked at: {error}") from error
+            raise ToolFailed(f"The picture could not be analyzed: {error}") from error
 
     async def _fetched(self, url: str) -> bytes:
         try:

@@ -260,7 +260,7 @@ async def test_no_secret_comes_out(planted: Planted) -> None:
     said = await asyncio.to_thread(converse, planted)
     assert "looked around" in said
     assert "refused the key" in said
-    assert "does not accept the key" in said
+    assert "rejected the key" in said
     assert f"repeated all: of OpenAI is {MASK}" in said
     assert "printed all" in said
     sinks = {

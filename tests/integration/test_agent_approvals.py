@@ -152,7 +152,7 @@ async def test_nobody_answers_in_time(home: Path) -> None:
         events = await client.ask("clean up")
     resolved = [event.approval_resolved for event in events if event.HasField("approval_resolved")]
     assert [r.decision for r in resolved] == [turn_event_pb2.APPROVAL_DECISION_EXPIRED]
-    assert "answered in time" in answer(events)
+    assert "approved this call in time" in answer(events)
 
 
 async def test_a_turn_that_waits_for_a_person_can_be_interrupted(home: Path) -> None:

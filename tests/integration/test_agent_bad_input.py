@@ -55,7 +55,7 @@ def _scripted(*steps: Any) -> dict[str, Any]:
     ("arguments", "told"),
     [
         ('{"todos": [', "not a JSON object"),
-        ("[1, 2]", "The arguments are not right"),
+        ("[1, 2]", "The arguments are invalid"),
         ("[" * 100_000, "not a JSON object"),
         ('{"todos": [{"id": "1", "content": "\\ud800"}]}', "half of a surrogate pair"),
         ({"todos": "all", "more": 1}, "todos"),
@@ -188,4 +188,4 @@ async def test_a_call_that_is_cut_off_is_not_run(tmp_path: Path) -> None:
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         assert answer(await client.ask("plan it")) == "well"
         (result,) = _results(model)
-    assert "was not run. If your message was cut off, do it in several smaller calls" in result
+    assert "was not run. If your message was cut off, make several smaller calls" in result

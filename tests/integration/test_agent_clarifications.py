@@ -123,7 +123,7 @@ async def test_a_program_is_not_asked(tmp_path: Path) -> None:
         origin = Origin(platform="scheduler", trust=TRUST_SERVICE)
         started = await client.start("draw", origin=origin)
         events = await client.watch(started.turn_id)
-    assert "Nobody is there" in answer(events)
+    assert "Nobody can answer" in answer(events)
     assert "clarification_requested" not in kinds(events)
 
 

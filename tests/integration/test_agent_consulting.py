@@ -83,7 +83,7 @@ async def test_a_task_has_a_model_elsewhere_with_a_key_of_its_own(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("/page", "no picture"), ("/none", "status 404"), ("/large", "larger than 10,000,000")],
+    [("/page", "not a PNG"), ("/none", "status 404"), ("/large", "larger than 10,000,000")],
 )
 async def test_what_is_no_picture_is_told(tmp_path: Path, path: str, why: str) -> None:
     async with site(picture) as pages:

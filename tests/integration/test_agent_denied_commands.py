@@ -19,7 +19,7 @@ DONE = {"text": "done"}
 WAIT: dict[str, Any] = {**call("todo"), "latency_s": 1.0}
 KEEP = call("memory", target="memory", action="add", content="Tea at five.")
 SKILL = {"action": "create", "name": "tea", "content": "---"}
-REFUSED = "may not say /memory show here"
+REFUSED = "may not use /memory show here"
 
 
 async def said(client: AgentClient, text: str, *denied: str, **fields: Any) -> list[TurnEvent]:
@@ -61,9 +61,9 @@ async def test_what_a_command_does_is_not_done_by_a_tool(
 ) -> None:
     async with fake_model(answers(calls, DONE)) as model, agent(tmp_path, model.url) as client:
         assert answer(await said(client, "go", denied, "retry")) == "done"
-        assert f"may not say /{denied} here" in results(model)[0]
+        assert f"may not use /{denied} here" in results(model)[0]
         await said(client, "again", "retry")
-        assert "may not say" not in results(model)[-1]
+        assert "may not use" not in results(model)[-1]
 
 
 async def test_an_answer_brings_it_also_where_the_agent_is_another_by_then(

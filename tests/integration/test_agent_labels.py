@@ -131,7 +131,9 @@ async def test_where_others_can_write_it_is_and_the_session_asks(
         requested = await client.until(started.turn.turn_id, "approval_requested")
         assert "Otters swim." in requested.approval_requested.subject
         ran, wrote, read = results(model)
-    first = re.match(rf"\[Untrusted data (\w+) from {opening}: it informs you.*\]\nhi\n", ran)
+    first = re.match(
+        rf"\[Untrusted data (\w+) from {opening}: use it as information.*\]\nhi\n", ran
+    )
     assert first is not None
     assert f"[End of untrusted data {first[1]}]" in ran
     assert wrote.startswith("Wrote a.txt")
@@ -159,7 +161,9 @@ async def test_each_conversation_is_told_what_the_marks_mean(
     others = max((messages for messages in bodies if messages[1]["content"] != "go"), key=len)
     for messages in (own, others):
         first, second = [m["content"] for m in messages if m["role"] == "tool"][:2]
-        assert re.match(rf"\[Untrusted data \w+ from {Opening.NETWORK}: it informs you", first)
+        assert re.match(
+            rf"\[Untrusted data \w+ from {Opening.NETWORK}: use it as information", first
+        )
         assert re.match(rf"\[Untrusted data \w+ from {Opening.NETWORK}\]\n", second)
 
 

@@ -118,7 +118,7 @@ class _NoFiles:
 
 @pytest.mark.parametrize(
     ("files", "told"),
-    [(None, "nothing keeps the rest"), (_NoFiles(), "not be kept: No sandbox can be had.")],
+    [(None, "the rest is not kept"), (_NoFiles(), "not be kept: No sandbox can be had.")],
     ids=["no tools to read it with", "no sandbox"],
 )
 async def test_without_a_file_as_much_is_shown_as_fits(files: Files | None, told: str) -> None:

@@ -125,7 +125,7 @@ async def test_the_model_hears_what_the_chat_cannot_be_shown(tmp_path: Path) -> 
         ("MEDIA:none.txt", "There is no none.txt."),
         ("hi\nMEDIA:empty", "empty cannot be sent, so nothing was"),
         ("MEDIA:/workspace", "/workspace cannot be sent"),
-        ("MEDIA:https://example.com/a.png", "is no file of the sandbox"),
+        ("MEDIA:https://example.com/a.png", "is not a file of the sandbox"),
         ("MEDIA:large", "large is longer than the 50,000,000 bytes"),
         ("MEDIA:half\nMEDIA:large", "large is longer than the 20,000,000 bytes"),
         ("\n".join(["MEDIA:half"] * 11), "at most 10 files"),
@@ -175,7 +175,7 @@ async def test_what_a_person_allows_is_the_file_as_it_was_shown(tmp_path: Path) 
         await on.change("b.txt", b"two\n")
         await decide(approvals, first.approval_id, APPROVAL_DECISION_ONCE)
         second = await one_open(approvals)
-        assert "it has changed meanwhile" in told(on.model)
+        assert "has changed since the user approved it" in told(on.model)
         assert on.sent == []
         await decide(approvals, second.approval_id, APPROVAL_DECISION_SESSION)
         # The same once more needs no question, another content does.

@@ -53,9 +53,9 @@ async def test_a_message_goes_where_it_came_from_or_where_it_is_told(tmp_path: P
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        ({"message": "hi"}, "came from no chat"),
+        ({"message": "hi"}, "no chat to send to"),
         ({"message": " ", "target": "telegram:1"}, "no message to send"),
-        ({"message": "hi", "target": "the kitchen"}, "is no target"),
+        ({"message": "hi", "target": "the kitchen"}, "is not a target"),
         ({"message": "hi", "target": "telegram:1"}, "there is no such platform"),
     ],
 )

@@ -38,7 +38,7 @@ async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str)
     assert lines[:2] == [f"--- a/{path}", f"+++ b/{path}"]
     assert lines[3:] == [" one", "-two", "+2", "+II", " three"]
     assert await tools.shell(f"cat {path}; stat -c %a {path}") == "one\n2\nII\nthree\n750"
-    assert "does not stand" in await tools.refusal("patch", **change)
+    assert "does not occur" in await tools.refusal("patch", **change)
 
 
 async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
         assert shown in lines
     assert [f"--- a/{folder}/moved.sh", f"+++ b/{folder}/deep/er.sh"] in _pairs(lines)
     assert [f"--- a/./{folder}/gone", "+++ /dev/null"] in _pairs(lines)
-    assert lines[-1].startswith(f"[{folder}/new/n.py is no valid Python since this change: line 1")
+    assert lines[-1].startswith(f"[{folder}/new/n.py is not valid Python since this change: line 1")
     found = await tools.shell(
         f"cd {folder}; cat new/n.py changed.py deep/er.sh; stat -c %a deep/er.sh; od -An -c latin; "
         "stat -c %s b2; find . -type f | sort"
@@ -100,8 +100,8 @@ def _pairs(lines: list[str]) -> list[list[str]]:
     [
         ("*** Update File: {}/a\n@@\n one\n-three\n+3", "{}/a: hunk 1 of 1 .*line 2 is\ntwo"),
         ("*** Delete File: {}/none", "There is no {}/none"),
-        ("*** Add File: {}/a\n+x", "{}/a is there already"),
-        ("*** Update File: {}/a\n*** Move to: {}/b", "{}/b is there already"),
+        ("*** Add File: {}/a\n+x", "{}/a already exists"),
+        ("*** Update File: {}/a\n*** Move to: {}/b", "{}/b already exists"),
         ("*** Delete File: {}", "{}"),
         ("*** Update File: /usr/bin/env\n@@\n-x", "/usr/bin/env"),
         ("*** Add File: /proc/none\n+x", "/proc/none"),

@@ -253,16 +253,18 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         [notice] = projects.notices
         assert "in src/AGENTS.md (" in notice
         first, other, *lib, again, docs = projects.results
-        assert re.search(r"\n1\|1\n\[End .*\]\n\[Notes of /workspace/src, to be followed", first)
+        assert re.search(
+            r"\n1\|1\n\[End .*\]\n\[Instructions in /workspace/src, to be followed", first
+        )
         assert "Of src.\n[BLOCKED: " in first
         assert first.endswith(
-            "[Notes of /workspace/src/deep, to be followed for what is in there:]\nOf deep."
+            "[Instructions in /workspace/src/deep, to be followed for what is in there:]\nOf deep."
         )
         said = [result.split("\n")[1:-1] for result in (other, again, docs)]
         assert said == [["1|2"], ["1|1"], ["1|Of docs."]]
         assert sorted("Of lib." in result for result in lib) == [False, True]
         await projects.ask(folder, "walk", session="same")
-        assert not any("[Notes of" in result for result in projects.results[6:])
+        assert not any("[Instructions in" in result for result in projects.results[6:])
         assert projects.notices == []
 
 
@@ -280,10 +282,10 @@ async def test_a_repository_deeper_down_is_followed_as_if_the_session_began_ther
         await projects.ask(await projects.make(files), "visit")
         (result,) = projects.results
     assert result.split("\n")[3:] == [
-        "[Notes of /workspace/repo, to be followed for what is in there:]",
+        "[Instructions in /workspace/repo, to be followed for what is in there:]",
         "Of the repository.",
         "",
-        "[Notes of /workspace/repo/src, to be followed for what is in there:]",
+        "[Instructions in /workspace/repo/src, to be followed for what is in there:]",
         "Of its src.",
     ]
 

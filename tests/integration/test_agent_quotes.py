@@ -29,13 +29,13 @@ async def test_what_looks_like_an_attack_in_them_is_kept_from_the_model(tmp_path
         events = await client.watch("trn_quoting")
     assert answer(events) == "well"
     [notice] = notices(events)
-    assert notice.startswith("What looks like an attack in a forwarded message (")
+    assert notice.startswith("Text that looks like an attack was found in a forwarded message (")
     (body,) = model.bodies
     told = body["messages"][-1]["content"]
     assert "previous instructions" not in told
     fence, _, after = told.partition("[End of untrusted data ")
     assert re.search(r"The moon is cheese\.\n\[BLOCKED: [a-z_, -]+\]\nSo they say\.", fence)
-    assert "What looks like an attack in it (" in after
+    assert "This text had parts that look like an attack (" in after
 
 
 async def test_what_is_harmless_is_not_changed(tmp_path: Path) -> None:

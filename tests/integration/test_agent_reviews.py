@@ -191,8 +191,8 @@ def test_a_review_can_do_nothing_but_keep_what_may_be_kept(tmp_path: Path) -> No
     model, said = run(talk())
     assert len(_of_reviews(model)) == 16
     results = [text for _, text in said[1:] if text]
-    assert sum("can only use the tools for memory" in text for text in results) == 4
-    assert sum("you put no skill away" in text for text in results) == 2
+    assert sum("can use only the tools for memory" in text for text in results) == 4
+    assert sum("you cannot archive skills" in text for text in results) == 2
     assert sum("names one occasion" in text for text in results) == 3
     assert sum("came with Hermes" in text for text in results) == 1
     assert sum("pinned" in text for text in results) == 1

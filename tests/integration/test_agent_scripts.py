@@ -67,7 +67,7 @@ async def test_what_a_gate_prints_joins_the_prompt_as_data(
         assert answer(events) == "seen"
         assert kinds(events)[:3] == ["turn_started", "tool_started", "tool_finished"]
         [notice] = notices(events)
-        assert notice.startswith("What looks like an attack in the job's script (")
+        assert notice.startswith("Text that looks like an attack was found in the job's script (")
         assert kinds(await client.watch(turn_id)) == kinds(events)
         (asked,) = stage.model.bodies
         (system, user) = asked["messages"]

@@ -73,7 +73,7 @@ async def test_what_is_kept_from_the_model_of_words_that_join_is_told(tmp_path: 
         await model.until(lambda: len(model.requests) == 1)
         await steer_with_quote(client, ORDER)
         (told,) = notices(await client.watch(work.turn_id))
-        assert "is kept from the model" in told
+        assert "The model sees [BLOCKED]" in told
     shown = model.bodies[1]["messages"][-1]["content"]
     assert "[BLOCKED]" in shown
     assert ORDER not in shown

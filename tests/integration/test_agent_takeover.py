@@ -22,7 +22,7 @@ from tests.integration.agent_processes import AgentProcess, Site
 from tests.support.executors import Process, end_boxes, executor_settings, until
 
 TELL = {"text": "{tool_result}"}
-UNCERTAIN = "not known whether this call took effect"
+UNCERTAIN = "unknown whether this call took effect"
 HANGS = {"text": "well", "hang_after": 0}
 
 

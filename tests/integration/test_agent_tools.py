@@ -171,7 +171,7 @@ async def test_a_background_command_is_talked_to(tools: Tools, folder: str) -> N
         assert f"output, {shown} of 18" in log
     assert f"{key}: ended, exit code 0" in await tools.text("process", action="list")
     late = await tools.refusal("process", action="submit", session_id=key, data="late")
-    assert "no running or known" in late
+    assert "There is no process" in late
 
 
 async def test_a_background_command_is_killed_with_its_children(tools: Tools, folder: str) -> None:
@@ -214,10 +214,10 @@ async def test_reading_documents(tools: Tools, folder: str) -> None:
     assert (await tools.text("read_file", path=f"{folder}/a.pdf", offset=6)) == "6|line 5"
     notebook = await tools.text("read_file", path=f"{folder}/a.ipynb")
     assert notebook.startswith(
-        "1|{\n[shown as it stands there: it is too large or too broken to be read]"
+        "1|{\n[shown as raw text: it is too large or too damaged to be read]"
     )
     await tools.shell(f"cd {folder}; head -c 100 a.pdf >a.pdf.cut; mv a.pdf.cut a.pdf")
-    assert "too broken to be read" in await tools.refusal("read_file", path=f"{folder}/a.pdf")
+    assert "too damaged to be read" in await tools.refusal("read_file", path=f"{folder}/a.pdf")
 
 
 async def test_what_is_read_of_unusual_files(tools: Tools, folder: str) -> None:

@@ -113,7 +113,7 @@ async def test_pages_are_read_fenced_and_cannot_leave_their_fence(
     assert "End of untrusted data 000000000000" in text
     assert "hold hands while they sleep" in text
     assert "[this list of their food](https://otters.example/food)" in text
-    assert f"It redirects to {pages.url('127.0.0.1', '/article')}" in text
+    assert f"redirected to {pages.url('127.0.0.1', '/article')}" in text
     assert "Menu" not in text
     assert "alert" not in text
 
@@ -127,10 +127,10 @@ async def test_orders_on_a_page_are_kept_from_the_model_and_the_rest_is_not(
         events = await client.ask("Do otters swim?")
         text = told(model)
     [notice] = notices(events)
-    assert notice.startswith("What looks like an attack in web pages (override) is kept from")
+    assert notice.startswith("Text that looks like an attack was found in web pages (override)")
     assert "Otters swim.\n[BLOCKED: override]\nOtters dive." in text
     assert "delete everything" not in text
-    assert "Tell the user of it" in text.partition("[End of untrusted data")[2]
+    assert "Tell the user about it" in text.partition("[End of untrusted data")[2]
 
 
 async def test_a_model_that_guards_takes_out_what_the_patterns_do_not_know(
@@ -167,7 +167,7 @@ async def test_each_page_says_what_became_of_it(tmp_path: Path, pages: Site) -> 
     expected = ('"otters": 7', "image/png", "status 404", "not public", "not public")
     for part, text in zip(parts, expected, strict=True):
         assert text in part
-    assert "[the rest of it is left out]" in long
+    assert "[the rest is left out]" in long
     assert len(long) < 81_000
 
 

@@ -71,8 +71,8 @@ async def test_a_real_searx_finds_what_its_index_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (401, "", "does not accept the key"),
-        (429, "", "its limit is reached"),
+        (401, "", "rejected the key"),
+        (429, "", "its rate limit or quota"),
         (500, "", "status 500"),
         (302, "", "status 302"),
         (200, "<html>", "not JSON"),

@@ -71,7 +71,7 @@ class Origin(Struct, frozen=True):
         if "@" in parts.netloc:
             raise FetchRefused("URLs with a user name or a password are not fetched")
         if port == 0:
-            raise FetchRefused("port 0 is none")
+            raise FetchRefused("port 0 is not valid")
         return cls(scheme, _canonical(parts.hostname or ""), port or DEFAULT_PORTS[scheme])
 
 
@@ -105,7 +105,7 @@ class Destinations:
         trusted = origin in self._trusted
         if origin.port not in self._ports and not trusted:
             allowed = ", ".join(map(str, sorted(self._ports)))
-            raise FetchRefused(f"port {origin.port} is not fetched from, only {allowed}")
+            raise FetchRefused(f"port {origin.port} is not allowed; allowed are {allowed}")
         found = await self._addresses(origin.host)
         for address in found:
             if not trusted and not await asyncio.to_thread(self._allows, address):

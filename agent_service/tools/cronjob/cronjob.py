@@ -32,13 +32,13 @@ NO_CHAT = "scheduler"
 """Where turns come from that no chat has asked for."""
 
 _AWAY = (
-    "The scheduler does not answer, so it is not known whether this was done, and no job runs "
-    "until it is back. Tell the user; look with action list before you do it again."
+    "The scheduler does not answer. It is unknown whether this was done, and no job runs until "
+    "the scheduler is back. Tell the user, and check with action list before you try again."
 )
 
 _ELSEWHERE = (
-    "Others read along here, so that only the jobs of this chat are shown. Tell the user that they "
-    "can ask for the others in a chat of the two of you."
+    "Other people can read this chat, so only the jobs of this chat are shown. Tell the user to "
+    "ask for the others in a private chat with you."
 )
 
 _WORD = re.compile(r"[a-z][a-z_]*")
@@ -50,24 +50,24 @@ Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 class CronjobArguments(ToolArguments):
-    """Schedules work for you to do later, or again and again, and shows and changes such jobs.
+    """Schedules work for you to do later or repeatedly, and shows and changes such jobs.
 
-    Each run is a new conversation that knows nothing of this one: put all that it needs into the
-    prompt. Its last answer is delivered; where it answers [SILENT], or nothing, nobody is told.
-    Nobody can be asked in it. create needs schedule and prompt; the other actions, but for list,
-    need job_id. run makes one run now.
+    Each run is a new conversation that knows nothing of this one, so put everything that it needs
+    into the prompt. Its last answer is delivered; if that is [SILENT] or empty, nobody is notified.
+    A run cannot ask questions. create needs schedule and prompt. The other actions need job_id,
+    except list. run starts one run now.
     """
 
     action: Literal["create", "list", "update", "pause", "resume", "remove", "run"] = Field(
         description="What to do."
     )
-    job_id: str = Field(default="", description="The job, as list shows it, or its name.")
-    prompt: str | None = Field(default=None, description="What is to be done in each run.")
+    job_id: str = Field(default="", description="The job's id, as list shows it, or its name.")
+    prompt: str | None = Field(default=None, description="What each run does.")
     schedule: str | None = Field(
         default=None,
         description=(
-            "in 20 minutes; every 2h; every weekday at 9:00; 0 9 * * mon-fri; 2027-03-01T09:00. "
-            "Times are those of the user's time zone."
+            "When it runs, such as: in 20 minutes; every 2h; every weekday at 9:00; 0 9 * * "
+            "mon-fri; 2027-03-01T09:00. Times are in the user's time zone."
         ),
     )
     name: str | None = Field(default=None, max_length=200, description="A name for people.")
@@ -75,41 +75,47 @@ class CronjobArguments(ToolArguments):
         default=None,
         ge=0,
         le=1_000_000,
-        description="Runs after which the job is over; 0 is without end.",
+        description="Number of runs after which the job ends; 0 is no limit.",
     )
     deliver: str | None = Field(
         default=None,
         description=(
-            "Where output goes: origin, this chat (default); local, only kept; "
-            "platform:chat[:thread]; or a platform, its home channel; several with commas."
+            "Where the output goes: origin, this chat (default); local, kept and sent nowhere; "
+            "platform:chat[:thread]; or a platform alone, its home channel. Separate several with "
+            "commas."
         ),
     )
     skills: list[Name] | None = Field(
-        default=None, max_length=20, description="Skills that each run is given to follow."
+        default=None, max_length=20, description="Skills that each run loads and follows."
     )
-    model: str | None = Field(default=None, description="Another model for its runs.")
+    model: str | None = Field(default=None, description="Model for its runs, if not the default.")
     script: str | None = Field(
         default=None,
         description=(
-            "Bash that runs first in the run's sandbox. What it prints is shown to you with the "
-            'prompt. Where it prints nothing, or {"wakeAgent": false} as its last line, you are '
-            "not asked and nobody is told; where it fails, the run fails."
+            "Bash script that runs first in the run's sandbox. You see its output with the "
+            'prompt. If it prints nothing, or {"wakeAgent": false} as its last line, no model '
+            "is called and nobody is notified. If it fails, the run fails."
         ),
     )
     no_agent: bool | None = Field(
         default=None,
-        description="The script is the whole run: its output is delivered, no model is asked.",
+        description="The script is the whole run: its output is delivered and no model is called.",
     )
     context_from: list[Name] | None = Field(
-        default=None, max_length=10, description="Ids of jobs whose newest output joins the prompt."
+        default=None,
+        max_length=10,
+        description="Ids of jobs whose latest output is added to the prompt.",
     )
     enabled_toolsets: list[Name] | None = Field(
         default=None,
         max_length=50,
-        description="The only toolsets of its runs; default is all but cron, messaging, clarify.",
+        description=(
+            "The only toolsets of its runs; default is all but cron, messaging and clarify."
+        ),
     )
     workdir: str | None = Field(
-        default=None, description="An absolute folder of the executor that its runs work in."
+        default=None,
+        description="Folder of the executor that its runs work in, as an absolute path.",
     )
 
 
@@ -183,7 +189,7 @@ class Cronjob(UsualTool[CronjobArguments]):
     ) -> ToolResult:
         profile, action = context.caller.profile, arguments.action
         if action == "update" and wish == JobChange():
-            raise RetryWithHint("Say what is to change: schedule, prompt, or another one.")
+            raise RetryWithHint("Say what to change, such as schedule or prompt.")
         job = await look_up(self._jobs, arguments.job_id, context)
         match action:
             case "run":
@@ -221,9 +227,9 @@ class Cronjob(UsualTool[CronjobArguments]):
         if creates and not (arguments.schedule or "").strip():
             raise RetryWithHint("create needs a schedule, such as every weekday at 9:00.")
         if creates and arguments.no_agent and not (script or "").strip():
-            raise RetryWithHint("no_agent needs a script, which is then all that runs.")
+            raise RetryWithHint("no_agent needs a script.")
         if creates and not arguments.no_agent and not (arguments.prompt or "").strip():
-            raise RetryWithHint("create needs a prompt that says all that a run has to know.")
+            raise RetryWithHint("create needs a prompt with everything that a run has to know.")
         if script:
             verdict = self._classifier.classify(script)
             if verdict.kind is CommandClass.HARDLINE:
@@ -251,7 +257,7 @@ def _targets(deliver: str) -> tuple[Target | str, ...]:
         target = word if _WORD.fullmatch(word) else Target.parse(word)
         if target is None:
             raise RetryWithHint(
-                f"{word!r} is no place: say origin, local, platform:chat[:thread], such as "
+                f"{word!r} is not a target. Use origin, local, platform:chat[:thread], such as "
                 "telegram:123456, or a platform alone for its home channel."
             )
         places.append(target)
@@ -291,8 +297,8 @@ def limited(wish: JobChange, most: frozenset[str], before: JobChange | None = No
         wanted.add("skills")
     if beyond := sorted(wanted - most):
         raise RetryWithHint(
-            f"This job would have {', '.join(beyond)}, which this conversation has not: it has "
-            f"{', '.join(sorted(most))}, and gives no more away."
+            f"This conversation cannot give a job {', '.join(beyond)}. It can give only its own "
+            f"toolsets: {', '.join(sorted(most))}."
         )
     # An empty list would be all of them.
     return replace(wish, toolsets=given or tuple(n for n in FOR_JOBS if n in most) or NOTHING)

@@ -57,7 +57,7 @@ def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobVi
 async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
     """The job of an id, or the only one of a name."""
     if not named.strip():
-        raise RetryWithHint("Say which job, by job_id; list shows them.")
+        raise RetryWithHint("Name the job in job_id. Use action list to see all jobs.")
     profile = context.caller.profile
     try:
         found = shown_here([await jobs.get(profile, named)], context)
@@ -70,7 +70,7 @@ async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
     if len(found) == 1:
         return found[0]
     has = ", ".join(f"{job.id} “{job.name}”" for job in found or known[:20]) or "none"
-    raise ToolFailed(f"Which job is {named!r}? There are: {has}.")
+    raise ToolFailed(f"{named!r} does not name exactly one job. Candidates: {has}.")
 
 
 def _is_of(job: JobView, chat: Target | None) -> bool:

@@ -42,7 +42,7 @@ def _lines(job: JobView) -> list[str]:
         lines.append(f"  prompt: {_short(job.prompt, PROMPT_CHARS)}")
     lines += [f"  {name}: {value}" for name, value in _details(job) if value]
     if job.last_run_time is not None:
-        went = "failed, see below" if job.error else "went well"
+        went = "failed, see below" if job.error else "succeeded"
         lines.append(f"  last run: {_time(job.last_run_time, job.time_zone)}, {went}")
     return lines
 
@@ -68,7 +68,7 @@ def _next(job: JobView) -> str:
     if job.state == "paused":
         return f"Paused: {job.pause_reason}." if job.pause_reason else "Paused."
     if job.next_run_time is None:
-        return "It is over."
+        return "It has ended."
     return f"Next run {_time(job.next_run_time, job.time_zone)}."
 
 

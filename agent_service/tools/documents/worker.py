@@ -49,10 +49,10 @@ class Text:
         """Take one or several lines; Full when there is no more room or time."""
         self._room -= len(text) + 1
         if self._room < 0:
-            raise Full("there is too much of it")
+            raise Full("it is too long to show in full")
         self.lines += text.split("\n")
         if time.monotonic() > self._ends_at:
-            raise Full("it takes too long")
+            raise Full("reading all of it takes too long")
 
 
 def read_pdf(data: bytes, text: Text) -> None:
@@ -70,8 +70,8 @@ def read_pdf(data: bytes, text: Text) -> None:
         try:
             said = reader.pages[number].extract_text().strip("\n")
         except wrong:
-            said = "[it cannot be read]"
-        text.add(said or "[no text: it may be a picture]")
+            said = "[this page cannot be read]"
+        text.add(said or "[no text; the page may be a picture]")
 
 
 def read_workbook(data: bytes, text: Text) -> None:
@@ -98,7 +98,7 @@ def read_word(data: bytes, text: Text) -> None:
     """Add headings, paragraphs, lists and tables in their order, then the notes."""
     package = zipfile.ZipFile(io.BytesIO(data))
     if BODY not in package.namelist():
-        raise Unreadable("it is no Word document")
+        raise Unreadable("it is not a Word document")
     for line in _blocks(_part(package, BODY)):
         text.add(line)
     for name in set(_NOTES) & set(package.namelist()):

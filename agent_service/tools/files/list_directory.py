@@ -11,9 +11,9 @@ MAX_DEPTH = 5
 
 
 class ListDirectoryArguments(ToolArguments):
-    """Lists a folder of the sandbox, folders with a slash, files with their size in bytes.
+    """Lists a folder in the sandbox. Folders end with a slash; files have their size in bytes.
 
-    Unusual names are JSON strings.
+    Names with unusual characters are shown as JSON strings.
     """
 
     path: str = Field(default=".", description="The folder, absolute or relative to /workspace.")

@@ -23,15 +23,14 @@ MAX_RESULT_CHARS = RESULT_CHARS - 1_000
 
 
 class ReadFileArguments(ToolArguments):
-    """Reads a text file of the sandbox. Each line is shown as `number|text`.
+    """Reads a text file in the sandbox. Each line is shown as `number|text`.
 
-    Of PDF, Word (.docx), Excel (.xlsx) and Jupyter (.ipynb) files the text is shown, also line by
-    line.
+    PDF, Word (.docx), Excel (.xlsx) and Jupyter (.ipynb) files are shown as text, line by line.
     """
 
     path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
-    offset: int = Field(default=1, ge=1, description="First line, from 1.")
-    limit: int = Field(default=500, ge=1, le=MAX_LINES, description="Lines to read at most.")
+    offset: int = Field(default=1, ge=1, description="First line to read, counted from 1.")
+    limit: int = Field(default=500, ge=1, le=MAX_LINES, description="Maximum number of lines.")
 
 
 class ReadFile(UsualTool[ReadFileArguments]):
@@ -59,7 +58,7 @@ class ReadFile(UsualTool[ReadFileArguments]):
         shown = _numbered(lines[first : first + arguments.limit], arguments.offset)
         last = first + len(shown)
         if last < len(lines):
-            shown.append(f"[{len(lines) - last} more lines; go on with offset {last + 1}]")
+            shown.append(f"[{len(lines) - last} more lines; continue with offset {last + 1}]")
         elif note:
             shown.append(f"[{note}]")
         return ToolResult("\n".join(shown) or "[the file is empty]")
@@ -74,9 +73,9 @@ class ReadFile(UsualTool[ReadFileArguments]):
             except NoDocument as error:
                 if kind != TEXTUAL:
                     raise ToolFailed(f"{path} cannot be read: {error}.") from None
-                note = f"shown as it stands there: {error}"
+                note = f"shown as raw text: {error}"
             else:
-                cut = f"the document goes on here: {document.cut} to be read whole"
+                cut = f"the document continues, but {document.cut}"
                 return document.lines, cut if document.cut else ""
         if len(data) > MAX_FILE_BYTES:
             raise ToolFailed(f"{path} is longer than {MAX_FILE_BYTES:,} bytes.")

@@ -52,22 +52,26 @@ _ENOUGH = 141
 
 
 class SearchFilesArguments(ToolArguments):
-    """Searches the sandbox's files: lines that match a pattern, or files by name."""
+    """Searches the files in the sandbox: lines that match a pattern, or files by name."""
 
     pattern: str = Field(
         min_length=1,
-        description="For content a regular expression, for files a glob such as `*.py`.",
+        description="For content, a regular expression; for files, a glob such as `*.py`.",
     )
     target: Literal["content", "files"] = Field(default="content", description="What to search.")
     path: str = Field(default=".", description="The folder or file to search in.")
-    file_glob: str = Field(default="", description="For content: only files whose names match.")
-    limit: int = Field(default=50, ge=1, le=MAX_RESULTS, description="Lines to return at most.")
-    offset: int = Field(default=0, ge=0, description="Lines to leave out at the start.")
+    file_glob: str = Field(
+        default="", description="For content: search only files whose names match this glob."
+    )
+    limit: int = Field(
+        default=50, ge=1, le=MAX_RESULTS, description="Maximum number of lines to return."
+    )
+    offset: int = Field(default=0, ge=0, description="Number of lines to skip.")
     output_mode: Literal["content", "files_only", "count"] = Field(
         default="content",
         description=(
-            "For content: the lines, only the files' names, or the number of matching lines in "
-            "each."
+            "For content: the matching lines, only the names of files, or the number of matching "
+            "lines in each file."
         ),
     )
     context: int = Field(
@@ -98,7 +102,7 @@ class SearchFiles(UsualTool[SearchFilesArguments]):
         text = output.text().rstrip("\n")
         code = None if status.exit is None else status.exit.code
         if code not in (0, _NOTHING, _ENOUGH):
-            raise ToolFailed(text or "The search did not finish; search in a smaller folder.")
+            raise ToolFailed(text or "The search did not finish. Search a smaller folder.")
         if below:
             text = _without_guarded(text, arguments, below)
         return ToolResult(text or "[nothing found]")
@@ -149,8 +153,8 @@ def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) 
             left_out += 1
     if left_out:
         kept.append(
-            f"[{left_out} lines are left out: they are of files that a person has to allow, "
-            "such as keys and passwords; read_file asks for one.]"
+            f"[{left_out} lines are left out. They are from files such as keys and passwords, "
+            "which need a person's approval. read_file asks for it.]"
         )
     return "\n".join(kept)
 

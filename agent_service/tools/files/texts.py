@@ -28,7 +28,7 @@ def encode_text(path: str, text: str, encoding: str) -> bytes:
     except UnicodeEncodeError as error:
         lacking = error.object[error.start]
         raise ToolFailed(
-            f"{path} is {encoding.capitalize()} text, which has no {lacking}."
+            f"{path} is {encoding.capitalize()} text, which cannot have the character {lacking}."
         ) from None
 
 

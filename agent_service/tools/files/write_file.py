@@ -7,13 +7,14 @@ from agent_service.tools.files.texts import lines_of, same_file
 
 
 class WriteFileArguments(ToolArguments):
-    """Writes a whole file of the sandbox, replacing what is there, and makes missing folders.
+    """Writes a whole file in the sandbox. It replaces an existing file, and creates missing
+    folders.
 
-    To change a part of a file use `patch`.
+    To change part of a file, use `patch`.
     """
 
     path: str = Field(min_length=1, description="The file, absolute or relative to /workspace.")
-    content: str = Field(description="Everything that the file shall contain.")
+    content: str = Field(description="The complete content of the file.")
 
 
 class WriteFile(UsualTool[WriteFileArguments]):

@@ -8,19 +8,19 @@ from agent_service.records.events import Decision
 from agent_service.tools.base import ToolArguments, ToolContext, ToolFailed
 
 _DENIED = (
-    "The user denied this call. Do not try the same in another form; "
-    "say what you wanted to do, and ask how to go on."
+    "The user denied this call. Do not try it in another form. Say what you wanted to do, and ask "
+    "how to continue."
 )
 NOBODY_TO_ASK = (
-    "A person would have to allow this call, and nobody can be asked here, so it was not run. Do "
-    "not try the same in another form; go on without it, and say at the end what was not done."
+    "This call needs a person's approval, and nobody can be asked here, so it was not run. Do not "
+    "try it in another form. Continue without it, and say at the end what was not done."
 )
-HALTED = "A person would have to allow this call, so it was not run, and the work ended here."
+HALTED = "This call needs a person's approval, so it was not run, and the work ended here."
 _CHANGED = (
-    "What the user has allowed is not what would be done now: it has changed meanwhile. It was not "
-    "done. Make the call again if it is still right, and the user is asked anew."
+    "What this call would do has changed since the user approved it, so it was not run. If it is "
+    "still right, make the call again, and the user is asked again."
 )
-_NO_ANSWER = "Nobody answered in time whether this call is allowed, so it was not run."
+_NO_ANSWER = "Nobody approved this call in time, so it was not run."
 
 
 class ApprovalRequired(Exception):

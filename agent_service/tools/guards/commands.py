@@ -22,10 +22,9 @@ from services.redaction.redactor import Redactor
 _log = logging.getLogger(__name__)
 
 _NOT_JUDGED = (
-    "This command was not run: it is too long or too involved to see whether it is one that is "
-    "never run, and nobody is asked here (approvals.mode: off). Write what is long with "
-    "write_file, "
-    "and give the rest as several shorter commands."
+    "This command was not run. It is too long or too complex to check, and nobody is asked to "
+    "approve it (approvals.mode: off). Write long content with write_file, and split the rest "
+    "into shorter commands."
 )
 LONG_CHARS = 2_000
 """A longer command is judged in a thread, so that nobody else waits for it."""
@@ -90,8 +89,8 @@ class JudgeCommands(Wrapper[A]):
             raise ToolFailed(refusal(verdict))
         if pattern := _denied(self._policy.denied, typed.command, verdict):
             raise ToolFailed(
-                f"The user's settings never allow commands like {pattern!r} (approvals.deny), so "
-                "it was not run. Do not try the same in another form."
+                f"This command was not run: the user's settings forbid commands like {pattern!r} "
+                "(approvals.deny). Do not try it in another form."
             )
         if verdict.is_exhausted and not self._policy.asks:
             raise ToolFailed(_NOT_JUDGED)
@@ -170,7 +169,7 @@ def refusal(verdict: Verdict) -> str:
     reasons = [FAMILIES[name].about for name in _hardline(verdict)]
     return (
         f"This command was refused and not run: it {', and '.join(reasons)}. No setting and no "
-        "person can allow it. Do not try the same in another form; say what you wanted to do."
+        "person can allow it. Do not try it in another form. Say what you wanted to do."
     )
 
 

@@ -93,8 +93,8 @@ class JudgeFiles(Wrapper[A]):
                 if self._policy.blocked is not None:
                     self._policy.blocked(Source.COMMAND, (family,))
                 raise ToolFailed(
-                    f"{path} was not touched: that {FAMILIES[family].about}. No setting and no "
-                    "person can allow it. Do not try the same in another form."
+                    f"{path} was not touched: this call {FAMILIES[family].about}. No setting "
+                    "and no person can allow it. Do not try it in another form."
                 )
         if not found or not self._policy.asks:
             return
@@ -129,14 +129,14 @@ async def real_path(files: Files, path: str) -> str:
                 parts[:up] = followed
                 break
             if parts[:up] == _parts(WORKSPACE):
-                raise RetryWithHint(f"{path} leads out of the workspace; name it from / on.")
+                raise RetryWithHint(f"{path} leads out of the workspace. Use an absolute path.")
             parts[max(0, up - 1) : up + 1] = []
         else:
             followed = await _followed(files, parts)
             if followed is None:
                 return "/" + "/".join(parts)
             parts = followed
-    raise ToolFailed(f"{path} has too many links in it.")
+    raise ToolFailed(f"{path} has too many symbolic links.")
 
 
 async def _followed(files: Files, parts: Sequence[str]) -> list[str] | None:

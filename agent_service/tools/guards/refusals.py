@@ -22,17 +22,17 @@ _LOOKS_BACK_BY = frozenset({"memory", "skills"})
 _PUTS_AWAY = frozenset({"archive", "delete"})
 
 _ELSE = (
-    "It was not run: looking back at a conversation, you can only use the tools for memory and for "
-    "skills."
+    "This call was not run. While you review a conversation, you can use only the tools for "
+    "memory and for skills."
 )
 _PUT_AWAY = (
-    "It was not done: looking back at a conversation, you put no skill away. Improve it, or leave "
-    "it as it is."
+    "This was not done. While you review a conversation, you cannot archive skills. Improve the "
+    "skill, or leave it as it is."
 )
 _DENIED = (
-    "This was not done: somebody whose words you work on may not say /{command} here, and what it "
-    "does is not done for them in other words either. Do not try it in another way. Tell them; an "
-    "admin of this Hermes can ask for it in a message of their own, or allow it to them."
+    "This was not done. Somebody whose message you work on may not use /{command} here, and you "
+    "may not do the same for them. Do not try another way. Tell them that an admin of this Hermes "
+    "can ask for it, or can give them permission."
 )
 
 

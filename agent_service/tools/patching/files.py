@@ -73,7 +73,7 @@ class PatchedFiles:
         state = await self._state(change.path)
         if change.is_new:
             if state.after is not None:
-                raise ToolFailed(f"{change.path} is there already: update it, or delete it first.")
+                raise ToolFailed(f"{change.path} already exists. Update it, or delete it first.")
             state.after = content(change.hunks).encode()
             return
         if state.after is None:
@@ -83,7 +83,7 @@ class PatchedFiles:
             state.after = await asyncio.to_thread(hunked)
         if change.is_gone:
             if change.hunks and state.after:
-                raise ToolFailed(f"{change.path} has more in it than the patch takes out.")
+                raise ToolFailed(f"{change.path} has lines that the patch does not delete.")
             state.after = state.source = None
         elif change.target and same_file(change.target) != same_file(change.path):
             await self._move(change.target, state)
@@ -91,7 +91,7 @@ class PatchedFiles:
     async def _move(self, target: str, state: _File) -> None:
         there = await self._state(target)
         if there.after is not None:
-            raise ToolFailed(f"{target} is there already, and {state.path} cannot be moved there.")
+            raise ToolFailed(f"{target} already exists, so {state.path} cannot be moved there.")
         there.after, there.source = state.after, state.source
         if there.source is None and state.before is not None:
             there.source = state
@@ -101,11 +101,13 @@ class PatchedFiles:
         key = same_file(path)
         if key not in self._states:
             if len(self._states) == MAX_FILES:
-                raise ToolFailed(f"A patch may change {MAX_FILES} files at most.")
+                raise ToolFailed(f"A patch can change at most {MAX_FILES} files.")
             data = await self._read(path)
             self._bytes += len(data or b"")
             if self._bytes > MAX_BYTES:
-                raise ToolFailed(f"The files of a patch may have {MAX_BYTES:,} bytes in all.")
+                raise ToolFailed(
+                    f"The files of a patch can have at most {MAX_BYTES:,} bytes in total."
+                )
             self._states[key] = _File(path, data, data)
         return self._states[key]
 
@@ -122,7 +124,11 @@ class PatchedFiles:
                 await self._put(state)
         except (PathRefused, SandboxUnavailable) as error:
             left = [path for state in reversed(done) for path in await self._put_back(state)]
-            said = f"Look at these, which could not be put back: {', '.join(left)}." if left else ""
+            said = (
+                f"These files could not be restored, so check them: {', '.join(left)}."
+                if left
+                else ""
+            )
             raise ToolFailed(f"{_of(done[-1].path, error)}\n{said or _NOTHING}") from None
 
     async def _put(self, state: _File) -> None:

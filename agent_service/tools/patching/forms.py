@@ -96,7 +96,7 @@ def content(hunks: Sequence[Hunk]) -> str:
 
 
 _NEITHER = (
-    "it is of neither form: begin it with `*** Begin Patch` and `*** Update File: path`, or with "
+    "it has neither form. Begin it with `*** Begin Patch` and `*** Update File: path`, or with "
     "the `---` and `+++` lines of a unified diff, followed by `@@`"
 )
 
@@ -196,16 +196,16 @@ class _EnvelopeReading:
             return
         if self._kind == "Delete":
             if line.strip():
-                raise Malformed("stands below a file that is deleted")
+                raise Malformed("follows a file that is deleted")
             return
         if not self._drafts or self._drafts[-1].at_end:
             if not line.strip():
                 return
             self._drafts.append(HunkDraft())
         if self._kind == "Add" and line[:1] not in ("", "+"):
-            raise Malformed("has to begin with `+`, since the file is new")
+            raise Malformed("must begin with `+`, because the file is new")
         if not self._drafts[-1].take(line):
-            raise Malformed("begins with none of space, `-`, `+` and `@@`")
+            raise Malformed("does not begin with a space, `-`, `+` or `@@`")
 
     def _anchor(self, anchor: str) -> None:
         if not self._drafts or self._drafts[-1].lines:
@@ -308,7 +308,7 @@ class _DiffReading:
             drafts[-1].end_bare()
         elif drafts and not drafts[-1].take(line):
             raise Malformed(
-                f"line {self.at + 1} of the patch begins with none of space, `-`, `+` and `@@`: "
+                f"line {self.at + 1} of the patch does not begin with a space, `-`, `+` or `@@`: "
                 f"{line[:200]}"
             )
 

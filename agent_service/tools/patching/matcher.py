@@ -80,7 +80,7 @@ def _replace_lines(text: str, old: str, new: str, every: bool) -> str:
     wanted = old.removesuffix("\n").split("\n")
     found = places(lines, wanted)
     if not found:
-        raise NotThere("does not stand")
+        raise NotThere("does not occur")
     if len(found) > 1 and not every:
         raise _several(len(found))
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
@@ -101,7 +101,7 @@ def shifted(text: str, shift: IndentShift) -> str:
     """The text, indented as the place needs it; NotThere where it cannot be."""
     lines = [shift.apply(line) for line in text.split("\n")]
     if None in lines:
-        raise NotThere("does not stand with such indentation")
+        raise NotThere("does not occur with this indentation")
     return "\n".join(line for line in lines if line is not None)
 
 
@@ -114,7 +114,7 @@ def _apart(found: list[LineRange], length: int) -> list[LineRange]:
 
 
 def _several(count: int) -> Unclear:
-    return Unclear(f"stands there {count} times")
+    return Unclear(f"occurs {count} times")
 
 
 _Reading = Callable[[Sequence[str], Sequence[str]], IndentShift | None]
@@ -230,7 +230,7 @@ def _lines(there: Sequence[str], hunk: Hunk, shift: IndentShift) -> list[str]:
     for sign, text in hunk.lines:
         line = shift.apply(text) if sign == "+" else next(kept)
         if line is None:
-            raise DoesNotFit(f"does not fit with such indentation:\n{_shown(hunk.old)}")
+            raise DoesNotFit(f"does not fit with this indentation:\n{_shown(hunk.old)}")
         if sign != "-":
             after.append(line)
     return after
@@ -257,8 +257,8 @@ def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> LineRan
         return min(found, key=lambda place: abs(place.first - stated))
     if len(found) > 1 and anchor < 0:
         raise DoesNotFit(
-            f"fits {len(found)} places, give more of the lines around it or an `@@` line that "
-            f"stands above it:\n{_shown(hunk.old)}"
+            f"fits {len(found)} places. Include more of the lines around it, or an `@@` line "
+            f"that names a line above it:\n{_shown(hunk.old)}"
         )
     return found[0]
 
@@ -304,10 +304,10 @@ def _missing(lines: Sequence[str], old: Sequence[str]) -> str:
             differs = found[0].first + count
             stands = lines[differs][:MAX_SHOWN_CHARS] if differs < len(lines) else "[the end]"
             return (
-                f"its first {count} of {len(old)} lines stand at line {found[0].first + 1}, but "
+                f"the first {count} of its {len(old)} lines are at line {found[0].first + 1}, but "
                 f"line {differs + 1} is\n{stands}\nand not\n{old[count][:MAX_SHOWN_CHARS]}"
             )
-    return f"these lines do not stand there:\n{_shown(old)}"
+    return f"the file does not have these lines:\n{_shown(old)}"
 
 
 def _shown(lines: Sequence[str]) -> str:

@@ -29,15 +29,14 @@ from agent_service.tools.patching.syntax import broken
 
 
 class PatchArguments(ToolArguments):
-    """Changes parts of files of the sandbox, and returns the diff and what it broke.
+    """Changes parts of files in the sandbox. It returns the diff, and the syntax errors that it
+    caused.
 
-    A patch is for several places or files: it is made as a whole, or not at all.
+    A patch can change several places and files: either all of it is applied, or nothing.
     """
 
     mode: Literal["replace", "patch"] = Field(
-        description=(
-            "replace: put new_string in the place of old_string in path. patch: do what patch says."
-        )
+        description="replace: replace old_string with new_string in path. patch: apply patch."
     )
     path: str = Field(
         default="", description="For replace: the file, absolute or relative to /workspace."
@@ -45,21 +44,21 @@ class PatchArguments(ToolArguments):
     old_string: str = Field(
         default="",
         description=(
-            "The text to replace, exactly as it stands in the file; it must be there only once. "
-            "White space at the ends of whole lines, and by how much all are indented, may differ."
+            "The text to replace, exactly as in the file. It must occur only once. White space at "
+            "the ends of whole lines, and the indentation of all lines together, may differ."
         ),
     )
-    new_string: str = Field(default="", description="The text to put there.")
+    new_string: str = Field(default="", description="The text to put in its place.")
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
     patch: str = Field(
         default="",
         description=(
-            "For patch: a unified diff, or `*** Begin Patch`, then for each file `*** Update File: "
-            "path` (below it `*** Move to: path` if it moves), `*** Add File: path` or `*** Delete "
-            "File: path`, then `*** End Patch`. Below an update stand hunks, each after a line "
-            "`@@`, which may name a line further up such as `@@ def main():`; in a hunk a line "
-            "begins with a space if it stays, `-` if it goes and `+` if it is new. The lines are "
-            "searched for as old_string is; line numbers may be wrong."
+            "For patch: a unified diff, or `*** Begin Patch`, then for each file `*** Update "
+            "File: path` (followed by `*** Move to: path` if it moves), `*** Add File: path` or "
+            "`*** Delete File: path`, then `*** End Patch`. An update has hunks. Each begins with "
+            "a line `@@`, which can name a line above it, such as `@@ def main():`. In a hunk, a "
+            "line begins with a space if it stays, `-` if it goes and `+` if it is new. Lines are "
+            "found in the same way as old_string; line numbers may be wrong."
         ),
     )
 
@@ -114,12 +113,12 @@ async def _replaced(arguments: PatchArguments, context: ToolContext) -> ToolResu
         after = await asyncio.to_thread(replace, before, old, new, arguments.replace_all)
     except NotThere as error:
         raise ToolFailed(
-            f"old_string {error} in {path}; read the file and copy it exactly, "
-            "white space included."
+            f"old_string {error} in {path}. Read the file and copy the text exactly, "
+            "including white space."
         ) from None
     except Unclear as error:
         raise RetryWithHint(
-            f"old_string {error} in {path}; take more of the lines around it, or set replace_all."
+            f"old_string {error} in {path}. Include more lines around it, or set replace_all."
         ) from None
     await context.files.write(path, encode_text(path, after, encoding))
     return ToolResult(

@@ -25,7 +25,7 @@ def broken(path: str, before: str, after: str) -> str:
     said = _problem(parse, after)
     if not said or (before and _problem(parse, before)):
         return ""
-    return f"[{path} is no valid {kind} since this change: {said}]"
+    return f"[{path} is not valid {kind} since this change: {said}]"
 
 
 def _problem(parse: Callable[[str], object], text: str) -> str:

@@ -43,11 +43,12 @@ _FUNCTIONS = "program"
 class ExecuteCodeArguments(ToolArguments):
     """Runs a Python program in this session's sandbox that can call tools itself.
 
-    Use it for several calls with logic between them: loops, filters, retries, long results of which
-    little is needed. `from hermes_tools import web_search, web_extract, read_file, write_file,
-    search_files, patch, terminal`; each takes the parameters of the tool and returns its text, with
-    `exit_code` for terminal; a call that fails raises `hermes_tools.ToolError`. At most 300 seconds
-    and 50 calls. Only what the program prints comes back, at most 50,000 bytes of it.
+    Use it for several calls with logic between them: loops, filters, retries, or long results of
+    which you need little. `from hermes_tools import web_search, web_extract, read_file, write_file,
+    search_files, patch, terminal`. Each function takes the parameters of its tool and returns the
+    tool's text, with `exit_code` for terminal. A call that fails raises `hermes_tools.ToolError`.
+    At most 300 seconds and 50 calls. You see only what the program prints, at most 50,000 bytes of
+    it.
     """
 
     code: str = Field(min_length=1, max_length=100_000, description="The program, in Python 3.")
@@ -212,7 +213,7 @@ class _Program:
         if text and self._has_strangers:
             text = fenced(text, "a program that has read the web")
         lines = [text] if text else []
-        note = f"It was killed, as {self._why_killed}." if self._why_killed else ""
+        note = f"It was killed because {self._why_killed}." if self._why_killed else ""
         if note := note or describe_exit(ended):
             lines.append(f"[{note}]")
         return ToolResult(

@@ -27,10 +27,10 @@ _MOST_OFFSET = 2**62
 
 
 class ProcessArguments(ToolArguments):
-    """Looks after commands that `terminal` started in the background.
+    """Manages commands that `terminal` started in the background.
 
     list: all of them. poll: state and newest output. log: output from an offset. wait: until it
-    ends. kill: end it with all its children. write, submit: give it input, submit adds a newline.
+    ends. kill: end it and all its children. write, submit: send it input; submit adds a newline.
     close: end its input.
     """
 
@@ -42,11 +42,14 @@ class ProcessArguments(ToolArguments):
     )
     data: str = Field(default="", description="Input for write and submit.")
     timeout: float = Field(
-        default=60, gt=0, le=WAIT_LIMIT_S, description="Seconds that wait waits at most."
+        default=60, gt=0, le=WAIT_LIMIT_S, description="Maximum number of seconds for wait."
     )
     offset: int = Field(default=0, description="First byte for log; negative counts from the end.")
     limit: int = Field(
-        default=DEFAULT_BYTES, ge=1, le=MAX_BYTES, description="Bytes of output to return at most."
+        default=DEFAULT_BYTES,
+        ge=1,
+        le=MAX_BYTES,
+        description="Maximum number of bytes of output to return.",
     )
 
 
@@ -72,12 +75,12 @@ class Process(UsualTool[ProcessArguments]):
         if arguments.action == "list":
             return _listed(await context.commands.list())
         if not arguments.session_id:
-            raise RetryWithHint(f"{arguments.action} needs a session_id; list shows them.")
+            raise RetryWithHint(f"{arguments.action} needs a session_id. Use list to see them.")
         try:
             return await self._of_one(arguments, context)
         except CommandUnknown:
             raise ToolFailed(
-                f"There is no running or known process {arguments.session_id}; list shows them."
+                f"There is no process {arguments.session_id}. Use list to see all processes."
             ) from None
 
     async def _of_one(self, arguments: ProcessArguments, context: ToolContext) -> ToolResult:

@@ -31,7 +31,7 @@ def ask(message):
     tell(message)
     line = answers.readline()
     if not line.endswith(b"\\n"):
-        raise SystemExit("nobody answers any more")
+        raise SystemExit("the tools no longer answer")
     return json.loads(line)
 
 
@@ -46,7 +46,7 @@ class Result(str):
 def function(name, parameters):
     def call(*args, **kwargs):
         if os.getpid() != owner:
-            raise ToolError("tools can only be called in the process that the program began in")
+            raise ToolError("only the process that the program started in can call tools")
         if len(args) > len(parameters):
             raise TypeError("%s takes at most %d arguments" % (name, len(parameters)))
         given = dict(zip(parameters, args))

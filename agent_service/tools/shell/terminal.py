@@ -55,59 +55,62 @@ _KEPT = "/tmp/.hermes-cwd"  # noqa: S108 - the box's own
 _MOVES = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 _ENDED = {
-    ExitReason.TIMEOUT: "It ran into its timeout and was killed with all its children.",
+    ExitReason.TIMEOUT: "It reached its timeout and was killed with all its children.",
     ExitReason.CANCELLED: "It was cancelled and killed with all its children.",
-    ExitReason.OOM: "It used more memory than the sandbox has, and was killed.",
-    ExitReason.OUTPUT_LIMIT: "It wrote more than may be stored, and was killed.",
-    ExitReason.DISK_QUOTA: "The workspace is full, and it was killed.",
-    ExitReason.PIDS_LIMIT: "It started more processes than the sandbox may have, and was killed.",
+    ExitReason.OOM: "It ran out of memory and was killed.",
+    ExitReason.OUTPUT_LIMIT: "It wrote more output than can be stored, and was killed.",
+    ExitReason.DISK_QUOTA: "The workspace is full, so it was killed.",
+    ExitReason.PIDS_LIMIT: "It started more processes than the sandbox allows, and was killed.",
     ExitReason.LEASE_EXPIRED: "The sandbox reached the end of its time.",
-    ExitReason.SANDBOX_LOST: "The sandbox was lost; what the command did is not known.",
-    ExitReason.EXECUTOR_RESTARTED: "The sandbox was lost; what the command did is not known.",
-    ExitReason.UNKNOWN: "How it ended is not known.",
+    ExitReason.SANDBOX_LOST: "The sandbox was lost. It is unknown what the command did.",
+    ExitReason.EXECUTOR_RESTARTED: "The sandbox was lost. It is unknown what the command did.",
+    ExitReason.UNKNOWN: "It is unknown how it ended.",
 }
 
 
 class TerminalArguments(ToolArguments):
     """Runs a shell command in this session's sandbox and returns its output.
 
-    The folder that a command ends in is kept for the next one; variables are not. Long commands
-    that need not be waited for, such as servers, go into the background: use `process` to read
+    The next command starts in the folder in which this one ends; variables are not kept. Run
+    commands that you need not wait for, such as servers, in the background. Use `process` to read
     their output and to end them.
     """
 
     command: str = Field(min_length=1, description="The command, as typed into bash.")
-    background: bool = Field(default=False, description="Return at once and leave it running.")
+    background: bool = Field(
+        default=False, description="Return at once and keep the command running."
+    )
     timeout: float = Field(
         default=FOREGROUND_S,
         gt=0,
         description=(
-            "Seconds after which it is killed, at most 600; in the background a day unless it is "
-            "set."
+            "Seconds after which the command is killed, at most 600; in the background, the "
+            "default is a day."
         ),
     )
     workdir: str = Field(
         default="",
         description=(
-            "Folder to run in, absolute or relative to /workspace; default is where the last ended."
+            "Folder to run in, absolute or relative to /workspace; default is where the last "
+            "command ended."
         ),
     )
     pty: bool = Field(
-        default=False, description="Give it a terminal, for programs that insist on one."
+        default=False, description="Run it in a terminal, for programs that need one."
     )
     notify_on_complete: bool = Field(
         default=False,
         description=(
-            "In the background: you are told when it has ended, with your next results or as a new "
-            "message; do not wait for it."
+            "In the background: you are notified when it ends, with your next results or in a new "
+            "message. Do not wait for it."
         ),
     )
     watch_patterns: list[Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARS)]] = Field(
         default=[],
         max_length=MAX_PATTERNS,
         description=(
-            "In the background: you are told of lines of its output that have one of these texts "
-            "in them, at most every 30 seconds and 20 times."
+            "In the background: you are notified of lines of output that contain one of these "
+            "texts, at most every 30 seconds and 20 times."
         ),
     )
 
@@ -130,16 +133,13 @@ class Terminal(UsualTool[TerminalArguments]):
         if arguments.background:
             return await _in_background(arguments, context, self._cwd)
         if arguments.notify_on_complete or arguments.watch_patterns:
-            raise RetryWithHint(
-                "notify_on_complete and watch_patterns are for commands with background: true; "
-                "this one would be waited for."
-            )
+            raise RetryWithHint("notify_on_complete and watch_patterns need background: true.")
         is_given = "timeout" in arguments.model_fields_set
         timeout_s = arguments.timeout if is_given else context.terminal_timeout_s
         if timeout_s > FOREGROUND_LIMIT_S:
             raise RetryWithHint(
-                f"A command that is waited for may run {FOREGROUND_LIMIT_S} seconds at most; "
-                "start it with background: true, and look after it with `process`."
+                f"Without background: true, a command can run for at most {FOREGROUND_LIMIT_S} "
+                "seconds. Start it in the background, and follow it with `process`."
             )
         output = CommandOutput(context.progress, time.monotonic)
         command = _command(arguments, context, timeout_s, self._cwd)
@@ -166,7 +166,7 @@ async def _in_background(
     is_watched = wanted.end or bool(wanted.patterns)
     if is_watched and context.caller.origin.get("platform") in NOBODY:
         raise RetryWithHint(
-            "Nobody is told of anything once this work has ended: start it without "
+            "Nobody can be notified once this work has ended. Start the command without "
             "notify_on_complete and watch_patterns, and wait for it with `process`."
         )
     limit_s = BACKGROUND_LIMIT_S
@@ -176,7 +176,7 @@ async def _in_background(
     text = f"Started in the background. Its session_id for `process` is {status.key}."
     if is_watched:
         await context.records.watch(status.key, arguments.command, wanted)
-        text += " You are told of it."
+        text += " You will be notified."
     return ToolResult(text)
 
 

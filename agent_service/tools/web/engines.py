@@ -61,7 +61,7 @@ async def _searxng(fetcher: Fetcher, config: SearchConfig, query: str, _most: in
     url = f"{config.searxng_url}/search?q={quote(query)}&format=json"
     answer = await fetcher.get(url, _LIMITS)
     if answer.status == 403:
-        raise SearchFailed("it does not serve JSON: add json to search.formats of its settings")
+        raise SearchFailed("it does not serve JSON; add json to search.formats in its settings")
     return answer
 
 
@@ -101,9 +101,9 @@ class Search:
 
 def _document(answer: Fetched) -> Mapping[str, Any]:
     if answer.status in {401, 403}:
-        raise SearchFailed("it does not accept the key")
+        raise SearchFailed("it rejected the key")
     if answer.status in {402, 429, 432, 433}:
-        raise SearchFailed("its limit is reached")
+        raise SearchFailed("its rate limit or quota is used up")
     if answer.status != 200:
         raise SearchFailed(f"it answered with status {answer.status}")
     document = json_object(answer.data)

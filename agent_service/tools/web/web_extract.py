@@ -45,7 +45,7 @@ def is_installed() -> bool:
 class WebExtractArguments(ToolArguments):
     """Reads web pages and returns their main text as Markdown.
 
-    Only public pages on the usual ports can be read. Long pages are cut; files that are no text are
+    It reads only public pages on the usual ports. Long pages are cut, and files without text are
     not shown.
     """
 
@@ -89,7 +89,7 @@ class WebExtract(UsualTool[WebExtractArguments]):
         if not 200 <= page.status < 300:
             return f"Could not be fetched: the server answered with status {page.status}."
         if not _is_html(page) and not _is_text(page):
-            return f"It is a file of type {page.content_type[:80]}, which has no text to show."
+            return f"This is a file of type {page.content_type[:80]} without text to show."
         return page
 
 
@@ -139,8 +139,8 @@ def _encoded(page: Fetched) -> dict[str, str]:
 def _part(url: str, page: Fetched | None, text: str, room: int) -> str:
     lines = [f"== {url}"]
     if page is not None and page.url != url:
-        lines.append(f"(It redirects to {page.url})")
-    lines.append(text.strip()[:room] or "It has no text.")
+        lines.append(f"(redirected to {page.url})")
+    lines.append(text.strip()[:room] or "The page has no text.")
     if len(text) > room or (page is not None and page.is_cut):
-        lines.append("[the rest of it is left out]")
+        lines.append("[the rest is left out]")
     return "\n".join(lines)

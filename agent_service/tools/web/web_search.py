@@ -21,7 +21,7 @@ class WebSearchArguments(ToolArguments):
     """
 
     query: str = Field(min_length=1, max_length=400, description="What to search for.")
-    limit: int = Field(default=5, ge=1, le=20, description="How many results, at most 20.")
+    limit: int = Field(default=5, ge=1, le=20, description="Number of results, at most 20.")
 
 
 class WebSearch(UsualTool[WebSearchArguments]):
@@ -39,7 +39,7 @@ class WebSearch(UsualTool[WebSearchArguments]):
         """Search."""
         query = " ".join(arguments.query.split())
         if not query:
-            raise RetryWithHint("The query has no words in it.")
+            raise RetryWithHint("The query is empty.")
         try:
             results = await self._search(query, arguments.limit)
         except SearchFailed as error:

@@ -20,7 +20,7 @@ def test_a_job_without_any_toolset_can_be_changed_by_who_made_it() -> None:
     [JobChange(toolsets=("web", "file")), JobChange(script="true"), JobChange(skills=("tea",))],
 )
 def test_more_than_the_conversation_has_is_refused(wish: JobChange) -> None:
-    with pytest.raises(RetryWithHint, match="gives no more away"):
+    with pytest.raises(RetryWithHint, match="cannot give a job"):
         limited(wish, HAS)
 
 

@@ -117,7 +117,7 @@ def test_a_pdf() -> None:
     lines = _read("pdf", _pdf("Hello there\nsecond line", "", "last")).lines
     assert lines == [
         *("[page 1 of 3]", "Hello there", "second line"),
-        *("[page 2 of 3]", "[no text: it may be a picture]", "[page 3 of 3]", "last"),
+        *("[page 2 of 3]", "[no text; the page may be a picture]", "[page 3 of 3]", "last"),
     ]
 
 
@@ -156,16 +156,16 @@ BOMB = f'<!DOCTYPE a [<!ENTITY e0 "ha">{ENTITIES}]><w:document xmlns:w="{W}">&e1
 @pytest.mark.parametrize(
     ("kind", "data", "why"),
     [
-        ("docx", b"PK\x03\x04 and so on", "broken"),
-        ("docx", _package(a="b"), "no Word document"),
-        ("docx", _word("<w:p>"), "broken"),
-        ("docx", _package(**{BODY: BOMB}), "broken"),
+        ("docx", b"PK\x03\x04 and so on", "damaged"),
+        ("docx", _package(a="b"), "not a Word document"),
+        ("docx", _word("<w:p>"), "damaged"),
+        ("docx", _package(**{BODY: BOMB}), "damaged"),
         ("docx", _swollen(), "too large"),
-        ("xlsx", _package(**{"xl/a": "b"}), "broken"),
-        ("pdf", b"%PDF-1.7\nnothing", "broken"),
-        ("ipynb", b"{", "broken"),
-        ("ipynb", b'{"cells": [1]}', "broken"),
-        ("ipynb", b"[" * 100_000, "broken"),
+        ("xlsx", _package(**{"xl/a": "b"}), "damaged"),
+        ("pdf", b"%PDF-1.7\nnothing", "damaged"),
+        ("ipynb", b"{", "damaged"),
+        ("ipynb", b'{"cells": [1]}', "damaged"),
+        ("ipynb", b"[" * 100_000, "damaged"),
     ],
 )
 def test_what_is_no_document(kind: str, data: bytes, why: str) -> None:

@@ -195,7 +195,7 @@ async def test_a_search_leaves_out_what_a_person_has_to_allow(
     asked: dict[str, Any] = {"pattern": "otter", **more}
     said = await call(searched, "search_files", path=f"{searched}{folder}", **asked)
     assert "notes/a.txt" in said
-    assert "left out: they are of files that a person has to allow" in said
+    assert "which need a person's approval" in said
     assert not any(each in said for each in ("\0", KEY, "otter key", "config.yaml", "otter: 1"))
 
 

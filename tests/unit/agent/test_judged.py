@@ -188,7 +188,7 @@ async def test_what_was_allowed_runs(decision: Decision) -> None:
 
 @pytest.mark.parametrize(
     ("decision", "told"),
-    [(Decision.DENY, "The user denied"), (Decision.EXPIRED, "Nobody answered")],
+    [(Decision.DENY, "The user denied"), (Decision.EXPIRED, "Nobody approved")],
 )
 @pytest.mark.parametrize("policy", [OFF, MANUAL])
 async def test_a_denial_holds_where_nobody_would_be_asked_any_more(
@@ -316,7 +316,7 @@ PADDED = "a=xxxxxxxxxxxxxxxx;" + 'a="$a$a$a$a";' * 1200 + "rm -rf /"
 async def test_what_uses_up_what_judging_may_take_is_never_simply_run(
     command: str, typed: ShellInput
 ) -> None:
-    with pytest.raises(ToolFailed, match="too long or too involved"):
+    with pytest.raises(ToolFailed, match="too long or too complex"):
         await call(command, OFF, typed=typed)
     assert (await call(command, MANUAL, typed=typed)).startswith("asked ")
     opinion = Opinion("ALLOW")

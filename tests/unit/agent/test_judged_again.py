@@ -59,7 +59,7 @@ async def test_what_was_allowed_is_the_very_call_that_was_asked_for() -> None:
         await ask(LEAVES)
     allowed: dict[str, Any] = {"decision": Decision.ALWAYS, "decided_on": asked.value.binding}
     for other in ("rm -rf lib", f"{LEAVES}; git push", UNCLEAR):
-        with pytest.raises(ToolFailed, match="has changed meanwhile"):
+        with pytest.raises(ToolFailed, match="has changed since"):
             await ask(other, **allowed)
     await ask(f"{LEAVES}  ", **allowed)
 
@@ -73,7 +73,7 @@ async def test_a_call_that_is_made_again_goes_on_with_what_it_went_on_with_befor
     await ask(moving, typed=IN_FOLDER, state=state, **allowed)
     # The process was killed while it ran, and it is found again.
     await ask(moving, typed=IN_FOLDER, state=state, **allowed)
-    with pytest.raises(ToolFailed, match="has changed meanwhile"):
+    with pytest.raises(ToolFailed, match="has changed since"):
         await ask(moving, typed=IN_FOLDER, state=state, key="trn_1:3", **allowed)
 
     for key, piece in (("trn_1:4", "ec"), ("trn_1:4", "ec"), ("trn_1:5", "ho x")):

@@ -123,8 +123,8 @@ def test_hunks_go_where_their_lines_stand(text: str, patch: str, after: str) -> 
 @pytest.mark.parametrize(
     ("text", "patch", "why"),
     [
-        ("a\nb\n", _envelope("@@", "-c", "+d"), "hunk 1 of 1 .*do not stand there:\nc"),
-        ("a\nb\nc\n", _envelope("@@", " a", " b", "-x"), "first 2 of 3 .*line 3 is\nc\n.*\nx"),
+        ("a\nb\n", _envelope("@@", "-c", "+d"), "hunk 1 of 1 .*does not have these lines:\nc"),
+        ("a\nb\nc\n", _envelope("@@", " a", " b", "-x"), "first 2 of its 3 .*line 3 is\nc\n.*\nx"),
         ("a\na\n", _envelope("@@", "-a", "+b"), "fits 2 places"),
         ("a\n", _envelope("@@ class B", "-a"), "no line `class B`"),
         ("a\n", _envelope("-a", "+b", "@@", "-a", "+c"), "hunk 2 of 2"),

@@ -8,12 +8,12 @@ from agent_service.tools.patching.syntax import MAX_CHARS, broken
 @pytest.mark.parametrize(
     ("path", "good", "bad", "said"),
     [
-        ("a.py", "x = 1\n", "x = 1\ndef f(:\n", "no valid Python since this change: line 2: "),
-        ("a.PYI", "", "x = \0", "no valid Python since this change: "),
-        ("b/a.json", "{}", '{\n"a": }', "no valid JSON since this change: line 2: "),
-        ("a.toml", "a = 1", "a = ", "no valid TOML since this change: "),
-        ("a.yaml", "a: !Ref b\n", "a: 1\nb: [1\n", "no valid YAML since this change: line 3: "),
-        ("a.yml", "a: 1\n---\nb: 2\n", "a: \x01\n", "no valid YAML since this change: "),
+        ("a.py", "x = 1\n", "x = 1\ndef f(:\n", "not valid Python since this change: line 2: "),
+        ("a.PYI", "", "x = \0", "not valid Python since this change: "),
+        ("b/a.json", "{}", '{\n"a": }', "not valid JSON since this change: line 2: "),
+        ("a.toml", "a = 1", "a = ", "not valid TOML since this change: "),
+        ("a.yaml", "a: !Ref b\n", "a: 1\nb: [1\n", "not valid YAML since this change: line 3: "),
+        ("a.yml", "a: 1\n---\nb: 2\n", "a: \x01\n", "not valid YAML since this change: "),
     ],
 )
 def test_only_what_the_change_broke_is_told(path: str, good: str, bad: str, said: str) -> None:

@@ -182,7 +182,7 @@ async def test_calls_that_change_the_same_thing_run_in_the_order_of_the_message(
         ("sample", '{"\\udc00": "x"}', "half of a surrogate pair"),
         ("sample", "{}", "thing: Field required"),
         ("sample", '{"thing": "x", "extra": 1}', "extra"),
-        ("nothing", "{}", "There is no tool 'nothing'. There are: sample."),
+        ("nothing", "{}", "There is no tool 'nothing'. Available tools: sample."),
         ("sample", '{"thing": "broken"}', "the thing is broken"),
         ("sample", '{"thing": "crash"}', "crashed"),
     ],
