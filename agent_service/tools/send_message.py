@@ -30,11 +30,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.files.texts import same_file
 from agent_service.tools.guards.approval import binding_of, check_allowed
 from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.tools.guards.files import guarded
 from agent_service.tools.guards.taint import must_ask
+from agent_service.tools.texts import same_file
 
 MAX_CHARACTERS = 100_000
 MAX_FILES = 10

@@ -16,7 +16,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.files.texts import same_file
+from agent_service.tools.texts import same_file
 
 MAX_BYTES = 10_000_000
 _LIMITS = FetchLimits(size_bytes=MAX_BYTES)

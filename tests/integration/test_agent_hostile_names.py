@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from agent_service.tools.files.texts import shown_name
+from agent_service.tools.texts import shown_name
 from tests.integration.agent_tool_parts import Tools, open_tools
 from tests.support.executors import end_boxes, executor_settings, serving
 

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agent_service.records.sandbox import FileStat, PathRefused
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.tools.files.texts import shown_name
+from agent_service.tools.texts import shown_name
 
 MAX_ENTRIES = 1000
 MAX_DEPTH = 5

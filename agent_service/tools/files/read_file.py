@@ -12,8 +12,8 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.documents.reader import TEXTUAL, Documents, NoDocument, kind_of, named_kind
-from agent_service.tools.files.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
 from agent_service.tools.output import RESULT_CHARS
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, lines_of, same_file
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_LINES = 2000

@@ -17,10 +17,10 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.files.texts import WORKSPACE
 from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
 from agent_service.tools.guards.files import guarded_family, real_path, real_places
 from agent_service.tools.output import OutputWindow
+from agent_service.tools.texts import WORKSPACE
 
 TIMEOUT_S = 60
 MAX_RESULTS = 1000

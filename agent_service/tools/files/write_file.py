@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
-from agent_service.tools.files.texts import lines_of, same_file
+from agent_service.tools.texts import lines_of, same_file
 
 
 class WriteFileArguments(ToolArguments):

@@ -20,9 +20,9 @@ from agent_service.tools.base import (
     ToolResult,
     Wrapper,
 )
-from agent_service.tools.files.texts import WORKSPACE
 from agent_service.tools.guards.approval import check_allowed, check_not_denied
 from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
+from agent_service.tools.texts import WORKSPACE
 from services.lifecycle import all_of
 
 MOST_SHOWN_CHARS = 8_000

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agent_service.security.commands.families import Verdict
 from agent_service.tools.base import SessionState
-from agent_service.tools.files.texts import WORKSPACE
+from agent_service.tools.texts import WORKSPACE
 
 MOST_CHARS = 8_192
 """Of a line that is not finished."""

@@ -8,16 +8,10 @@ from msgspec import Struct
 
 from agent_service.records.sandbox import Files, PathRefused, SandboxUnavailable
 from agent_service.tools.base import ToolFailed, ToolResult
-from agent_service.tools.files.texts import (
-    MAX_FILE_BYTES,
-    decode_text,
-    diff,
-    encode_text,
-    same_file,
-)
 from agent_service.tools.patching.forms import FileChange, Hunk, content
 from agent_service.tools.patching.matcher import DoesNotFit, applied
 from agent_service.tools.patching.syntax import broken
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
 from services.lifecycle import unbroken
 
 MAX_FILES = 100

@@ -15,17 +15,11 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.files.texts import (
-    MAX_FILE_BYTES,
-    decode_text,
-    diff,
-    encode_text,
-    same_file,
-)
 from agent_service.tools.patching.files import PatchedFiles
 from agent_service.tools.patching.forms import FileChange, Malformed, read
 from agent_service.tools.patching.matcher import NotThere, Unclear, replace
 from agent_service.tools.patching.syntax import broken
+from agent_service.tools.texts import MAX_FILE_BYTES, decode_text, diff, encode_text, same_file
 
 
 class PatchArguments(ToolArguments):
