@@ -14,9 +14,8 @@ _RULES = (
     r"|restrictions?)"
 )
 _EARLIER = (
-    r"(?:previous|prior|earlier|above|preceding|foregoing|former|existing|original|initial"
-    r"|current|system|all|any|every|your|the|of|these|those|that|my|other|developer|user|safety"
-    r"|security)"
+    r"(?:previous|prior|earlier|above|preceding|foregoing|former|existing|original|initial|current"
+    r"|system|all|any|every|your|the|of|these|those|that|my|other|developer|user|safety|security)"
 )
 _FORGET = r"(?:ignore|disregard|forget|override|bypass|discard|neglect|abandon|drop|overlook|skip)"
 _KEYS = (
@@ -31,8 +30,7 @@ _SENDS = (
 _VARIABLE = r"\$\{?\w*(?:key|token|secret|passw\w*|credential|auth)\w*"
 _FILES = (
     r"(?:~/|/root/|/home/\w+/|\$\{?home\}?/)?\.(?:ssh\b(?:/(?:id_\w+|\*))?|aws/credentials|netrc"
-    r"|env\b"
-    r"|npmrc|kube/config|hermes/\S+|gnupg)|/etc/shadow|/proc/self/environ|auth\.json"
+    r"|env\b|npmrc|kube/config|hermes/\S+|gnupg)|/etc/shadow|/proc/self/environ|auth\.json"
 )
 _NOUNS = (
     r"(?:instructions|guidelines|guidance|constraints|directives|programming|brief|policies|prompt"
@@ -41,11 +39,10 @@ _NOUNS = (
 _TOLD = (
     rf"(?:(?:previous|prior|earlier|initial|former|your) (?:\w+ )?{_NOUNS}|{_NOUNS} (?:(?:that )?"
     r"you (?:were|have been|had been|got|received|have)|(?:that )?(?:preceded"
-    r"|(?:were )?placed on you"
-    r"|(?:were|was|are) (?:set|made|given|meant) (?:for|to) you)|of (?:the|your) (?:developer"
-    r"|operator|system|creator)s?|(?:from|in|at) the (?:start|beginning|top|system prompt))"
-    r"|(?:everything|anything|what|whatever|all) (?:that )?you (?:were|have been|had been) (?:told"
-    r"|taught|given|instructed))\b"
+    r"|(?:were )?placed on you|(?:were|was|are) (?:set|made|given|meant) (?:for|to) you)|of (?:the"
+    r"|your) (?:developer|operator|system|creator)s?|(?:from|in|at) the (?:start|beginning|top"
+    r"|system prompt))|(?:everything|anything|what|whatever|all) (?:that )?you (?:were|have been"
+    r"|had been) (?:told|taught|given|instructed))\b"
 )
 """What a model was told before."""
 _READER = (

@@ -56,18 +56,15 @@ _RUNS = re.compile(
 )
 _SHELL = re.compile(
     r"(?<![\w.])(?:/(?:usr/)?(?:local/)?bin/)?(?:ba|da|z|k|a|tc|c|mk)?sh\b(?!\.)|"
-    r"cmd(?:\.exe)?\b(?=[\"'])"
-    r"|powershell|\bpty\b|/bin/\w*sh|\biex\b|invoke-expression"
+    r"cmd(?:\.exe)?\b(?=[\"'])|powershell|\bpty\b|/bin/\w*sh|\biex\b|invoke-expression"
 )
 _SOCKET = re.compile(
-    r"\bsocket\b|TCPSocket|TCPServer|UDPSocket|fsockopen|pfsockopen|stream_socket|"
-    r"IO::Socket|\bSocket\b"
-    r"|\bSockets\b|ServerSocket|net\.(?:connect|Socket|createConnection|createServer|Dial|Listen)|"
-    r"/inet6?/(?:tcp|udp)|\bTcp(?:Stream|Listener|"
-    r"Client)|TCPClient|Sockets\.|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|"
-    r"socket_create|"
-    r"sockaddr_in|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|"
-    r"Bun\.connect|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
+    r"\bsocket\b|TCPSocket|TCPServer|UDPSocket|fsockopen|pfsockopen|stream_socket|IO::Socket"
+    r"|\bSocket\b|\bSockets\b|ServerSocket|net\.(?:connect|Socket|createConnection|createServer"
+    r"|Dial|Listen)|/inet6?/(?:tcp|udp)|\bTcp(?:Stream|Listener|Client)|TCPClient|Sockets\."
+    r"|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|socket_create|sockaddr_in"
+    r"|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|Bun\.connect"
+    r"|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
     r"socketConnection|tcpclient|Net::Telnet|\[socket\b"
 )
 _LISTENS = re.compile(
@@ -222,11 +219,10 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
 # What is deleted: which literals name what is removed, or walked and removed
 
 _HOME_SAID = (
-    r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)"
-    r"|(?:(?:Posix)?Path|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)"
-    r"|\$?(?:\w+\.){0,2}(?:environ|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?"
-    r"\s?[\[({]\s?[\"']?(?:HOME|user\.home)[\"']?[^\])}\n]{0,80}[\])}]"
-    r"|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
+    r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)|(?:(?:Posix)?Path"
+    r"|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)|\$?(?:\w+\.){0,2}(?:environ"
+    r"|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?\s?[\[({]\s?[\"']?(?:HOME"
+    r"|user\.home)[\"']?[^\])}\n]{0,80}[\])}]|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
 )
 _HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
 _HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
@@ -241,11 +237,10 @@ _SEPARATES = re.compile(
 )
 _DELETES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
-    r"remove_entry|secure_rm"
-    r"|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty|Remove-Item|"
-    r"\bremovedirs\b|Directory\]?(?:::|\.)Delete"
-    r"|unlink\s*\(?\s*(?:glob|<)|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|"
-    r"delete_recursive|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
+    r"remove_entry|secure_rm|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty"
+    r"|Remove-Item|\bremovedirs\b|Directory\]?(?:::|\.)Delete|unlink\s*\(?\s*(?:glob|<)"
+    r"|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|delete_recursive"
+    r"|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
 _DELETES_ONE = re.compile(
     r"\b[uU]nlink|os\.[rR]emove\b|File\.delete|rmSync|Deno\.remove|\bremove_file|File\.Delete"

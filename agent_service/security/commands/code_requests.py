@@ -5,12 +5,11 @@ import re
 from agent_service.security.commands.network_clients import URL, is_local
 
 GIVES = re.compile(
-    r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|"
-    r"CURLOPT_(?:URL|POST|READ|INFILE|UPLOAD|CUSTOM|HTTPHEADER|COOKIE|USER)|"
-    r"Net::HTTP(?:::|\.)(?:Post|Put|post)|sendall|\.send\(|UploadFile|smtplib|\.post\(|"
-    r"(?:httpx|axios|session|client)\.(?:put|patch|delete|request)\(|ftplib|paramiko|"
-    r"gethostby\w+|getaddrinfo|dns_get_record|checkdnsrr|\bResolv\b|inet_aton|"
-    r"\bdns\.(?:lookup|resolve|promises)|HTTPS?Connection|sendBeacon"
+    r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|CURLOPT_(?:URL"
+    r"|POST|READ|INFILE|UPLOAD|CUSTOM|HTTPHEADER|COOKIE|USER)|Net::HTTP(?:::|\.)(?:Post|Put|post)"
+    r"|sendall|\.send\(|UploadFile|smtplib|\.post\(|(?:httpx|axios|session|client)\.(?:put|patch"
+    r"|delete|request)\(|ftplib|paramiko|gethostby\w+|getaddrinfo|dns_get_record|checkdnsrr"
+    r"|\bResolv\b|inet_aton|\bdns\.(?:lookup|resolve|promises)|HTTPS?Connection|sendBeacon"
 )
 """Calls that give something away, whatever is around them."""
 _TALKS = re.compile(
@@ -46,9 +45,8 @@ _BUILDS = re.compile(
 )
 """Puts texts together, which may be an address then."""
 _STARTED = re.compile(
-    r"(?:[\[(]\s*[fr]?[\"'`](?=[\w-]+[\"'`]\s*,)|[\"'`](?=[\w-]+\s))"
-    r"(?:curl|wget|https?|xh|aria2c|lynx|w3m|dig|drill|host|nslookup|getent|ping6?|traceroute|mtr|"
-    r"whois|ncat|nc)\b"
+    r"(?:[\[(]\s*[fr]?[\"'`](?=[\w-]+[\"'`]\s*,)|[\"'`](?=[\w-]+\s))(?:curl|wget|https?|xh|aria2c"
+    r"|lynx|w3m|dig|drill|host|nslookup|getent|ping6?|traceroute|mtr|whois|ncat|nc)\b"
 )
 """A program that talks to others, as other code starts it."""
 

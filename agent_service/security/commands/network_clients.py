@@ -14,8 +14,7 @@ from agent_service.security.commands.marks import PORT, UNKNOWN, is_known, is_on
 from agent_service.security.commands.paths import HOME
 
 _LOCAL = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://)?"
-    r"(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
+    r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
     rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
     # Databases take a user's name before the host, and mean it so.
     r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
@@ -61,12 +60,11 @@ def is_local(address: str) -> bool:
 
 NETCATS = "nc ncat netcat nc.openbsd nc.traditional cryptcat rcat rustcat pwncat pwncat-cs sbd dbd"
 _SAYS_NOTHING = re.compile(
-    r"GET|HEAD|OPTIONS|\d{0,5}|\d{0,6}-\d{0,6}"
-    r"|(?:accept|content-type)\s*:\s*(?:(?:application|text|image|\*)/(?:json|xml|html|plain|\*"
-    r"|markdown|csv|x-yaml|yaml|octet-stream|x-ndjson|vnd\.github(?:\.v3)?(?:\.raw)?\+json)"
-    r"(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+|cache-control\s*:\s*no-cache"
-    r"|accept-encoding\s*:\s*(?:(?:gzip|deflate|br|zstd|identity)\b,?\s*)+"
-    r"|accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
+    r"GET|HEAD|OPTIONS|\d{0,5}|\d{0,6}-\d{0,6}|(?:accept|content-type)\s*:\s*(?:(?:application|text"
+    r"|image|\*)/(?:json|xml|html|plain|\*|markdown|csv|x-yaml|yaml|octet-stream|x-ndjson"
+    r"|vnd\.github(?:\.v3)?(?:\.raw)?\+json)(?:;\s*(?:charset=utf-8|q=0\.\d))?,?\s*)+"
+    r"|cache-control\s*:\s*no-cache|accept-encoding\s*:\s*(?:(?:gzip|deflate|br|zstd"
+    r"|identity)\b,?\s*)+|accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
     re.IGNORECASE,
 )
 """Methods, pieces of files and headers that tell nobody anything."""

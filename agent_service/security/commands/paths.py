@@ -32,9 +32,8 @@ _SYSTEM = re.compile(
 )
 _CONFIG = re.compile(
     r"(?:/private)?/etc(?:/|$)|/(?:usr(?!/local/(?:share|src|etc|var)(?:/|$))|bin|sbin|lib|lib32"
-    r"|lib64|libx32|boot)(?:/|$)|/proc/sys/(?!vm/drop_caches)|/proc/\d+/mem|"
-    r"/sys/(?!fs/cgroup/?$)|/var/lib/(?:dpkg|rpm"
-    r"|apt|docker|kubelet)/|/System/|/Library/"
+    r"|lib64|libx32|boot)(?:/|$)|/proc/sys/(?!vm/drop_caches)|/proc/\d+/mem|/sys/(?!fs/cgroup/?$)"
+    r"|/var/lib/(?:dpkg|rpm|apt|docker|kubelet)/|/System/|/Library/"
 )
 _DEVICE = re.compile(
     r"/dev/(?:[shv]d[a-z*?\[]|a?da\d|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
@@ -43,24 +42,21 @@ _DEVICE = re.compile(
 # File systems that make no difference between letters have `.ssh` as `.SSH`, too.
 _CREDENTIAL = re.compile(
     r"(?:^|/)(?:\.ssh(?:/(?!config$).*)?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
-    r"\.git-credentials"
-    r"|\.aws(?:/.*)?|\.(?:cache/)?huggingface/(?:stored_)?tokens?|\.credentials(?:\.json)?|\.azure(?:/.*)?|\.config/gcloud(?:/.*)?|"
-    r"\.kube/config"
-    r"|\.docker/config\.json|\.npmrc|\.pypirc|\.vault-token|\.config/gh/hosts\.yml|"
-    r"\.password-store"
-    r"|\.password-store/.*|\.config/rclone/rclone\.conf|\.s3cfg|\.boto|"
-    r"\.terraform\.d/credentials.*"
+    r"\.git-credentials|\.aws(?:/.*)?|\.(?:cache/)?huggingface/(?:stored_)?tokens?"
+    r"|\.credentials(?:\.json)?|\.azure(?:/.*)?|\.config/gcloud(?:/.*)?|\.kube/config"
+    r"|\.docker/config\.json|\.npmrc|\.pypirc|\.vault-token|\.config/gh/hosts\.yml|\.password-store"
+    r"|\.password-store/.*|\.config/rclone/rclone\.conf|\.s3cfg|\.boto|\.terraform\.d/credentials.*"
     r"|\.cargo/credentials(?:\.toml)?|\.gem/credentials|\.local/share/keyrings(?:/.*)?|\.msmtprc"
     r"|\.mozilla/firefox(?:/.*)?(?:logins\.json|key[34]\.db|cookies\.sqlite)|Login Data|"
-    r"\.irssi/config"
-    r"|(?:\.config/)?(?:google-chrome|chromium|BraveSoftware)/.*(?:Cookies|Login Data)|"
-    r"wallet\.dat"
-    r"|\.electrum(?:/.*)?|\.bitcoin(?:/.*)?|\.ethereum/keystore(?:/.*)?|\.env(?:\.[\w.*-]+)?|Library/Keychains(?:/.*)?|auth\.json)$"
-    r"|^/etc/(?:g?shadow-?|sudoers(?:\.d(?:/.*)?)?|master\.passwd|security/opasswd|krb5\.keytab"
-    r"|ssh/ssh_host_\w+_key|ssl/private(?:/.*)?|ppp/(?:chap|pap)-secrets|wireguard(?:/.*)?"
+    r"\.irssi/config|(?:\.config/)?(?:google-chrome|chromium|BraveSoftware)/.*(?:Cookies"
+    r"|Login Data)|wallet\.dat|\.electrum(?:/.*)?|\.bitcoin(?:/.*)?|\.ethereum/keystore(?:/.*)?"
+    r"|\.env(?:\.[\w.*-]+)?|Library/Keychains(?:/.*)?|auth\.json)$|^/etc/(?:g?shadow-?"
+    r"|sudoers(?:\.d(?:/.*)?)?|master\.passwd|security/opasswd|krb5\.keytab|ssh/ssh_host_\w+_key"
+    r"|ssl/private(?:/.*)?|ppp/(?:chap|pap)-secrets|wireguard(?:/.*)?"
     r"|NetworkManager/system-connections(?:/.*)?|kubernetes/admin\.conf|rancher/k3s/k3s\.yaml)$"
     r"|^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps)$|^/(?:var/)?run/secrets(?:/.*)?$"
-    r"|^/var/lib/kubelet/pki|^/etc/letsencrypt/(?:.*/)?(?:keys/.*|privkey[\w*]*\.pem)$|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$",
+    r"|^/var/lib/kubelet/pki|^/etc/letsencrypt/(?:.*/)?(?:keys/.*|privkey[\w*]*\.pem)$"
+    r"|^/root/\.(?:ssh|aws|gnupg|kube)(?:/.*)?$",
     re.IGNORECASE,
 )
 _PUBLIC = re.compile(
@@ -70,23 +66,21 @@ _STARTUP = re.compile(
     r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
     r"|zprofile|zlogin|zlogout|kshrc|cshrc|tcshrc|login|logout|inputrc|xinitrc|xprofile|xsession"
     r"|xsessionrc|pam_environment|mkshrc|config/fish/(?:config\.fish|conf\.d/.*)|"
-    r"config/autostart/.*"
-    r"|config/environment\.d/.*|config/systemd/user/.*|local/share/systemd/user/.*|vimrc|emacs"
-    r"|gitconfig|config/git/config|ssh/rc|curlrc|config/curlrc|wget2?rc|pythonrc\.py|Rprofile|irbrc|psqlrc|gdbinit)$"
-    r"|^/etc/(?:profile|profile\.d/.*|bash\.?bashrc|bashrc|zsh/.*|zshrc|zshenv|environment|"
-    r"rc\.local"
-    r"|rc\d?\.d/.*|init\.d/.*|skel/.*|xdg/autostart/.*|X11/Xsession\.d/.*|update-motd\.d/.*)$"
+    r"config/autostart/.*|config/environment\.d/.*|config/systemd/user/.*"
+    r"|local/share/systemd/user/.*|vimrc|emacs|gitconfig|config/git/config|ssh/rc|curlrc"
+    r"|config/curlrc|wget2?rc|pythonrc\.py|Rprofile|irbrc|psqlrc|gdbinit)$|^/etc/(?:profile"
+    r"|profile\.d/.*|bash\.?bashrc|bashrc|zsh/.*|zshrc|zshenv|environment|rc\.local|rc\d?\.d/.*"
+    r"|init\.d/.*|skel/.*|xdg/autostart/.*|X11/Xsession\.d/.*|update-motd\.d/.*)$"
     r"|Library/Launch(?:Agents|Daemons)/",
     re.IGNORECASE,
 )
 _PERSISTENCE = re.compile(
     r"^/etc/(?:cron[\w.-]*(?:/.*)?|anacrontab|at\.allow|systemd/(?:system|user)(?:/.*)?|"
-    r"ld\.so\.preload"
-    r"|ld\.so\.conf(?:\.d/.*)?|modules-load\.d/.*|udev/rules\.d/.*|apt/apt\.conf\.d/.*|inittab"
-    r"|NetworkManager/dispatcher\.d/.*|logrotate\.d/.*|incron\.d/.*)$|^/var/spool/(?:cron|"
-    r"at|anacron)"
-    r"|^/(?:usr/)?(?:local/)?lib/systemd/system/|(?:^|/)\.git/hooks/(?!.*\.sample$)"
-    r"|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^|/)\.config/systemd/user/",
+    r"ld\.so\.preload|ld\.so\.conf(?:\.d/.*)?|modules-load\.d/.*|udev/rules\.d/.*"
+    r"|apt/apt\.conf\.d/.*|inittab|NetworkManager/dispatcher\.d/.*|logrotate\.d/.*|incron\.d/.*)$"
+    r"|^/var/spool/(?:cron|at|anacron)|^/(?:usr/)?(?:local/)?lib/systemd/system/|(?:^"
+    r"|/)\.git/hooks/(?!.*\.sample$)|(?:^|/)\.ssh/(?:authorized_keys2?|rc|config)$|(?:^"
+    r"|/)\.config/systemd/user/",
     re.IGNORECASE,
 )
 _TRACE = re.compile(
@@ -98,11 +92,9 @@ _SAME_ROOT = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/root(?=/)")
 """The root once more, as a process has it."""
 _WORKED_IN = re.compile(r"/workspaces?(?:/|$)")
 _REBUILT = re.compile(
-    r"^(?:\./)?(?:[\w@./-]+/)?(?:build|dist|node_modules|target|__pycache__|\.venv|venv|"
-    r"coverage|out"
-    r"|tmp|temp|\.cache|\.next|\.nuxt|\.tox|\.nox|\.pytest_cache|\.mypy_cache|\.ruff_cache|"
-    r"htmlcov"
-    r"|\.gradle|\.parcel-cache|[\w.-]+\.egg-info|bin/Debug|obj|_build|site|\.turbo)/?\*?$"
+    r"^(?:\./)?(?:[\w@./-]+/)?(?:build|dist|node_modules|target|__pycache__|\.venv|venv|coverage"
+    r"|out|tmp|temp|\.cache|\.next|\.nuxt|\.tox|\.nox|\.pytest_cache|\.mypy_cache|\.ruff_cache|"
+    r"htmlcov|\.gradle|\.parcel-cache|[\w.-]+\.egg-info|bin/Debug|obj|_build|site|\.turbo)/?\*?$"
 )
 _TAIL = re.compile(r"(?:/(?:\*+|\.\*?|\.\[[^]]*\]\*|\.\?\?\*|\{[^}]*\}|\*\.\*))+/*$")
 

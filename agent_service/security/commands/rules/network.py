@@ -154,9 +154,8 @@ NETWORK_RULES: tuple[Rule, ...] = (
          "netlify firebase flyctl ntfy",
          verb=r"(?:npm |pages )?(?:push|publish|pub|upload|send|tx|deploy)\b"),
     Rule(SENDS, "aws gcloud az",
-         r"\b(?:s3|storage) mv\b|\b(?:put|send|publish|invoke|deploy|upload)(?:-[\w-]*)?\b"
-         r"|\b(?:s3|storage) (?:cp|sync|rsync) "
-         r"(?!(?:-\S+ )*(?:s3|gs)://\S+ (?!s3:|gs:)(?:[^-\s]|- |-$))"),
+         r"\b(?:s3|storage) mv\b|\b(?:put|send|publish|invoke|deploy|upload)(?:-[\w-]*)?\b|\b(?:s3"
+         r"|storage) (?:cp|sync|rsync) (?!(?:-\S+ )*(?:s3|gs)://\S+ (?!s3:|gs:)(?:[^-\s]|- |-$))"),
     Rule(SENDS, "gsutil rclone s3cmd s4cmd s5cmd mc b2 azcopy",
          verb=r"\S+ \S.* (?:\w+:|\w+://|\w+/)\S*$"),
 )

@@ -42,11 +42,10 @@ _UNMAKES = rf"{_ENDS}|reset|wipe|uninstall|forget|undeploy|unpublish|down"
 _PRIVILEGES = (
     r"(?i)--privileged(?:=true)?(?:\s|$)|--cap-add[= ](?:all|(?:CAP_)?sys_(?:admin|ptrace|module"
     r"|rawio)|dac_read_search)|--(?:pid|userns|ipc|uts|cgroupns)[= ]host"
-    r"|--security-opt[= ](?:seccomp|apparmor|systempaths)[=:]unconfined"
-    r"|(?:-v|--volume|--mount)[= ]\S*(?:docker|containerd|podman)\.sock"
-    r"|--device[= ]/dev/(?:sd|nvme|mem|kmsg)"
-    r"|(?:-v|--volume)[= ]?(?:/|/etc|/root|/home|/var|/proc|/sys|/dev|/boot|/usr|\$HOME):"
-    r"|(?:source|src)=/(?:,|etc|root|\s)|\"privileged\"\s*:\s*true|hostPID\"?\s*:\s*true"
+    r"|--security-opt[= ](?:seccomp|apparmor|systempaths)[=:]unconfined|(?:-v|--volume"
+    r"|--mount)[= ]\S*(?:docker|containerd|podman)\.sock|--device[= ]/dev/(?:sd|nvme|mem|kmsg)"
+    r"|(?:-v|--volume)[= ]?(?:/|/etc|/root|/home|/var|/proc|/sys|/dev|/boot|/usr|\$HOME):|(?:source"
+    r"|src)=/(?:,|etc|root|\s)|\"privileged\"\s*:\s*true|hostPID\"?\s*:\s*true"
     r"|security\.privileged=true"
 )
 _NEEDED = (
@@ -99,11 +98,10 @@ SERVICE_RULES: tuple[Rule, ...] = (
          r"\bpush\b.*\s(?:--(?:force|mirror|delete|prune)|-[a-zA-Z]*[fd]|[+:]\S)",
          unless=r"--dry-run|\s-n\b", verb=r"push\b", valued=_GIT),
     Rule("git-discard", "git", r"\breset\b.*\s--(?:hard?|merge)\b|\bclean\b.*\s(?:-\w*f|--force)"
-         r"|\bbranch\b.*\s(?:-\w*D|(?=.*(?:--delete|-\w*d)).*(?:--force|-\w*f))"
-         r"|\b(?:checkout|switch)\b.*\s(?:-f|--force|--discard-changes)(?:\s|$)"
-         r"|\bcheckout\b(?!.* -b).*\s(?:\.|\*|:/)$|\brestore\b.*\s(?:\.|:/|\*)(?:\s|$)"
-         r"|\bgc\b.*--prune=|\brm\b(?!.*--cached)(?=.*\s-\w*r).*\s(?:-\w*f|\.$|\*$)"
-         r"|\bupdate-ref\b.* -d\b",
+         r"|\bbranch\b.*\s(?:-\w*D|(?=.*(?:--delete|-\w*d)).*(?:--force|-\w*f))|\b(?:checkout"
+         r"|switch)\b.*\s(?:-f|--force|--discard-changes)(?:\s|$)|\bcheckout\b(?!.* -b).*\s(?:\.|\*"
+         r"|:/)$|\brestore\b.*\s(?:\.|:/|\*)(?:\s|$)|\bgc\b.*--prune="
+         r"|\brm\b(?!.*--cached)(?=.*\s-\w*r).*\s(?:-\w*f|\.$|\*$)|\bupdate-ref\b.* -d\b",
          unless=r"\b(?:push|commit|log|grep|config)\b|--dry-run|\bclean\b.*\s-\w*n",
          verb="reset|clean|branch|checkout|switch|restore|gc|rm|update-ref", valued=_GIT),
     Rule("git-discard", "git",
