@@ -1,6 +1,6 @@
 """What traces say of turns and tools, in the names that OpenTelemetry has for them."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from agent_service.models.spans import (
@@ -15,7 +15,7 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.tools.base import ToolArguments, ToolResult
 from agent_service.tools.clarify import ClarificationRequired
 from agent_service.tools.guards.approval import ApprovalRequired
-from services.telemetry.tracing import CANCELLED, Attributes, Span, span
+from services.telemetry.tracing import CANCELLED, Attributes, span
 
 AGENT = "hermes"
 
@@ -69,24 +69,18 @@ def _usage_of(turn: LiveTurn) -> Attributes:
 
 
 @contextmanager
-def tool_span(name: str, key: str, arguments: ToolArguments) -> Generator["ToolSpan"]:
-    """A call of a tool; that somebody has to decide first is no failure."""
+def tool_span(
+    name: str, key: str, arguments: ToolArguments
+) -> Generator[Callable[[ToolResult], None]]:
+    """A call of a tool, which is told the result; that a person has to decide is no failure."""
     about = {OPERATION: "execute_tool", _TOOL_NAME: name, _TOOL_TYPE: "function", _TOOL_CALL: key}
     waits = (ApprovalRequired, ClarificationRequired)
     with span(f"execute_tool {name}", about, expected=waits) as current:
         current.set_text(lambda: {_TOOL_ARGUMENTS: arguments.model_dump_json()})
-        yield ToolSpan(current)
 
+        def note(result: ToolResult) -> None:
+            if result.is_error:
+                current.failed("tool_error")
+            current.set_text(lambda: {_TOOL_RESULT: result.text})
 
-class ToolSpan:
-    """A call of a tool while it is made."""
-
-    def __init__(self, current: Span) -> None:
-        self._current = current
-
-    def returned(self, result: ToolResult) -> ToolResult:
-        """Note what has come of it."""
-        if result.is_error:
-            self._current.failed("tool_error")
-        self._current.set_text(lambda: {_TOOL_RESULT: result.text})
-        return result
+        yield note

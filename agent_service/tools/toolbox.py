@@ -289,8 +289,9 @@ class _Batch:
 
 async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     """What a call says, or why it failed; that somebody has to decide first is raised."""
-    with tool_span(tool.name, context.key, arguments) as span:
-        return span.returned(await _tried(tool, arguments, context))
+    with tool_span(tool.name, context.key, arguments) as note:
+        note(result := await _tried(tool, arguments, context))
+        return result
 
 
 async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
