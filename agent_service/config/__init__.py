@@ -70,25 +70,25 @@ class AgentConfig(ConfigModel):
     auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
         default_factory=dict[str, AuxiliaryModel]
     )
-    """Models of the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
-    commands with `approvals.mode: smart`), `curator` (judges which skills belong together),
-    `title` (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
-    elsewhere): `model`, and where it is elsewhere `provider`, or `base_url` and `key_env`. A task
-    without one is the conversation's model's, but for `compression` where that is OpenRouter's.
-    `title` and `guard` are only done where they are set; `{provider: main}` has the conversation's
-    model do it."""
+    """Models for the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
+    commands with `approvals.mode: smart`), `curator` (judges which skills belong together), `title`
+    (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
+    elsewhere): `model`, and for another endpoint `provider`, or `base_url` and `key_env`. A task
+    without a model uses the conversation's model, except `compression` if that model is
+    OpenRouter's. `title` and `guard` run only if they are set; `{provider: main}` uses the
+    conversation's model."""
     fallback: Annotated[
         tuple[FallbackEntry, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
-    """Models that take over, in their order, where the configured one fails: `provider` and
-    `model`; or `base_url`, `model` and `key_env`, the variable with the key."""
+    """Models that take over in this order if the configured one fails: `provider` and `model`; or
+    `base_url`, `model` and `key_env`, the variable with the key."""
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )
-    """By model id, what the catalogue does not know or has wrong: `window`, `max_output` (tokens)
+    """By model id, values that the catalogue lacks or has wrong: `window`, `max_output` (tokens)
     and `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens)."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 90
-    """Model calls that one message may cause."""
+    """Maximum number of model calls for one message."""
     system_message: str = ""
     """Added to the system prompt of every new session."""
     tool_use_enforcement: Annotated[
@@ -96,31 +96,32 @@ class AgentConfig(ConfigModel):
         BeforeValidator(_parts_of_ids),
         TypeName("auto, on, off, or a list of parts of model ids"),
     ] = EAGER_TO_ANNOUNCE
-    """Models whose sessions are told more strictly to act instead of announcing it; `auto` is those
-    whose id has `gpt` or `codex` in it."""
+    """Models that are told more strictly to act instead of announcing what they will do; `auto` is
+    those with `gpt` or `codex` in their id."""
     session_id_in_prompt: bool = True
-    """Whether new sessions are told their ids."""
+    """Whether the system prompt of new sessions contains their id."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000
-    """Characters that are taken over of SOUL.md and of each context file of a folder."""
+    """Maximum number of characters that the prompt takes from SOUL.md and from each context
+    file."""
     save_trajectories: Annotated[
         bool, Yaml("agent.save_trajectories", "save_trajectories"), Env("HERMES_SAVE_TRAJECTORIES")
     ] = False
-    """Whether each turn that has ended is also written to `trajectory_samples.jsonl` of the home,
-    or to `failed_trajectories.jsonl`."""
+    """Whether each finished turn is also written to `trajectory_samples.jsonl` of the home, or to
+    `failed_trajectories.jsonl` if it failed."""
     time_zone: Annotated[str, Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
-    """IANA time zone of the times that the agent is told; empty is the machine's."""
+    """IANA time zone of the times that the agent sees; empty is the machine's."""
     endpoint: Annotated[str, Env("HERMES_AGENT_ENDPOINT")] = ""
-    """Address at which the other replicas reach this one, such as `agent-0.agent:7443`, or
-    `10.0.0.7:7401#agent.example.org` where its certificate is for that name; unset, they follow
-    its turns in the database, which shows no text before a step is through."""
+    """Address at which other replicas reach this one, such as `agent-0.agent:7443`, or
+    `10.0.0.7:7401#agent.example.org` if its certificate is for that name. If it is unset, replicas
+    follow its turns in the database, which shows text only after each step."""
     lease_s: Annotated[float, Field(ge=3, le=300), Env("HERMES_AGENT_LEASE_S")] = 30.0
-    """Seconds after which a replica that does not answer loses its turns to another."""
+    """Seconds after which a replica that does not answer loses its turns to another one."""
     executor_away_s: Annotated[float, Field(ge=1, le=300), Env("HERMES_AGENT_EXECUTOR_AWAY_S")] = (
         5.0
     )
-    """Seconds after which an executor that does not answer loses its sessions to another, where
+    """Seconds after which an executor that does not answer loses its sessions to another one, if
     there are several."""
 
     @property

@@ -40,7 +40,7 @@ class EndpointModel(ConfigModel):
     base_url: Annotated[str, AfterValidator(checked_url)] = ""
     """Base URL of any endpoint that speaks like OpenAI's or Anthropic's."""
     api: Literal["", "chat_completions", "anthropic_messages", "responses"] = ""
-    """What `base_url` speaks; empty goes by the URL."""
+    """The API of `base_url`; empty detects it from the URL."""
     key_env: Annotated[str, AfterValidator(key_variable)] = ""
     """Name of the environment variable, or line of `.env`, that has the key for `base_url`."""
 
@@ -185,13 +185,13 @@ class NamedProvider(ConfigModel):
     model_config = ConfigDict(extra="ignore")  # homes have more to say of each than is read here
 
     base_url: BaseUrl = ""
-    """Base URL of its endpoint; unset is `<NAME>_BASE_URL`."""
+    """Base URL of its endpoint; if unset, the variable `<NAME>_BASE_URL`."""
     api: str = ""
-    """What it speaks; empty goes by the URL."""
+    """Its API; empty detects it from the URL."""
     model: str = ""
-    """The model that is asked where none is named."""
+    """The model to use if none is named."""
     key_env: Annotated[str, AfterValidator(key_variable)] = ""
-    """Name of the variable with its key; unset is `<NAME>_API_KEY`."""
+    """Name of the variable with its key; if unset, `<NAME>_API_KEY`."""
     api_key: SecretStr = SecretStr("")
     """The key itself; better in `.env`."""
 
@@ -215,16 +215,17 @@ class ProvidersConfig(ConfigModel):
     """Where providers are that are not where everybody finds them."""
 
     openrouter: Annotated[BaseUrl, Env("OPENROUTER_BASE_URL")] = ""
-    """Base URL of what stands for OpenRouter, such as a gateway."""
+    """Base URL to use instead of OpenRouter's, such as a gateway's."""
     openai: Annotated[BaseUrl, Env("OPENAI_BASE_URL")] = ""
-    """Base URL of what stands for OpenAI; it may do without a key."""
+    """Base URL to use instead of OpenAI's; it may need no key."""
     anthropic: Annotated[BaseUrl, Env("ANTHROPIC_BASE_URL")] = ""
-    """Base URL of what stands for Anthropic."""
+    """Base URL to use instead of Anthropic's."""
     named: Annotated[dict[str, NamedProvider], Yaml("providers")] = Field(
         default_factory=dict[str, NamedProvider]
     )
     """By name, providers for `model.provider`, `fallback_providers` and `auxiliary`: `base_url`,
-    `key_env`, `api` and `model`; what is unset is `<NAME>_BASE_URL` and `<NAME>_API_KEY`."""
+    `key_env`, `api` and `model`. If unset, URL and key come from `<NAME>_BASE_URL` and
+    `<NAME>_API_KEY`."""
 
     def places(
         self, names: Iterable[str], variable: Callable[[str], str]

@@ -39,15 +39,15 @@ class LoginConfig(ConfigModel):
     """Where one logs in, and where the models of a login are."""
 
     nous_portal_url: Annotated[_Url, Env("HERMES_NOUS_PORTAL_URL")] = nous.PORTAL_URL
-    """Nous Portal, for `hermes login nous`; it says itself where its models are."""
+    """Nous Portal, for `hermes login nous`. The portal says where its models are."""
     codex_auth_url: Annotated[_Url, Env("HERMES_CODEX_AUTH_URL")] = codex.AUTH_URL
     """Where `hermes login codex` logs in."""
     codex_base_url: Annotated[_Url, Env("HERMES_CODEX_BASE_URL")] = codex.MODELS_URL
-    """Where the models of that login are, spoken to by the Responses API."""
+    """Base URL of the models of that login, which speak the Responses API."""
 
     shared_key: Annotated[SecretStr, AfterValidator(_long), Env("HERMES_LOGIN_KEY")] = SecretStr("")
-    """A secret of at least 32 characters, with which logins are sealed in the agent's PostgreSQL
-    for replicas that share no disk; empty keeps them in `auth.json` of the home."""
+    """A secret of at least 32 characters that encrypts logins in the agent's PostgreSQL, for
+    replicas that share no disk. Empty keeps logins in `auth.json` of the home."""
 
     @property
     def is_shared(self) -> bool:
@@ -83,57 +83,57 @@ class ModelConfig(ConfigModel):
     name: Annotated[str, Yaml("model.default", "model"), Env("HERMES_MODEL"), Flag("model")] = ""
     """The model's id at the endpoint; empty is the provider's default."""
     provider: str = ""
-    """`openrouter`, `openai` or `anthropic`, where keys of several are set, and empty is the first
-    of them in this order; or `nous` or `codex`, after `hermes login`."""
+    """`openrouter`, `openai` or `anthropic`; empty is the first of them with a key. Or `nous` or
+    `codex` after `hermes login`."""
     api: Literal["", "chat_completions", "anthropic_messages", "responses"] = ""
-    """What `base_url` speaks: `chat_completions`, `anthropic_messages` or `responses`, which OpenAI
-    itself speaks as well; empty goes by the URL."""
+    """The API of `base_url`: `chat_completions`, `anthropic_messages` or `responses`, which OpenAI
+    itself also has; empty detects it from the URL."""
     cache_ttl: Literal["5m", "1h"] = "5m"
-    """How long Anthropic keeps what is marked for its cache, asked directly or by OpenRouter; `1h`
-    costs more to write."""
+    """How long Anthropic keeps cached parts of a prompt, directly or through OpenRouter; `1h` costs
+    more to write."""
     reasoning_effort: Annotated[
         Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
     ] = ""
-    """How hard models think that can; empty leaves it to the model."""
+    """Reasoning effort of models that support it; empty is the model's default."""
     providers_allowed: Annotated[
         tuple[str, ...], Yaml("model.providers_allowed", "provider_routing.only")
     ] = ()
-    """The providers that OpenRouter may choose from, such as `anthropic`; empty is all."""
+    """Providers that OpenRouter may choose from, such as `anthropic`; empty is all."""
     base_url: Annotated[
         str, AfterValidator(checked_url), Env("HERMES_BASE_URL"), Flag("base_url")
     ] = ""
     """Base URL of any endpoint that speaks like OpenAI's or Anthropic's, such as
     http://127.0.0.1:8080/v1."""
     preload: Annotated[bool, Flag("preload_model")] = False
-    """Whether the provider's library is loaded at the start and not for the first answer: that one
-    comes a tenth of a second sooner, and an idle process takes some 30 MB more."""
+    """Whether to load the provider's library at the start. The first answer then comes a tenth of a
+    second sooner, and an idle process takes about 30 MB more."""
     api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
-    """Key for `base_url`; empty where the endpoint wants none."""
+    """Key for `base_url`; empty if the endpoint needs none."""
     openrouter_api_key: Annotated[SecretStr, Env("OPENROUTER_API_KEY")] = SecretStr("")
     """Key for OpenRouter."""
     openrouter_api_keys: Annotated[tuple[SecretStr, ...], Env("OPENROUTER_API_KEYS")] = ()
-    """More keys for OpenRouter, used where the one before is refused or has used up what it may."""
+    """More keys for OpenRouter, used if the one before is rejected or has used up its quota."""
     openai_api_key: Annotated[SecretStr, Env("OPENAI_API_KEY")] = SecretStr("")
     """Key for OpenAI."""
     openai_api_keys: Annotated[tuple[SecretStr, ...], Env("OPENAI_API_KEYS")] = ()
-    """More keys for OpenAI, used where the one before is refused or has used up what it may."""
+    """More keys for OpenAI, used if the one before is rejected or has used up its quota."""
     anthropic_api_key: Annotated[SecretStr, Env("ANTHROPIC_API_KEY")] = SecretStr("")
     """Key for Anthropic."""
     anthropic_api_keys: Annotated[tuple[SecretStr, ...], Env("ANTHROPIC_API_KEYS")] = ()
-    """More keys for Anthropic, used where the one before is refused or has used up what it may."""
+    """More keys for Anthropic, used if the one before is rejected or has used up its quota."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 16_384
-    """Tokens that one answer may have, if its model can write so many."""
+    """Maximum number of tokens in one answer, if its model can write so many."""
     max_retries: Annotated[int, Field(ge=0, le=10), Yaml("agent.api_max_retries")] = 3
     """How often a failed model call is tried again."""
     catalog_url: Annotated[str, AfterValidator(_catalog_url)] = (
         "https://openrouter.ai/api/v1/models"
     )
-    """Where `hermes models --refresh` fetches the list of models, as OpenRouter writes it."""
+    """Where `hermes models --refresh` fetches the list of models, in OpenRouter's format."""
     app_title: str = "Hermes"
-    """Name of this deployment at OpenRouter (`X-OpenRouter-Title`); empty tells none."""
+    """Name of this deployment at OpenRouter (`X-OpenRouter-Title`); empty sends none."""
     app_url: Annotated[str, AfterValidator(_app_url)] = "http://hermes.localhost"
-    """Address of this deployment at OpenRouter (`HTTP-Referer`), by which it counts what an app
-    uses; the default means the machine itself, and `none` tells none."""
+    """Address of this deployment at OpenRouter (`HTTP-Referer`), which counts usage by it; the
+    default stands for the machine itself, and `none` sends none."""
     login: LoginConfig
 
     @property
@@ -162,9 +162,9 @@ class PriceSettings(ConfigModel):
     output: Annotated[float, Field(ge=0, le=100_000)]
     """Tokens received, reasoning included."""
     cache_read: Annotated[float | None, Field(ge=0, le=100_000)] = None
-    """Tokens sent that the provider read from its cache; unset is as `input`."""
+    """Tokens sent that the provider read from its cache; unset is the price of `input`."""
     cache_write: Annotated[float | None, Field(ge=0, le=100_000)] = None
-    """Tokens sent that the provider wrote to its cache; unset is as `input`."""
+    """Tokens sent that the provider wrote to its cache; unset is the price of `input`."""
 
     @property
     def price(self) -> Price:
@@ -178,9 +178,9 @@ class ModelSettings(ConfigModel):
     """What is to hold of a model, whatever the catalogue says."""
 
     window: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
-    """Tokens that a request may have, its answer included."""
+    """Maximum number of tokens in a request, including its answer."""
     max_output: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
-    """Tokens that an answer may have."""
+    """Maximum number of tokens in an answer."""
     price: PriceSettings | None = None
     """What it costs."""
 

@@ -19,12 +19,12 @@ class MemoryConfig(ConfigModel):
     enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
     """Whether sessions are told what is remembered, and can remember more."""
     limit: Literal["fixed", "scaled"] = "fixed"
-    """`scaled` makes both limits larger for a model with a window of more than 128,000 tokens: as
-    many times as the window is, and at most four times."""
+    """`scaled` raises both limits for models with a window of more than 128,000 tokens, in
+    proportion to the window and at most fourfold."""
     memory_char_limit: Annotated[int, Field(ge=100, le=100_000)] = 2200
-    """Characters that MEMORY.md may have, the agent's own notes."""
+    """Maximum number of characters in MEMORY.md, the agent's own notes."""
     user_char_limit: Annotated[int, Field(ge=100, le=100_000)] = 1375
-    """Characters that USER.md may have, what is known of the user."""
+    """Maximum number of characters in USER.md, which says what the agent knows about the user."""
 
 
 class ProfilesConfig(ConfigModel):
@@ -33,7 +33,7 @@ class ProfilesConfig(ConfigModel):
     store: Annotated[
         Literal["files", "database"], Yaml("profiles.store"), Env("HERMES_PROFILES_STORE")
     ] = "files"
-    """`files` of the home, or the agent's `database`, for replicas that share no disk."""
+    """`files` in the home, or the agent's `database` for replicas that share no disk."""
 
 
 @section("compression")
@@ -41,13 +41,15 @@ class CompressionConfig(ConfigModel):
     """What happens to conversations that become too long for their model."""
 
     enabled: bool = True
-    """Whether the middle of a long conversation is condensed, instead of the turn failing."""
+    """Whether the agent condenses the middle of a long conversation. If not, turns that do not fit
+    the window fail."""
     threshold: Annotated[float | None, Field(ge=0.1, le=0.95)] = None
-    """Share of the model's window from which on; unset is 0.75, and 0.5 from 512,000 tokens on."""
+    """Share of the model's window at which the agent condenses; unset is 0.75, and 0.5 for windows
+    of 512,000 tokens or more."""
     protect_first_n: Annotated[int, Field(ge=0, le=50)] = 3
-    """Messages at the beginning that stay as they are."""
+    """Number of messages at the beginning that stay unchanged."""
     protect_last_n: Annotated[int, Field(ge=1, le=200)] = 4
-    """Messages at the end that stay as they are, at least."""
+    """Minimum number of messages at the end that stay unchanged."""
     summary_model: str = ""
     """Older name of `auxiliary.compression.model`."""
 
@@ -63,20 +65,19 @@ class LearningConfig(ConfigModel):
     memory_nudge_interval: Annotated[int, Field(ge=0, le=10_000), Yaml("memory.nudge_interval")] = (
         10
     )
-    """Messages of yours in a session after which the agent looks back for what to remember, unless
-    it has written into its memory by itself; 0 is never."""
+    """Number of your messages in a session after which the agent reviews the conversation for
+    things to remember, unless it has already written to its memory; 0 is never."""
     skill_nudge_interval: Annotated[
         int, Field(ge=0, le=10_000), Yaml("skills.creation_nudge_interval")
     ] = 10
-    """Answers of the model in a session that call tools, after which the agent looks back for what
-    belongs into a skill, unless it has written one by itself; 0 is never."""
+    """Number of answers with tool calls in a session after which the agent reviews the conversation
+    for a skill, unless it has already written one; 0 is never."""
     notifications: Annotated[
         Literal["off", "on", "verbose"],
         BeforeValidator(_word),
         Yaml("display.memory_notifications"),
     ] = "on"
-    """Whether you are told in a line what the agent has kept by looking back; `verbose` says what
-    it is, too."""
+    """Whether a line tells you that a review has saved something; `verbose` also says what."""
 
 
 def _hub_source(text: str) -> str:
@@ -96,7 +97,7 @@ class HubConfig(ConfigModel):
     url: Annotated[str, AfterValidator(_hub_source)]
     """Where it is."""
     trust: Literal["trusted", "community"] = "community"
-    """Whose word its skills are."""
+    """How far its skills are trusted."""
 
     @property
     def setting(self) -> HubSetting:
@@ -119,12 +120,12 @@ Dollars = Annotated[float, Field(ge=0, le=1_000_000_000)]
 
 
 class BudgetConfig(ConfigModel):
-    """What may be spent, where `hermes budget set` says nothing else; 0 is no limit."""
+    """Spending limits, unless `hermes budget set` sets others; 0 is no limit."""
 
     profile_usd: Annotated[Dollars, Yaml("budget.profile.usd")] = 0.0
-    """US dollars that a profile may ever spend."""
+    """US dollars that a profile may spend in total."""
     profile_tokens: Annotated[int, Field(ge=0), Yaml("budget.profile.tokens")] = 0
-    """Tokens that a profile may ever use, sent and received."""
+    """Tokens that a profile may use in total, sent and received."""
     session_usd: Annotated[Dollars, Yaml("budget.session.usd")] = 0.0
     """US dollars that each session may spend."""
     session_tokens: Annotated[int, Field(ge=0), Yaml("budget.session.tokens")] = 0
@@ -138,7 +139,7 @@ class BudgetConfig(ConfigModel):
     day_tokens: Annotated[int, Field(ge=0), Yaml("budget.day.tokens")] = 0
     """Tokens that a profile may use in a day."""
     warn_percent: Annotated[int, Field(ge=1, le=100), Yaml("budget.warn_percent")] = 80
-    """Percent of a budget from which on a turn says how much of it is spent."""
+    """Percentage of a budget at which turns begin to report how much is spent."""
 
     @property
     def policy(self) -> budget.Policy:
@@ -179,15 +180,15 @@ class OverlayConfig(ConfigModel):
     """What a new session's requests have besides its prompt and its messages, and keep."""
 
     ephemeral_system_prompt: Annotated[str, Env("HERMES_EPHEMERAL_SYSTEM_PROMPT")] = ""
-    """Instructions that follow the system prompt of new sessions, and are no part of it."""
+    """Instructions that follow the system prompt of new sessions without being part of it."""
     prefill_messages: Annotated[tuple[PrefillMessage, ...], Field(max_length=50)] = ()
-    """Messages, each with `role` (`user` or `assistant`) and `content`, that are sent before those
-    of a new session, such as examples; they are neither shown nor found."""
+    """Messages that are sent before those of a new session, such as examples, each with `role`
+    (`user` or `assistant`) and `content`. They are not shown and not searchable."""
     personalities: dict[Annotated[str, AfterValidator(_personality_name)], str] = Field(
         default_factory=dict[str, str]
     )
-    """Ways to talk for `/personality`, by name: what the model is told. They come before ours of
-    the same name."""
+    """Personalities for `/personality`: a name and what the model is told. They replace built-in
+    ones of the same name."""
 
     @property
     def overlay(self) -> Overlay:

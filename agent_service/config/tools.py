@@ -20,19 +20,20 @@ class ToolsConfig(ConfigModel):
     disabled: tuple[Toolset, ...] = ()
     """Toolsets that are off everywhere."""
     profiles: dict[str, tuple[Toolset, ...]] = Field(default_factory=dict[str, tuple[Toolset, ...]])
-    """By profile, toolsets that are off in it as well."""
+    """By profile, more toolsets that are off."""
     platforms: dict[str, tuple[Toolset, ...]] = Field(
         default_factory=dict[str, tuple[Toolset, ...]]
     )
-    """By platform, such as `telegram` or `cli`, toolsets that are off for messages from there."""
+    """By platform, such as `telegram` or `cli`, more toolsets that are off for messages from
+    there."""
     only_profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.profiles")] = Field(
         default_factory=dict[str, tuple[Toolset, ...]]
     )
-    """By profile, all toolsets that are on in it, but for those that are off."""
+    """By profile, the only toolsets that can be on."""
     only_platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.platforms")] = Field(
         default_factory=dict[str, tuple[Toolset, ...]]
     )
-    """By platform, all toolsets that are on for messages from there, but for those that are off."""
+    """By platform, the only toolsets that can be on for messages from there."""
 
     def why_off(self, toolset: str, profile: str, platform: str = "") -> str:
         """What turned a toolset off; empty when nothing has."""
@@ -71,11 +72,11 @@ class TerminalConfig(ConfigModel):
     """How the `terminal` tool runs commands where the model says nothing else."""
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400), Yaml("terminal.timeout")] = 180.0
-    """Seconds after which a command that is waited for is killed, where the model gives no other
-    time; more than 600 counts as 600. Sessions keep what they began with."""
+    """Seconds after which a command in the foreground is killed, unless the model sets another
+    time; more than 600 counts as 600. Sessions keep the value that they started with."""
     cwd: Annotated[str, AfterValidator(_folder), Yaml("terminal.cwd")] = ""
-    """Folder that the first command of a sandbox begins in, where it is there: of the sandbox, or
-    of the machine where nothing is isolated; relative to the workspace, which `.` is."""
+    """Folder in which the first command of a sandbox starts, if it exists: in the sandbox, or on
+    the machine if nothing is isolated. A relative path starts at the workspace, which is `.`."""
 
 
 def _known(value: object) -> object:
@@ -87,11 +88,11 @@ class ApprovalsConfig(ConfigModel):
     """What runs without a question, what a person decides, and what is refused."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
-    """`manual` asks a person before a command that is dangerous or not understood; `smart` lets a
-    model allow what it finds harmless, and asks a person about the rest; `off` asks nobody. What
-    would destroy the machine is refused in every mode."""
+    """`manual` asks a person before a command that is dangerous or not understood. `smart` lets a
+    model allow commands that it finds harmless, and asks a person about the rest. `off` asks
+    nobody. Commands that would destroy the machine are refused in every mode."""
     sandboxed: Literal["run", "ask"] = "run"
-    """`ask` asks also before dangerous commands whose harm a disposable sandbox holds."""
+    """`ask` also asks before dangerous commands that can harm only a disposable sandbox."""
     deny: tuple[str, ...] = ()
     """Patterns of commands that are always refused, such as `git push*`."""
     timeout_s: Annotated[float, Field(ge=1, le=7 * 86_400), Yaml("approvals.timeout")] = 900.0
@@ -101,10 +102,10 @@ class ApprovalsConfig(ConfigModel):
         BeforeValidator(_known),
         Yaml("approvals.unattended", "approvals.cron_mode"),
     ] = "deny"
-    """What becomes of questions of jobs and subagents, which nobody sits before: `deny` refuses
-    such calls at once; `wait` lets them wait for `hermes approvals`; `halt` ends the turn. A job
-    can have its own: `hermes jobs add --unattended`. Nothing runs unasked: `approve`, as older
-    homes have it, counts as `deny`."""
+    """What happens if a job or a subagent needs an approval, when nobody is there to answer: `deny`
+    refuses the call at once; `wait` waits for `hermes approvals`; `halt` ends the turn. A job can
+    have its own setting: `hermes jobs add --unattended`. `approve`, from older homes, counts as
+    `deny`: nothing runs without an approval."""
 
 
 @section("sandbox")
@@ -112,11 +113,11 @@ class SandboxPolicy(ConfigModel):
     """Of which of the executor's templates a new session's sandbox is made."""
 
     template: Annotated[str, Env("HERMES_SANDBOX_TEMPLATE")] = ""
-    """Template of the sandboxes; unset is the executor's usual one."""
+    """Template of the sandboxes; unset is the executor's default."""
     jobs: str = ""
     """Template for the runs of jobs; unset is that of other sessions."""
     profiles: dict[str, str] = Field(default_factory=dict[str, str])
-    """Templates of profiles that have one of their own."""
+    """By profile, its own template."""
 
     def of(self, profile: str, kind: str) -> str:
         """The template of a session that begins with a turn of a kind; empty is the usual one."""
@@ -128,7 +129,7 @@ class DelegationConfig(ConfigModel):
     """How work is handed to subagents."""
 
     max_concurrent: Annotated[int, Field(ge=1, le=16), Yaml("delegation.max_concurrent")] = 3
-    """Tasks that one call of `delegate_task` may hand over, to be worked on side by side."""
+    """Maximum number of tasks that one call of `delegate_task` may start in parallel."""
 
 
 class JobsConfig(ConfigModel):
@@ -140,7 +141,7 @@ class JobsConfig(ConfigModel):
         Yaml("cron.script_timeout_s"),
         Env("HERMES_CRON_SCRIPT_TIMEOUT_S"),
     ] = 600.0
-    """Seconds after which the script of a job's run is killed, and the run has failed."""
+    """Seconds after which the script of a job's run is killed and the run fails."""
 
 
 def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,14 +170,14 @@ class FetchConfig(ConfigModel):
     """Where the web tools may go, and what follows from having been there."""
 
     allow_private_networks: Annotated[tuple[str, ...], AfterValidator(_ranges)] = ()
-    """Private address ranges that URLs may lead to, such as `192.168.1.0/24`; clouds' metadata
-    services stay closed."""
+    """Private address ranges that URLs may lead to, such as `192.168.1.0/24`. The metadata services
+    of clouds stay closed."""
     allow_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
     """Ports that URLs may name besides 80 and 443."""
     taint: Literal["ask", "off"] = "ask"
-    """`ask` lets a person decide what outlasts or leaves a session that has read what others wrote,
-    in the web or in a sandbox that is open to them: memory, skills, messages to other chats, what
-    commands send, addresses that are new; `off` asks nobody."""
+    """What happens in a session that has read untrusted text, from the web or from a sandbox that
+    is open to others. `ask` asks a person before anything outlasts or leaves the session: memory,
+    skills, messages to other chats, data that commands send, new addresses. `off` asks nobody."""
 
     @property
     def private(self) -> tuple[Network, ...]:
@@ -188,7 +189,7 @@ class SearchConfig(ConfigModel):
     """What searches the web."""
 
     provider: Annotated[Literal["", "brave", "tavily", "searxng"], Yaml("web.search_provider")] = ""
-    """Which of those that are set up is asked first; unset is the first of `brave`, `tavily` and
+    """Which of the configured providers is asked first; unset is the first of `brave`, `tavily` and
     `searxng`."""
     brave_api_key: Annotated[SecretStr, Env("BRAVE_API_KEY")] = SecretStr("")
     """Key for the Brave Search API."""
@@ -199,7 +200,7 @@ class SearchConfig(ConfigModel):
     tavily_base_url: Annotated[_Url, Env("TAVILY_BASE_URL")] = "https://api.tavily.com"
     """Where Tavily is."""
     searxng_url: Annotated[_Url, Yaml("web.searxng_url"), Env("SEARXNG_URL")] = ""
-    """Address of a SearXNG whose JSON format is on, also in a private network."""
+    """Address of a SearXNG with its JSON format enabled; it may be in a private network."""
 
 
 class MixtureConfig(ConfigModel):
@@ -208,6 +209,6 @@ class MixtureConfig(ConfigModel):
     references: Annotated[
         tuple[str, ...], Field(max_length=8), Yaml("mixture.reference_models")
     ] = ()
-    """Models that each answer the question of a `mixture_of_agents`; unset turns the tool off."""
+    """Models that each answer the question of `mixture_of_agents`; unset turns the tool off."""
     aggregator: Annotated[str, Yaml("mixture.aggregator_model")] = ""
-    """Model that makes one answer of theirs; unset is the one of the conversation."""
+    """Model that combines their answers; unset is the conversation's model."""
