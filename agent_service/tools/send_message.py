@@ -169,9 +169,9 @@ async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]
         try:
             file = MediaFile.of(path, await source.read(path, max_bytes=left))
         except PathRefused as error:
-            raise ToolFailed(f"Nothing was sent, because {path} cannot be sent: {error}") from error
+            raise ToolFailed(f"{path} cannot be sent, so nothing was sent: {error}") from error
         if not file.data:
-            raise ToolFailed(f"Nothing was sent, because {path} is empty.")
+            raise ToolFailed(f"{path} cannot be sent, so nothing was sent: it is empty.")
         files.append(file)
         left -= len(file.data)
     return files

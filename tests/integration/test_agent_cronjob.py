@@ -237,7 +237,7 @@ async def test_a_job_gets_no_more_than_the_conversation_has(tmp_path: Path) -> N
         beyond, script_too, added, changed = results(model)
         (job,) = await jobs_of(channels)
     for refused in (beyond, script_too, changed):
-        assert "would have terminal, which this conversation has not" in refused
+        assert "cannot give a job terminal" in refused
     assert added.startswith("“b”")
     assert list(job.options.toolsets) == ["web"]
 
@@ -264,7 +264,7 @@ async def test_where_others_read_along_only_the_jobs_of_that_chat_are_shown(tmp_
     assert "ours" in shown
     assert "mine" not in shown
     assert "only the jobs of this chat" in shown
-    assert "Which job is 'mine'?" in removed
+    assert "'mine' does not name exactly one job" in removed
     assert "“ours”" in removed
 
 

@@ -165,7 +165,7 @@ async def test_a_subagent_that_does_not_end_is_stopped_at_its_limit(tmp_path: Pa
     script = _script({"goal": "run in circles"}, {"user": "run in circles", "steps": [again] * 51})
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         told = answer(await client.ask("please delegate"))
-    assert told.startswith("The task has ended: limit_reached.")
+    assert told.startswith("The task ended: limit_reached.")
     assert len(_of_subagents(model)) == 50
 
 

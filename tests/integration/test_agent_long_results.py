@@ -91,7 +91,7 @@ async def test_a_file_is_read_in_parts_and_never_goes_to_another_one(tools: Tool
     text = await tools.text("read_file", path="many", limit=2000)
     assert "left out" not in text
     assert len(text) <= RESULT_CHARS
-    assert "more lines; go on with offset" in text
+    assert "more lines; continue with offset" in text
 
 
 async def test_what_is_told_beside_a_result_is_held_to_its_room_too(tools: Tools) -> None:

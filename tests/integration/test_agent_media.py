@@ -116,7 +116,7 @@ async def test_the_model_hears_what_the_chat_cannot_be_shown(tmp_path: Path) -> 
         on.deliveries.cannot_take = frozenset({"b.txt"})
         await client.watch((await client.start("send", origin=CHAT)).turn_id)
         assert on.sent == [("", {"b.txt": b"b\n"})]
-        assert "That chat cannot be shown b.txt" in told(on.model)
+        assert "That chat cannot show b.txt" in told(on.model)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ async def test_notes_above_the_folder_come_after_its_own_kind_and_before_others(
         assert "characters of ../../.hermes.md left out …]" in prompt
         assert "Use tabs." not in prompt
         [notice] = projects.notices
-        assert "in ../../.hermes.md (" in notice
+        assert "../../.hermes.md has text that looks like an attack (" in notice
         prompt = await projects.prompt({"HERMES.md": "Use tabs."}, above)
         assert "## HERMES.md\n\nUse tabs." in prompt
         assert "Use nothing." not in prompt
@@ -210,7 +210,7 @@ async def test_a_person_hears_once_of_what_was_blocked(tmp_path: Path) -> None:
         folder = await projects.make({"AGENTS.md": f"first\n{ORDER}\nlast\n", "CLAUDE.md": ORDER})
         await projects.ask(folder, "hi", session="same")
         [notice] = projects.notices
-        assert "in AGENTS.md (" in notice
+        assert "AGENTS.md has text that looks like an attack (" in notice
         await projects.ask(folder, "hi again", session="same")
         assert projects.notices == []
         await projects.ask(await projects.make({"AGENTS.md": "first"}), "hi")
@@ -251,14 +251,14 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         folder = await projects.make(files)
         await projects.ask(folder, "walk", session="same")
         [notice] = projects.notices
-        assert "in src/AGENTS.md (" in notice
+        assert "src/AGENTS.md has text that looks like an attack (" in notice
         first, other, *lib, again, docs = projects.results
         assert re.search(
             r"\n1\|1\n\[End .*\]\n\[Instructions in /workspace/src, to be followed", first
         )
         assert "Of src.\n[BLOCKED: " in first
         assert first.endswith(
-            "[Instructions in /workspace/src/deep, to be followed for what is in there:]\nOf deep."
+            "[Instructions in /workspace/src/deep. Follow them for the files in it:]\nOf deep."
         )
         said = [result.split("\n")[1:-1] for result in (other, again, docs)]
         assert said == [["1|2"], ["1|1"], ["1|Of docs."]]
@@ -282,10 +282,10 @@ async def test_a_repository_deeper_down_is_followed_as_if_the_session_began_ther
         await projects.ask(await projects.make(files), "visit")
         (result,) = projects.results
     assert result.split("\n")[3:] == [
-        "[Instructions in /workspace/repo, to be followed for what is in there:]",
+        "[Instructions in /workspace/repo. Follow them for the files in it:]",
         "Of the repository.",
         "",
-        "[Instructions in /workspace/repo/src, to be followed for what is in there:]",
+        "[Instructions in /workspace/repo/src. Follow them for the files in it:]",
         "Of its src.",
     ]
 

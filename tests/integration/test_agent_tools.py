@@ -192,7 +192,7 @@ async def test_reading_lines(tools: Tools, folder: str) -> None:
     path = f"{folder}/a"
     await tools.text("write_file", path=path, content="".join(f"line {n}\n" for n in range(1, 11)))
     part = await tools.text("read_file", path=path, offset=4, limit=2)
-    assert part == "4|line 4\n5|line 5\n[5 more lines; go on with offset 6]"
+    assert part == "4|line 4\n5|line 5\n[5 more lines; continue with offset 6]"
     assert await tools.text("read_file", path=path, offset=10) == "10|line 10"
     assert "has 10 lines" in await tools.refusal("read_file", path=path, offset=11)
     await tools.shell(f"printf 'a\\fb\\nc' >{path}; grep -n c {path}")
@@ -210,7 +210,7 @@ async def test_reading_documents(tools: Tools, folder: str) -> None:
         f"cd {folder}; echo {data} | base64 -d >a.pdf; cp a.pdf a.docx; echo {{ >a.ipynb"
     )
     part = await tools.text("read_file", path=f"{folder}/a.pdf", offset=2, limit=2)
-    assert part == "2|line 1\n3|line 2\n[3 more lines; go on with offset 4]"
+    assert part == "2|line 1\n3|line 2\n[3 more lines; continue with offset 4]"
     assert (await tools.text("read_file", path=f"{folder}/a.pdf", offset=6)) == "6|line 5"
     notebook = await tools.text("read_file", path=f"{folder}/a.ipynb")
     assert notebook.startswith(
@@ -267,7 +267,7 @@ async def test_how_a_command_ends(tools: Tools) -> None:
     assert "background" in await tools.refusal("terminal", command="true", timeout=601)
     slow = await tools("terminal", command="echo begun; sleep 60", timeout=0.5)
     assert slow.is_error
-    assert re.fullmatch(r"begun\n\[It ran into its timeout .*]", slow.text)
+    assert re.fullmatch(r"begun\n\[It reached its timeout .*]", slow.text)
 
 
 async def test_a_command_has_a_terminal_when_asked(tools: Tools) -> None:

@@ -232,7 +232,7 @@ class _Body:
         self._taken_bytes = 0
         name = encoding.strip().lower()
         if name not in {"", "identity", "gzip", "x-gzip", "deflate"}:
-            raise FetchFailed(f"the answer has an encoding that was not requested: {name[:80]!r}")
+            raise FetchFailed(f"the answer is encoded as {name[:80]!r}, which was not requested")
         is_plain = name in {"", "identity"}
         self._inflating = None if is_plain else zlib.decompressobj(_WINDOW_BITS)
 
