@@ -254,7 +254,7 @@ async def test_deeper_notes_join_the_first_result_from_there(tmp_path: Path) -> 
         assert "src/AGENTS.md has text that looks like an attack (" in notice
         first, other, *lib, again, docs = projects.results
         assert re.search(
-            r"\n1\|1\n\[End .*\]\n\[Instructions in /workspace/src, to be followed", first
+            r"\n1\|1\n\[End .*\]\n\[Instructions in /workspace/src. Follow them", first
         )
         assert "Of src.\n[BLOCKED: " in first
         assert first.endswith(
