@@ -1,7 +1,5 @@
 """The `clarify` tool: a question to the person who is talked with."""
 
-from collections.abc import Sequence
-
 from pydantic import Field
 
 from agent_service.records.events import Decision
@@ -13,6 +11,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
+from agent_service.tools.guards.approval import DecisionRequired
 
 MAX_CHOICES = 4
 
@@ -24,15 +23,6 @@ _NOBODY = (
     "Nobody can answer: a program started this conversation. Decide yourself, and say what you "
     "decided."
 )
-
-
-class ClarificationRequired(Exception):
-    """The call waits for a person's answer."""
-
-    def __init__(self, question: str, choices: Sequence[str]) -> None:
-        super().__init__(question)
-        self.question = question
-        self.choices = choices
 
 
 class ClarifyArguments(ToolArguments):
@@ -73,7 +63,7 @@ class Clarify(UsualTool[ClarifyArguments]):
             case Decision.EXPIRED:
                 return ToolResult(_NO_ANSWER)
             case _:
-                raise ClarificationRequired(arguments.question, arguments.choices)
+                raise DecisionRequired(arguments.question, choices=arguments.choices)
 
 
 def _chosen(arguments: ClarifyArguments, answer: str) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.model import ToolCall
 from agent_service.tools.base import SessionState, Tool, ToolResult
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.output import ends
 from services.validation import convert, json_object
 
@@ -66,7 +66,7 @@ class JournaledCalls:
             await self._state.put(place, {"key": key})
         try:
             result = await self._made(key, name, arguments_json, may_have_run=bool(known))
-        except ApprovalRequired:
+        except DecisionRequired:
             # It has not begun: once somebody has decided, it is made for the first time.
             await self._state.put(place, {})
             raise
@@ -90,8 +90,8 @@ class JournaledCalls:
         call = PendingCall(key, asked, self._outer.sequence, 0, state, resumed)
         try:
             return await self._run(call)
-        except ApprovalRequired as required:
-            raise ApprovalRequired(required.subject, required.binding, call) from required
+        except DecisionRequired as required:
+            raise DecisionRequired(required.subject, required.binding, call) from required
 
 
 def _only_outside(arguments_json: str) -> str:

@@ -13,8 +13,7 @@ from agent_service.models.spans import (
 from agent_service.records.events import Outcome
 from agent_service.records.turn_state import LiveTurn
 from agent_service.tools.base import ToolArguments, ToolResult
-from agent_service.tools.clarify import ClarificationRequired
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from services.telemetry.tracing import CANCELLED, Attributes, span
 
 AGENT = "hermes"
@@ -74,8 +73,7 @@ def tool_span(
 ) -> Generator[Callable[[ToolResult], None]]:
     """A call of a tool, which is told the result; that a person has to decide is no failure."""
     about = {OPERATION: "execute_tool", _TOOL_NAME: name, _TOOL_TYPE: "function", _TOOL_CALL: key}
-    waits = (ApprovalRequired, ClarificationRequired)
-    with span(f"execute_tool {name}", about, expected=waits) as current:
+    with span(f"execute_tool {name}", about, expected=(DecisionRequired,)) as current:
         current.set_text(lambda: {_TOOL_ARGUMENTS: arguments.model_dump_json()})
 
         def note(result: ToolResult) -> None:

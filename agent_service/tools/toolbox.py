@@ -37,8 +37,7 @@ from agent_service.tools.base import (
     ToolFailed,
     ToolResult,
 )
-from agent_service.tools.clarify import ClarificationRequired
-from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, ApprovalRequired
+from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, DecisionRequired
 from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.output import ResultRoom
@@ -224,17 +223,14 @@ class _Batch:
         started = time.monotonic()
         try:
             result = await tried(tool, arguments, context)
-        except ApprovalRequired as required:
+        except DecisionRequired as required:
             subject = self._redactor.redact(required.subject)
             if context.unattended is Unattended.HALT:
                 self.forbidden.append(f"{(required.call or call).call.name}: {subject}")
             else:
-                needed = ApprovalNeeded(required.call or call, subject, required.binding)
+                waits = required.call or call
+                needed = ApprovalNeeded(waits, subject, required.binding, required.choices)
                 self.waiting.append(needed)
-            return
-        except ClarificationRequired as required:
-            asked = ApprovalNeeded(call, required.question, choices=tuple(required.choices))
-            self.waiting.append(asked)
             return
         except CommandUncertain:
             await self._commit(ToolReturned(call, _UNCERTAIN, is_error=True, uncertain=True))
@@ -297,9 +293,9 @@ async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext)
 async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     try:
         return await tool.run(arguments, context)
-    except (ClarificationRequired, CommandUncertain, DatabaseUnavailable, DatabaseDamaged):
+    except (CommandUncertain, DatabaseUnavailable, DatabaseDamaged):
         raise
-    except ApprovalRequired:
+    except DecisionRequired:
         if context.unattended is Unattended.DENY:
             return ToolResult(NOBODY_TO_ASK, is_error=True)
         raise

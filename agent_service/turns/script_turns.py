@@ -16,7 +16,7 @@ from agent_service.records.sandbox import CommandUncertain
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.tools.base import Tool, ToolContext, ToolResult
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.taint import fenced, notice_of_blocked, of_blocked, taint
 from agent_service.tools.shell.script import ScriptArguments
 from agent_service.tools.toolbox import ContextFactory, tried
@@ -67,7 +67,7 @@ class Scripts(Struct, frozen=True):
             return _not_run(call, told, Reason.APPROVAL_REQUIRED)
         try:
             result = await tried(self.tool, ScriptArguments(command=pending.script.text), context)
-        except ApprovalRequired as required:
+        except DecisionRequired as required:
             subject = self.redactor.redact(required.subject)
             if turn.unattended in (None, Unattended.WAIT):
                 return (ApprovalNeeded(call, subject, required.binding),)

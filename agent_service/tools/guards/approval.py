@@ -23,17 +23,22 @@ _CHANGED = (
 _NO_ANSWER = "Nobody approved this call in time, so it was not run."
 
 
-class ApprovalRequired(Exception):
-    """The call may not run before a person has decided on `subject`."""
+class DecisionRequired(Exception):
+    """The call cannot run before a person has approved `subject`, or has answered it."""
 
-    def __init__(self, subject: str, binding: str, call: PendingCall | None = None) -> None:
-        """An allowance for longer is bound to `binding`; `call` is one that the call has made
-        itself.
-        """
+    def __init__(
+        self,
+        subject: str,
+        binding: str = "",
+        call: PendingCall | None = None,
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        """A lasting approval is bound to `binding`; `call` is an inner call of the call."""
         super().__init__(subject)
         self.subject = subject
         self.binding = binding
         self.call = call
+        self.choices = choices
 
 
 def check_not_denied(decision: Decision | None) -> None:
@@ -61,7 +66,7 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
     """Returns where a person has allowed this, or the very same before; else it is asked."""
     if context.decision is None:
         if not await context.records.is_allowed(tool, binding):
-            raise ApprovalRequired(subject, binding)
+            raise DecisionRequired(subject, binding)
         return
     check_decision(context.decision, context.decided_on, binding)
 

@@ -13,7 +13,7 @@ from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.threats import Blocked, Source
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
-from agent_service.tools.guards.approval import ApprovalRequired, check_decision, check_not_denied
+from agent_service.tools.guards.approval import DecisionRequired, check_decision, check_not_denied
 from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import PriorInput, ShellInput
 from agent_service.tools.guards.taint import has_read_strangers, sources
@@ -103,7 +103,7 @@ class JudgeCommands(Wrapper[A]):
                 return
             shown = self._policy.redactor.redact((typed.shown or typed.command).rstrip("\n"))
             if not await self._is_harmless(shown, verdict, context):
-                raise ApprovalRequired(shown, binding)
+                raise DecisionRequired(shown, binding)
             # Kept before it runs: whoever makes this call again must not be told otherwise.
             await context.records.allow(self.name, binding, "model")
             _log.info("a model has allowed a command", extra={"call": context.key})

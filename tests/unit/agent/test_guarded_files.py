@@ -31,7 +31,7 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.context_files import NAMES, ContextFiles
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.turns.answer_files import AnswerFiles, Workplace
 from tests.support.reach import out_of_reach
@@ -174,7 +174,7 @@ async def call(
     tool = tool_of(name, home, chats or Chats(), asks=asks)
     try:
         return (await tool.run(tool.arguments(**arguments), context)).text
-    except ApprovalRequired as asked:
+    except DecisionRequired as asked:
         return f"asked {asked.binding} {asked.subject}"
 
 

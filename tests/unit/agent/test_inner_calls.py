@@ -8,7 +8,7 @@ import pytest
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.model import ToolCall
 from agent_service.tools.base import ToolResult
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.inner import JournaledCalls, inner_key
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.patching.patch import Patch
@@ -62,7 +62,7 @@ async def _dies() -> ToolResult:
 
 
 async def _asks() -> ToolResult:
-    raise ApprovalRequired("may I?", "binding")
+    raise DecisionRequired("may I?", "binding")
 
 
 def calls_of(door: Door, outer: PendingCall = OUTER) -> JournaledCalls:
@@ -92,7 +92,7 @@ async def test_a_call_that_may_have_been_made_says_so_to_what_judges_it() -> Non
 
 async def test_a_call_that_waits_for_a_person_has_not_begun() -> None:
     door = Door(State(), _asks)
-    with pytest.raises(ApprovalRequired, match="may I") as asked:
+    with pytest.raises(DecisionRequired, match="may I") as asked:
         await calls_of(door).call(3, "terminal", '{"command": "rm"}')
     assert asked.value.call is not None
     assert asked.value.call.key == inner_key(OUTER.key, 3)

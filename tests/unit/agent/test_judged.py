@@ -20,7 +20,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import ShellInput
@@ -144,7 +144,7 @@ async def call(
         context = replace(context, ask=policy)
     try:
         return (await tool.run(Arguments(command=command), context)).text
-    except ApprovalRequired as asked:
+    except DecisionRequired as asked:
         if decision is None:
             return f"asked {asked.subject}"
         context = replace(context, decision=decision, decided_on=asked.binding)

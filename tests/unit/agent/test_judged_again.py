@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agent_service.records.events import Decision
 from agent_service.tools.base import ToolFailed
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import JudgeCommands
 from agent_service.tools.guards.shell_input import ShellInput
 from tests.unit.agent.test_judged import (
@@ -42,20 +42,20 @@ async def ask(
 
 
 async def test_an_allowance_holds_for_every_spelling_of_the_same_command_only() -> None:
-    with pytest.raises(ApprovalRequired) as asked:
+    with pytest.raises(DecisionRequired) as asked:
         await ask("rm -rf src")
     granted = frozenset({asked.value.binding})
     assert await call("r''m  -rf 'src'", MANUAL, granted=granted) == "ran r''m  -rf 'src'"
     assert await call("rm -rf lib", MANUAL, granted=granted) == "asked rm -rf lib"
     assert await call("rm -rf src; id", MANUAL, granted=granted) == "asked rm -rf src; id"
-    with pytest.raises(ApprovalRequired) as unknown:
+    with pytest.raises(DecisionRequired) as unknown:
         await ask("rm -rf $A")
     granted = frozenset({unknown.value.binding})
     assert await call("rm -rf $B", MANUAL, granted=granted) == "asked rm -rf $B"
 
 
 async def test_what_was_allowed_is_the_very_call_that_was_asked_for() -> None:
-    with pytest.raises(ApprovalRequired) as asked:
+    with pytest.raises(DecisionRequired) as asked:
         await ask(LEAVES)
     allowed: dict[str, Any] = {"decision": Decision.ALWAYS, "decided_on": asked.value.binding}
     for other in ("rm -rf lib", f"{LEAVES}; git push", UNCLEAR):
@@ -67,7 +67,7 @@ async def test_what_was_allowed_is_the_very_call_that_was_asked_for() -> None:
 async def test_a_call_that_is_made_again_goes_on_with_what_it_went_on_with_before() -> None:
     state = State()
     moving = "cd /workspace/a && rm -rf src"
-    with pytest.raises(ApprovalRequired) as asked:
+    with pytest.raises(DecisionRequired) as asked:
         await ask(moving, typed=IN_FOLDER, state=state)
     allowed: dict[str, Any] = {"decision": Decision.ONCE, "decided_on": asked.value.binding}
     await ask(moving, typed=IN_FOLDER, state=state, **allowed)

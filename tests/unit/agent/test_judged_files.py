@@ -10,7 +10,7 @@ from agent_service.records.events import Decision
 from agent_service.records.sandbox import FileStat, SandboxInfo
 from agent_service.tools.base import RetryWithHint, Tool, ToolContext, ToolFailed
 from agent_service.tools.builtin import Asking, builtin_tools
-from agent_service.tools.guards.approval import ApprovalRequired
+from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
 from tests.support.reach import out_of_reach
 from tests.unit.agent.test_judged import Records, State
@@ -90,7 +90,7 @@ async def call(
     tool = tool_of(name, asks=asks)
     try:
         return (await tool.run(tool.arguments(**arguments), context)).text
-    except ApprovalRequired as asked:
+    except DecisionRequired as asked:
         return f"asked {asked.binding} {asked.subject}"
 
 
