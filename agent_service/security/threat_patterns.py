@@ -1,6 +1,6 @@
 """What texts look like that try to give the agent orders, by family, in lower case."""
 
-from agent_service.security.spellings import fold
+from agent_service.security.plain_text import fold
 
 
 def patterns(text: str) -> tuple[str, ...]:

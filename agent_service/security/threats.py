@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from agent_service.security.decodings import encoded, is_prose
-from agent_service.security.spellings import Plain, invisible_at, read
+from agent_service.security.plain_text import Plain, encoded, invisible_at, is_prose, read
 from agent_service.security.threat_patterns import FAMILIES, STRICT
 from agent_service.security.threat_signs import SIGNS
 

@@ -7,7 +7,7 @@ from agent_service.profiles.skills.hub import scan_python, scan_shell
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict, excerpt, reviewed
 from agent_service.security.commands import code
 from agent_service.security.commands.classifier import CommandClassifier
-from agent_service.security.spellings import fold
+from agent_service.security.plain_text import fold
 from agent_service.security.threats import INVISIBLE, ThreatScanner
 
 _READS = re.compile(
